@@ -1,0 +1,141 @@
+// The queue pair as every provider offers it: software (our RC transport over a port), later verbs and shm. It is the
+// verbs model with values for structures: post work, poll completions; each completion names its work request. One
+// engine thread owns a fabric and all its queue pairs. Memory named by a work request is the caller's and stays
+// untouched until its completion has been polled.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::fabric {
+
+enum class WorkKind : std::uint8_t {
+  send,                     ///< our SEND was acknowledged
+  write,                    ///< our WRITE (with or without immediate) was acknowledged
+  receive,                  ///< a SEND arrived in a posted receive
+  receive_write_immediate,  ///< a WRITE with immediate arrived; it consumed a posted receive, the bytes are in place
+};
+
+/// Named as in verbs (ibv_wc_status). Every status but success means that the queue pair is in the error state.
+enum class WorkStatus : std::uint8_t {
+  success,
+  retry_exceeded,          ///< the peer never acknowledged: gone or unreachable
+  rnr_retry_exceeded,      ///< the peer never posted a receive
+  remote_invalid_request,  ///< NAK 0x61
+  remote_access,           ///< NAK 0x62: key, range or rights
+  remote_operational,      ///< NAK 0x63
+  local_length,            ///< a SEND longer than the posted receive
+  flushed,                 ///< the queue pair went to the error state before this request's turn
+};
+std::string_view name(WorkStatus status) noexcept;
+
+struct Completion {
+  std::uint64_t work_id = 0;
+  WorkKind kind = WorkKind::send;
+  WorkStatus status = WorkStatus::success;
+  std::uint32_t byte_count = 0;            ///< of a receive or of the WRITE that arrived
+  std::optional<std::uint32_t> immediate;  ///< of a receive
+};
+
+struct SendRequest {
+  std::uint64_t work_id = 0;
+  std::span<const std::byte> bytes;
+  std::optional<std::uint32_t> immediate;
+};
+
+struct WriteRequest {
+  std::uint64_t work_id = 0;
+  std::span<const std::byte> bytes;  ///< at most 2^31 - 1
+  std::uint64_t remote_address = 0;
+  RemoteKey remote_key{};
+  std::optional<std::uint32_t> immediate;
+};
+
+struct ReceiveRequest {
+  std::uint64_t work_id = 0;
+  std::span<std::byte> bytes;  ///< may be empty: enough for a WRITE with immediate
+};
+
+/// What one side tells the other so that they can connect: address, QPN, first PSN, path MTU, capabilities. Opaque to
+/// whoever carries it.
+using ConnectionBlob = std::vector<std::byte>;
+
+enum class QueuePairState : std::uint8_t { reset, ready, error };
+
+class QueuePair {
+ public:
+  virtual ~QueuePair() = default;
+
+  virtual QueuePairState state() const noexcept = 0;
+  /// Why the queue pair is in the error state, for people; empty otherwise.
+  virtual std::string error_cause() const = 0;
+
+  /// Errors of all posts: would_block (queue full), invalid_argument, peer_failed (error state).
+  virtual Result<void> post_send(const SendRequest& request) = 0;
+  virtual Result<void> post_write(const WriteRequest& request) = 0;
+  virtual Result<void> post_receive(const ReceiveRequest& request) = 0;
+
+  /// A hint: the peer's next WRITE that no earlier hint covers will land in `where`, of which no byte is valid yet.
+  /// Providers that scatter predict with it; others ignore it. A wrong hint costs a copy and nothing else, except
+  /// that bytes of `where` may be overwritten with rubbish until the real ones have arrived.
+  virtual void expect_write(std::span<std::byte> where) = 0;
+
+  /// Takes up to out.size() completions in order; returns how many.
+  virtual std::size_t poll_completions(std::span<Completion> out) = 0;
+
+  virtual ConnectionBlob local_blob() const = 0;
+  /// reset -> ready. Errors: protocol_error or version_mismatch (bad blob), unsupported (no common path MTU).
+  virtual Result<void> connect(std::span<const std::byte> peer_blob) = 0;
+};
+
+/// Memory that peers may write into while they know its key. Revoked when destroyed: from then on no packet, however
+/// late, changes a byte of it.
+class MemoryRegion {
+ public:
+  virtual ~MemoryRegion() = default;
+  virtual RemoteKey remote_key() const noexcept = 0;
+  /// What a peer must name as the remote address of the region's first byte.
+  virtual std::uint64_t remote_address() const noexcept = 0;
+};
+
+struct QueuePairOptions {
+  std::uint32_t send_depth = 256;    ///< outstanding SENDs and WRITEs
+  std::uint32_t receive_depth = 512;
+  Duration ack_timeout = milliseconds(67);  ///< 4.096 us x 2^14; between our own endpoints the measured RTT rules
+  std::uint8_t retry_limit = 7;
+  std::uint8_t rnr_retry_limit = 7;  ///< 7 = for ever
+  bool selective_repeat = true;      ///< offered; used when the peer offers it too
+  std::uint32_t path_mtu = 0;        ///< largest payload per packet; 0 = what the port's MTU allows
+};
+
+struct FabricInfo {
+  std::string name;               ///< "udp", "sim", …
+  std::uint32_t path_mtu = 0;     ///< the most a queue pair of this fabric can agree to
+  bool icrc = true;
+  double receive_copies_per_byte = 0;  ///< copies that the provider itself adds
+};
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  virtual FabricInfo info() const = 0;
+  virtual Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) = 0;
+  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) = 0;
+
+  /// Receives, sends and runs timers; returns how much was done (0 = nothing).
+  virtual std::size_t progress(Time now) = 0;
+  /// When progress must be called even if nothing arrives.
+  virtual Time next_deadline() const = 0;
+  virtual void wait(Time deadline) = 0;
+  virtual void wake() noexcept = 0;
+};
+
+}  // namespace rdmc::fabric
