@@ -20,7 +20,9 @@ std::string to_string(const Address& address) {
 }
 
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port) {
-  const auto bad = [&] { return fail(Errc::invalid_argument, "not a numeric address: '" + std::string(text) + "'"); };
+  const auto bad = [&] {
+    return fail(Errc::invalid_argument, "not a numeric address: '" + std::string(text) + "'");
+  };
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;
@@ -44,7 +46,8 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
   }
   const std::string host_text(host);
   address.ipv6 = host.find(':') != std::string_view::npos;
-  if (inet_pton(address.ipv6 ? AF_INET6 : AF_INET, host_text.c_str(), address.bytes.data()) != 1) return bad();
+  if (inet_pton(address.ipv6 ? AF_INET6 : AF_INET, host_text.c_str(), address.bytes.data()) != 1)
+    return bad();
   return address;
 }
 

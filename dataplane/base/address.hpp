@@ -1,5 +1,5 @@
-// A UDP or TCP endpoint: an IPv4 or IPv6 address and a port. A plain value with a total order, so that it can be a
-// key, printed, parsed, and fed to the ICRC, which covers the addresses byte by byte.
+// A UDP or TCP endpoint: an IPv4 or IPv6 address and a port. A plain value with a total order, so that it can
+// be a key, printed, parsed, and fed to the ICRC, which covers the addresses byte by byte.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ struct Address {
 
   friend auto operator<=>(const Address&, const Address&) = default;
 
-  static constexpr Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port) {
+  static constexpr Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d,
+                                std::uint16_t port) {
     return Address{false, {a, b, c, d}, port};
   }
   std::span<const std::uint8_t> ip() const { return {bytes.data(), ipv6 ? std::size_t{16} : std::size_t{4}}; }

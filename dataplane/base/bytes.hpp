@@ -1,5 +1,5 @@
-// Big-endian loads and stores: every integer of the RoCE headers and of our control frames is big endian. The caller
-// guarantees the room; parsers check lengths once, before they load.
+// Big-endian loads and stores: every integer of the RoCE headers and of our control frames is big endian. The
+// caller guarantees the room; parsers check lengths once, before they load.
 #pragma once
 
 #include <bit>
@@ -12,10 +12,14 @@ namespace rdmc {
 
 template <std::unsigned_integral T>
 constexpr T byte_swap(T value) {
-  if constexpr (sizeof(T) == 1) return value;
-  else if constexpr (sizeof(T) == 2) return __builtin_bswap16(value);
-  else if constexpr (sizeof(T) == 4) return __builtin_bswap32(value);
-  else return __builtin_bswap64(value);
+  if constexpr (sizeof(T) == 1)
+    return value;
+  else if constexpr (sizeof(T) == 2)
+    return __builtin_bswap16(value);
+  else if constexpr (sizeof(T) == 4)
+    return __builtin_bswap32(value);
+  else
+    return __builtin_bswap64(value);
 }
 
 template <std::unsigned_integral T>

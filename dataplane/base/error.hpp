@@ -1,6 +1,6 @@
-// The one error type of the project. Libraries return Result<T>; they never exit, abort, print or throw for what a
-// peer, a user or the operating system can cause. `code` is for programs, `what` is for the person who reads it and
-// names the thing concerned (a host, a path, an option).
+// The one error type of the project. Libraries return Result<T>; they never exit, abort, print or throw for
+// what a peer, a user or the operating system can cause. `code` is for programs, `what` is for the person who
+// reads it and names the thing concerned (a host, a path, an option).
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ inline std::unexpected<Error> fail(Errc code, std::string what) {
   return std::unexpected(Error{code, std::move(what)});
 }
 
-/// The error that `errno_value` stands for, as "WHAT: strerror". ENOSPC and EDQUOT become no_space, EACCES and
-/// EPERM permission_denied, ENOENT not_found, and so on.
+/// The error that `errno_value` stands for, as "WHAT: strerror". ENOSPC and EDQUOT become no_space, EACCES
+/// and EPERM permission_denied, ENOENT not_found, and so on.
 std::unexpected<Error> fail_errno(std::string_view what, int errno_value);
 
 }  // namespace rdmc

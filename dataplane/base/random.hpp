@@ -1,6 +1,6 @@
-// A small seeded generator (xoshiro256**, Blackman and Vigna 2018). Cores and the simulator are handed one, so that
-// a run is a function of its seed. Not for secrets: keys, QPNs and first PSNs of real connections come from the
-// operating system (see controlplane/auth).
+// A small seeded generator (xoshiro256**, Blackman and Vigna 2018). Cores and the simulator are handed one,
+// so that a run is a function of its seed. Not for secrets: keys, QPNs and first PSNs of real connections
+// come from the operating system (see controlplane/auth).
 #pragma once
 
 #include <array>
@@ -38,7 +38,9 @@ class Random {
     return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
   }
   /// Uniform in [low, high], both ends included.
-  constexpr std::uint64_t between(std::uint64_t low, std::uint64_t high) { return low + below(high - low + 1); }
+  constexpr std::uint64_t between(std::uint64_t low, std::uint64_t high) {
+    return low + below(high - low + 1);
+  }
   /// True with probability `parts_per_million` / 1e6.
   constexpr bool chance(std::uint32_t parts_per_million) { return below(1'000'000) < parts_per_million; }
 

@@ -23,13 +23,21 @@ struct Duration {
   constexpr double microseconds() const { return static_cast<double>(ns) * 1e-3; }
 };
 
-constexpr Duration nanoseconds(std::int64_t n) { return {n}; }
-constexpr Duration microseconds(std::int64_t n) { return {n * 1'000}; }
-constexpr Duration milliseconds(std::int64_t n) { return {n * 1'000'000}; }
-constexpr Duration seconds(std::int64_t n) { return {n * 1'000'000'000}; }
+constexpr Duration nanoseconds(std::int64_t n) {
+  return {n};
+}
+constexpr Duration microseconds(std::int64_t n) {
+  return {n * 1'000};
+}
+constexpr Duration milliseconds(std::int64_t n) {
+  return {n * 1'000'000};
+}
+constexpr Duration seconds(std::int64_t n) {
+  return {n * 1'000'000'000};
+}
 
-/// A point on a monotonic clock, in nanoseconds since an origin that only its driver knows. Protocol cores are
-/// handed the time; they never read a clock.
+/// A point on a monotonic clock, in nanoseconds since an origin that only its driver knows. Protocol cores
+/// are handed the time; they never read a clock.
 struct Time {
   std::int64_t ns = 0;
   static constexpr Time never() { return {std::numeric_limits<std::int64_t>::max()}; }
@@ -39,8 +47,8 @@ struct Time {
   friend constexpr Duration operator-(Time a, Time b) { return {a.ns - b.ns}; }
 };
 
-/// A 24-bit packet sequence number with serial arithmetic (IBTA vol. 1, 9.7.2). `a - b` is the signed distance,
-/// right while the two are less than 2^23 apart.
+/// A 24-bit packet sequence number with serial arithmetic (IBTA vol. 1, 9.7.2). `a - b` is the signed
+/// distance, right while the two are less than 2^23 apart.
 class Psn {
  public:
   static constexpr std::uint32_t kMask = 0xFF'FFFF;
@@ -48,8 +56,12 @@ class Psn {
   constexpr explicit Psn(std::uint32_t value) : value_(value & kMask) {}
   constexpr std::uint32_t value() const { return value_; }
   constexpr Psn next() const { return Psn(value_ + 1); }
-  friend constexpr Psn operator+(Psn p, std::int32_t n) { return Psn(p.value_ + static_cast<std::uint32_t>(n)); }
-  friend constexpr Psn operator-(Psn p, std::int32_t n) { return Psn(p.value_ - static_cast<std::uint32_t>(n)); }
+  friend constexpr Psn operator+(Psn p, std::int32_t n) {
+    return Psn(p.value_ + static_cast<std::uint32_t>(n));
+  }
+  friend constexpr Psn operator-(Psn p, std::int32_t n) {
+    return Psn(p.value_ - static_cast<std::uint32_t>(n));
+  }
   friend constexpr std::int32_t operator-(Psn a, Psn b) {
     return static_cast<std::int32_t>((a.value_ - b.value_) << 8) >> 8;
   }

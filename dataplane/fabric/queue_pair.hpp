@@ -1,7 +1,7 @@
-// The queue pair as every provider offers it: software (our RC transport over a port), later verbs and shm. It is the
-// verbs model with values for structures: post work, poll completions; each completion names its work request. One
-// engine thread owns a fabric and all its queue pairs. Memory named by a work request is the caller's and stays
-// untouched until its completion has been polled.
+// The queue pair as every provider offers it: software (our RC transport over a port), later verbs and shm.
+// It is the verbs model with values for structures: post work, poll completions; each completion names its
+// work request. One engine thread owns a fabric and all its queue pairs. Memory named by a work request is
+// the caller's and stays untouched until its completion has been polled.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,12 @@ enum class WorkKind : std::uint8_t {
   send,                     ///< our SEND was acknowledged
   write,                    ///< our WRITE (with or without immediate) was acknowledged
   receive,                  ///< a SEND arrived in a posted receive
-  receive_write_immediate,  ///< a WRITE with immediate arrived; it consumed a posted receive, the bytes are in place
+  receive_write_immediate,  ///< a WRITE with immediate arrived; it consumed a posted receive, the bytes are
+                            ///< in place
 };
 
-/// Named as in verbs (ibv_wc_status). Every status but success means that the queue pair is in the error state.
+/// Named as in verbs (ibv_wc_status). Every status but success means that the queue pair is in the error
+/// state.
 enum class WorkStatus : std::uint8_t {
   success,
   retry_exceeded,          ///< the peer never acknowledged: gone or unreachable
@@ -64,8 +66,8 @@ struct ReceiveRequest {
   std::span<std::byte> bytes;  ///< may be empty: enough for a WRITE with immediate
 };
 
-/// What one side tells the other so that they can connect: address, QPN, first PSN, path MTU, capabilities. Opaque to
-/// whoever carries it.
+/// What one side tells the other so that they can connect: address, QPN, first PSN, path MTU, capabilities.
+/// Opaque to whoever carries it.
 using ConnectionBlob = std::vector<std::byte>;
 
 enum class QueuePairState : std::uint8_t { reset, ready, error };
@@ -83,9 +85,10 @@ class QueuePair {
   virtual Result<void> post_write(const WriteRequest& request) = 0;
   virtual Result<void> post_receive(const ReceiveRequest& request) = 0;
 
-  /// A hint: the peer's next WRITE that no earlier hint covers will land in `where`, of which no byte is valid yet.
-  /// Providers that scatter predict with it; others ignore it. A wrong hint costs a copy and nothing else, except
-  /// that bytes of `where` may be overwritten with rubbish until the real ones have arrived.
+  /// A hint: the peer's next WRITE that no earlier hint covers will land in `where`, of which no byte is
+  /// valid yet. Providers that scatter predict with it; others ignore it. A wrong hint costs a copy and
+  /// nothing else, except that bytes of `where` may be overwritten with rubbish until the real ones have
+  /// arrived.
   virtual void expect_write(std::span<std::byte> where) = 0;
 
   /// Takes up to out.size() completions in order; returns how many.
@@ -96,8 +99,8 @@ class QueuePair {
   virtual Result<void> connect(std::span<const std::byte> peer_blob) = 0;
 };
 
-/// Memory that peers may write into while they know its key. Revoked when destroyed: from then on no packet, however
-/// late, changes a byte of it.
+/// Memory that peers may write into while they know its key. Revoked when destroyed: from then on no packet,
+/// however late, changes a byte of it.
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
@@ -107,9 +110,10 @@ class MemoryRegion {
 };
 
 struct QueuePairOptions {
-  std::uint32_t send_depth = 256;    ///< outstanding SENDs and WRITEs
+  std::uint32_t send_depth = 256;  ///< outstanding SENDs and WRITEs
   std::uint32_t receive_depth = 512;
-  Duration ack_timeout = milliseconds(67);  ///< 4.096 us x 2^14; between our own endpoints the measured RTT rules
+  Duration ack_timeout =
+      milliseconds(67);  ///< 4.096 us x 2^14; between our own endpoints the measured RTT rules
   std::uint8_t retry_limit = 7;
   std::uint8_t rnr_retry_limit = 7;  ///< 7 = for ever
   bool selective_repeat = true;      ///< offered; used when the peer offers it too
@@ -117,8 +121,8 @@ struct QueuePairOptions {
 };
 
 struct FabricInfo {
-  std::string name;               ///< "udp", "sim", …
-  std::uint32_t path_mtu = 0;     ///< the most a queue pair of this fabric can agree to
+  std::string name;            ///< "udp", "sim", …
+  std::uint32_t path_mtu = 0;  ///< the most a queue pair of this fabric can agree to
   bool icrc = true;
   double receive_copies_per_byte = 0;  ///< copies that the provider itself adds
 };

@@ -1,10 +1,11 @@
-// A Port moves UDP payloads between this host and others: it is the packet driver under the software fabric. It knows
-// nothing of RoCE; it sends trains of equal-sized datagrams and receives trains, if asked straight into the memory
-// where their payload belongs. One engine thread owns a port; only `wake` may be called from another thread.
+// A Port moves UDP payloads between this host and others: it is the packet driver under the software fabric.
+// It knows nothing of RoCE; it sends trains of equal-sized datagrams and receives trains, if asked straight
+// into the memory where their payload belongs. One engine thread owns a port; only `wake` may be called from
+// another thread.
 //
-// A train is a run of datagrams of one size to one destination (the last may be shorter), handed to the operating
-// system in one call (UDP_SEGMENT) and often received in one (UDP_GRO). A driver without offload sends and receives
-// trains of one; callers ask `info()` and never need to know why.
+// A train is a run of datagrams of one size to one destination (the last may be shorter), handed to the
+// operating system in one call (UDP_SEGMENT) and often received in one (UDP_GRO). A driver without offload
+// sends and receives trains of one; callers ask `info()` and never need to know why.
 #pragma once
 
 #include <sys/uio.h>
@@ -21,23 +22,25 @@
 
 namespace rdmc::port {
 
-/// One of a port's receive endpoints, each with a UDP port number of its own. Flow 0 always exists: the shared
-/// endpoint for first contact, control packets and strangers. Others are opened one for each peer's bulk data.
+/// One of a port's receive endpoints, each with a UDP port number of its own. Flow 0 always exists: the
+/// shared endpoint for first contact, control packets and strangers. Others are opened one for each peer's
+/// bulk data.
 enum class FlowId : std::uint32_t {};
 inline constexpr FlowId kSharedFlow{0};
 
 struct PortInfo {
-  std::string driver;                     ///< "udp", "sim", …
-  Address address;                        ///< of the shared flow: concrete, since the ICRC covers it
-  std::uint32_t mtu = 1500;               ///< largest IP packet the interface sends
-  std::uint32_t train_segments = 1;       ///< most datagrams in one sent train
-  std::uint32_t train_bytes = 65'507;     ///< most UDP payload bytes in one train, all segments together
+  std::string driver;                        ///< "udp", "sim", …
+  Address address;                           ///< of the shared flow: concrete, since the ICRC covers it
+  std::uint32_t mtu = 1500;                  ///< largest IP packet the interface sends
+  std::uint32_t train_segments = 1;          ///< most datagrams in one sent train
+  std::uint32_t train_bytes = 65'507;        ///< most UDP payload bytes in one train, all segments together
   std::uint32_t receive_train_segments = 1;  ///< most datagrams in one received train
-  /// IPv4 identification of datagram k of a sent train: k if true, 0 for every one otherwise. It is in the ICRC.
+  /// IPv4 identification of datagram k of a sent train: k if true, 0 for every one otherwise. It is in the
+  /// ICRC.
   bool identification_counts_up = false;
-  bool same_host_only = false;            ///< a loopback interface: no link to congest
-  std::uint32_t receive_buffer_bytes = 0; ///< what a flow can hold before the driver drops, in payload bytes
-  std::vector<std::string> notes;         ///< what the start-up self-test turned off and why, one line each
+  bool same_host_only = false;             ///< a loopback interface: no link to congest
+  std::uint32_t receive_buffer_bytes = 0;  ///< what a flow can hold before the driver drops, in payload bytes
+  std::vector<std::string> notes;          ///< what the start-up self-test turned off and why, one line each
 };
 
 /// Datagrams to send. `pieces` gathers all segments' bytes in order; segment i is bytes
@@ -45,15 +48,15 @@ struct PortInfo {
 /// send_burst has returned: the bytes have been copied or sent by then.
 struct TxTrain {
   Address destination;
-  FlowId source = kSharedFlow;       ///< whose UDP port number the train carries as its source
+  FlowId source = kSharedFlow;  ///< whose UDP port number the train carries as its source
   std::span<const iovec> pieces;
-  std::uint32_t segment_bytes = 0;   ///< > 0; all bytes <= segment_bytes means a single datagram
+  std::uint32_t segment_bytes = 0;  ///< > 0; all bytes <= segment_bytes means a single datagram
   std::uint32_t total_bytes = 0;
-  bool ecn_capable = false;          ///< mark ECT(0)
+  bool ecn_capable = false;  ///< mark ECT(0)
 };
 
-/// Datagrams received together. `pieces` is where their bytes lie, in order (one piece in the port's own memory, or
-/// the landing that was planned); valid until the next receive_burst.
+/// Datagrams received together. `pieces` is where their bytes lie, in order (one piece in the port's own
+/// memory, or the landing that was planned); valid until the next receive_burst.
 struct RxTrain {
   FlowId flow = kSharedFlow;
   Address source;
@@ -64,14 +67,14 @@ struct RxTrain {
   bool planned = false;                 ///< `pieces` is the landing that the planner gave
 };
 
-/// Says where the next train of a flow should land. Asked right before the kernel is, so the answer can follow the
-/// newest packet. `pieces` are filled in order; whatever does not fit them goes to the port's own memory, which the
-/// port appends as the last piece. 0 pieces: no idea, all into the port's memory.
+/// Says where the next train of a flow should land. Asked right before the kernel is, so the answer can
+/// follow the newest packet. `pieces` are filled in order; whatever does not fit them goes to the port's own
+/// memory, which the port appends as the last piece. 0 pieces: no idea, all into the port's memory.
 class LandingPlanner {
  public:
   virtual ~LandingPlanner() = default;
-  /// Fills at most pieces.size() entries; returns how many. `ahead` trains planned just before this one in the same
-  /// burst have not been looked at yet; a planner that can't look further returns 0.
+  /// Fills at most pieces.size() entries; returns how many. `ahead` trains planned just before this one in
+  /// the same burst have not been looked at yet; a planner that can't look further returns 0.
   virtual std::size_t plan(FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) = 0;
 };
 
@@ -80,8 +83,9 @@ struct PortCounters {
   std::uint64_t datagrams_sent = 0, bytes_sent = 0, trains_sent = 0;
   std::uint64_t datagrams_received = 0, bytes_received = 0, trains_received = 0;
   std::uint64_t system_calls = 0, waits = 0;
-  std::uint64_t send_refused = 0;   ///< the kernel's buffer was full: the caller keeps the train and tries again
-  std::uint64_t send_failed = 0;    ///< EMSGSIZE, ENETUNREACH, …: dropped, as a network would
+  std::uint64_t send_refused =
+      0;  ///< the kernel's buffer was full: the caller keeps the train and tries again
+  std::uint64_t send_failed = 0;  ///< EMSGSIZE, ENETUNREACH, …: dropped, as a network would
   std::uint64_t receive_truncated = 0;
   std::uint64_t receive_dropped = 0;  ///< reported by the kernel (SO_RXQ_OVFL)
 };
@@ -92,14 +96,15 @@ class Port {
 
   virtual const PortInfo& info() const noexcept = 0;
 
-  /// Opens a receive endpoint with a UDP port of its own and returns its id. Errors: resource_limit, io_error.
+  /// Opens a receive endpoint with a UDP port of its own and returns its id. Errors: resource_limit,
+  /// io_error.
   virtual Result<FlowId> open_flow() = 0;
   /// The UDP port number of a flow.
   virtual std::uint16_t udp_port(FlowId flow) const = 0;
   virtual void close_flow(FlowId flow) = 0;
 
-  /// Sends trains in order; returns how many were taken. Fewer than given: the kernel's buffer is full, try the rest
-  /// after the next progress. A train that the network refuses for good is dropped and counted.
+  /// Sends trains in order; returns how many were taken. Fewer than given: the kernel's buffer is full, try
+  /// the rest after the next progress. A train that the network refuses for good is dropped and counted.
   virtual std::size_t send_burst(std::span<const TxTrain> trains) = 0;
 
   /// Receives what is there, without waiting, at most out.size() trains; bulk flows land as `planner` says.

@@ -1,11 +1,12 @@
-// One end of a RoCEv2 reliable connection (IBTA vol. 1, chapter 9 and Annex A17) as a pure state machine: requester
-// and responder, without socket, clock, thread or allocation after construction. The software fabric feeds it parsed
-// packets whose ICRC has been verified and drains it for packets to send; the simulator and the tests do the same.
+// One end of a RoCEv2 reliable connection (IBTA vol. 1, chapter 9 and Annex A17) as a pure state machine:
+// requester and responder, without socket, clock, thread or allocation after construction. The software
+// fabric feeds it parsed packets whose ICRC has been verified and drains it for packets to send; the
+// simulator and the tests do the same.
 //
-// Towards strangers it is a textbook endpoint: opcodes 0x00-0x11, go-back-N, NAKs, RNR. Between our own endpoints,
-// when both offered it, every WRITE packet is an X_WRITE that carries its own address, so that packets are placed in
-// whatever order they come and only the missing ones are sent again (docs/wire.md). Completions, MSN and SENDs stay
-// in PSN order in both modes.
+// Towards strangers it is a textbook endpoint: opcodes 0x00-0x11, go-back-N, NAKs, RNR. Between our own
+// endpoints, when both offered it, every WRITE packet is an X_WRITE that carries its own address, so that
+// packets are placed in whatever order they come and only the missing ones are sent again (docs/wire.md).
+// Completions, MSN and SENDs stay in PSN order in both modes.
 #pragma once
 
 #include <array>
@@ -25,18 +26,19 @@ namespace rdmc::roce {
 struct ConnectionConfig {
   Qpn local_qpn{};
   Qpn remote_qpn{};
-  Psn send_psn;       ///< of the first request packet we send
-  Psn receive_psn;    ///< of the first request packet we expect
-  std::uint32_t path_mtu = 1024;        ///< payload bytes of a full packet; 256 … 4096 towards strangers
-  bool selective_repeat = false;        ///< the extension, agreed by both ends
-  bool congestion_control = false;      ///< delay-based (Swift); off where no link can be congested
-  std::uint32_t window_bytes = 1 << 20; ///< most payload bytes in flight: what the peer's receive buffer holds
+  Psn send_psn;                     ///< of the first request packet we send
+  Psn receive_psn;                  ///< of the first request packet we expect
+  std::uint32_t path_mtu = 1024;    ///< payload bytes of a full packet; 256 … 4096 towards strangers
+  bool selective_repeat = false;    ///< the extension, agreed by both ends
+  bool congestion_control = false;  ///< delay-based (Swift); off where no link can be congested
+  std::uint32_t window_bytes =
+      1 << 20;  ///< most payload bytes in flight: what the peer's receive buffer holds
   std::uint32_t send_depth = 256;
   std::uint32_t receive_depth = 512;
   Duration ack_timeout = milliseconds(67);
-  std::uint8_t retry_limit = 7;         ///< timeouts in a row without progress before the error state
-  std::uint8_t rnr_retry_limit = 7;     ///< 7 = for ever
-  std::uint8_t rnr_timer = 12;          ///< code sent in our RNR NAKs: 0.64 ms
+  std::uint8_t retry_limit = 7;      ///< timeouts in a row without progress before the error state
+  std::uint8_t rnr_retry_limit = 7;  ///< 7 = for ever
+  std::uint8_t rnr_timer = 12;       ///< code sent in our RNR NAKs: 0.64 ms
 };
 
 enum class SendOpcode : std::uint8_t { send, send_immediate, write, write_immediate };
@@ -63,10 +65,10 @@ enum class FailureCause : std::uint8_t {
   remote_invalid_request,
   remote_access,
   remote_operational,
-  local_length,            ///< a SEND arrived that is longer than the posted receive
-  local_invalid_request,   ///< the peer sent a request that we had to refuse with NAK 0x61
-  local_access,            ///< … with NAK 0x62
-  closed,                  ///< by our own application
+  local_length,           ///< a SEND arrived that is longer than the posted receive
+  local_invalid_request,  ///< the peer sent a request that we had to refuse with NAK 0x61
+  local_access,           ///< … with NAK 0x62
+  closed,                 ///< by our own application
 };
 
 enum class CompletionKind : std::uint8_t { send, write, receive, receive_write_immediate };
@@ -75,24 +77,24 @@ struct WorkCompletion {
   std::uint64_t work_id = 0;
   CompletionKind kind = CompletionKind::send;
   FailureCause cause = FailureCause::none;
-  bool flushed = false;    ///< not at fault itself: the connection failed before its turn
+  bool flushed = false;  ///< not at fault itself: the connection failed before its turn
   std::uint32_t byte_count = 0;
   std::optional<std::uint32_t> immediate;
 };
 
-/// A packet to send: `header` is BTH and extension headers, complete but for the `identification` of an X_WRITE and
-/// the ICRC, which the fabric fills in when it knows the packet's place in its train.
+/// A packet to send: `header` is BTH and extension headers, complete but for the `identification` of an
+/// X_WRITE and the ICRC, which the fabric fills in when it knows the packet's place in its train.
 struct TxPacket {
   std::array<std::byte, 56> header;
   std::uint8_t header_bytes = 0;
-  std::uint8_t pad_bytes = 0;          ///< zeros between payload and ICRC
-  bool bulk = false;                   ///< a request, for the peer's bulk flow; false: ACK or NAK, for its shared flow
-  bool extended_write = false;         ///< has an X_WRITE header, whose identification the fabric writes
+  std::uint8_t pad_bytes = 0;  ///< zeros between payload and ICRC
+  bool bulk = false;  ///< a request, for the peer's bulk flow; false: ACK or NAK, for its shared flow
+  bool extended_write = false;  ///< has an X_WRITE header, whose identification the fabric writes
   std::span<const std::byte> payload;
 };
 
-/// What became of a received packet. When `destination` is set, the fabric makes sure that the packet's payload is
-/// there (it may be already) before it polls completions or hands in the next packet.
+/// What became of a received packet. When `destination` is set, the fabric makes sure that the packet's
+/// payload is there (it may be already) before it polls completions or hands in the next packet.
 struct Arrival {
   enum class Verdict : std::uint8_t { accepted, duplicate, out_of_order, refused, ignored };
   Verdict verdict = Verdict::ignored;
@@ -110,32 +112,37 @@ struct ConnectionCounters {
 
 class Connection {
  public:
-  /// `regions` outlives the connection; looked at for every WRITE packet, so that revoking a key takes effect at once.
+  /// `regions` outlives the connection; looked at for every WRITE packet, so that revoking a key takes effect
+  /// at once.
   Connection(const ConnectionConfig& config, const RegionTable& regions);
   ~Connection();
   Connection(Connection&&) noexcept;
   Connection& operator=(Connection&&) noexcept;
 
-  /// Errors: would_block (send_depth reached), invalid_argument (length over 2^31-1), peer_failed (error state).
+  /// Errors: would_block (send_depth reached), invalid_argument (length over 2^31-1), peer_failed (error
+  /// state).
   Result<void> post_send(const SendWork& work);
   Result<void> post_receive(const ReceiveWork& work);
 
-  /// A packet addressed to local_qpn, ICRC verified, opcode known, lengths consistent (parse_packet did that).
+  /// A packet addressed to local_qpn, ICRC verified, opcode known, lengths consistent (parse_packet did
+  /// that).
   Arrival on_packet(const Packet& packet, Time now);
   void on_timer(Time now);
 
   /// Fills `out` with what may be sent now, answers first; returns how many. Payloads refer to posted memory.
   std::size_t poll_transmit(Time now, std::span<TxPacket> out);
   bool poll_completion(WorkCompletion& out);
-  /// When on_timer or poll_transmit (a paced or delayed packet) must be called next; Time::never() if at rest.
+  /// When on_timer or poll_transmit (a paced or delayed packet) must be called next; Time::never() if at
+  /// rest.
   Time next_deadline() const;
 
-  /// The fabric calls this when it has handed in all packets that had arrived together: acknowledgements that were
-  /// being gathered become due.
+  /// The fabric calls this when it has handed in all packets that had arrived together: acknowledgements that
+  /// were being gathered become due.
   void end_of_burst(Time now);
 
-  /// Where the payloads of the next new full-sized X_WRITE packets belong, in order, as far as is known: the rest of
-  /// the message under way, then hinted writes. Never memory that holds valid bytes. Returns how many.
+  /// Where the payloads of the next new full-sized X_WRITE packets belong, in order, as far as is known: the
+  /// rest of the message under way, then hinted writes. Never memory that holds valid bytes. Returns how
+  /// many.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
   void expect_write(std::span<std::byte> where);
 

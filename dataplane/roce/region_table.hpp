@@ -1,5 +1,6 @@
-// The memory that peers may write into, by remote key: what a NIC keeps in its translation table. Pure. The owner
-// adds and revokes; the responder resolves each packet's target. Addresses on the wire are offsets chosen by the owner
+// The memory that peers may write into, by remote key: what a NIC keeps in its translation table. Pure. The
+// owner adds and revokes; the responder resolves each packet's target. Addresses on the wire are offsets
+// chosen by the owner
 // (`remote_address`), so that nothing of this process's layout is told to anybody.
 #pragma once
 
@@ -20,9 +21,9 @@ class RegionTable {
   }
   void revoke(RemoteKey key) { regions_.erase(value_of(key)); }
 
-  /// The byte that [address, address + length) starts at, or nullptr: unknown key or out of range. A zero length
-  /// resolves for any address in the region or one past its end (IBTA 9.7.4.1.5: R_Key not checked for zero length
-  /// would also be legal; checking is stricter and costs nothing).
+  /// The byte that [address, address + length) starts at, or nullptr: unknown key or out of range. A zero
+  /// length resolves for any address in the region or one past its end (IBTA 9.7.4.1.5: R_Key not checked for
+  /// zero length would also be legal; checking is stricter and costs nothing).
   std::byte* resolve(RemoteKey key, std::uint64_t address, std::uint64_t length) const {
     const auto found = regions_.find(value_of(key));
     if (found == regions_.end()) return nullptr;

@@ -1,7 +1,7 @@
-// The bytes of one message as one member holds them: `slots()` blocks in a row, block b in slot b mod slots(). A
-// memory message has a slot for each block; a file has a window of a few, filled by a reader at the root and emptied
-// by a writer at a receiver, so that memory does not grow with the file. Every function is called on the engine
-// thread; a store with an I/O thread of its own hides that behind its queues.
+// The bytes of one message as one member holds them: `slots()` blocks in a row, block b in slot b mod
+// slots(). A memory message has a slot for each block; a file has a window of a few, filled by a reader at
+// the root and emptied by a writer at a receiver, so that memory does not grow with the file. Every function
+// is called on the engine thread; a store with an I/O thread of its own hides that behind its queues.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,19 @@ class Store {
   virtual std::span<std::byte> memory() = 0;
   virtual std::uint64_t slots() const = 0;
 
-  /// Root: blocks [0, result) have been read in. Asked on every turn. An error ends the message on every member.
+  /// Root: blocks [0, result) have been read in. Asked on every turn. An error ends the message on every
+  /// member.
   virtual Result<std::uint64_t> available() = 0;
 
-  /// Receiver: `block` (of `bytes` bytes) has landed in its slot; the store takes it from there. Blocks may come in
-  /// any order within the window.
+  /// Receiver: `block` (of `bytes` bytes) has landed in its slot; the store takes it from there. Blocks may
+  /// come in any order within the window.
   virtual void arrived(std::uint64_t block, std::uint32_t bytes) = 0;
-  /// Receiver: appends the blocks that the store needs in memory no longer since it was last asked. An error (disk
-  /// full) ends this member's part.
+  /// Receiver: appends the blocks that the store needs in memory no longer since it was last asked. An error
+  /// (disk full) ends this member's part.
   virtual Result<void> poll_consumed(std::vector<std::uint64_t>& blocks) = 0;
 
-  /// Blocks below `limit` have been relayed and consumed: their slots may be filled anew (root), are granted anew
-  /// (receiver).
+  /// Blocks below `limit` have been relayed and consumed: their slots may be filled anew (root), are granted
+  /// anew (receiver).
   virtual void released(std::uint64_t limit) = 0;
 };
 
