@@ -1,0 +1,216 @@
+#include "dataplane/roce/headers.hpp"
+
+#include <array>
+
+#include "dataplane/base/bytes.hpp"
+
+namespace rdmc::roce {
+namespace {
+
+// What follows the BTH, by opcode (IBTA vol. 1, table 38, and docs/wire.md for ours).
+enum Part : std::uint8_t {
+  kKnown = 1,
+  kHasReth = 2,
+  kHasAeth = 4,
+  kHasImmediate = 8,
+  kHasXWrite = 16,
+  kHasXAck = 32,
+  kHasPayload = 64
+};
+
+constexpr std::array<std::uint8_t, 256> make_layouts() {
+  std::array<std::uint8_t, 256> layouts{};
+  const auto set = [&](Opcode opcode, int parts) {
+    layouts[static_cast<std::uint8_t>(opcode)] = static_cast<std::uint8_t>(parts | kKnown);
+  };
+  for (auto opcode : {Opcode::send_first, Opcode::send_middle, Opcode::send_last, Opcode::send_only,
+                      Opcode::write_middle, Opcode::write_last})
+    set(opcode, kHasPayload);
+  for (auto opcode : {Opcode::send_last_immediate, Opcode::send_only_immediate, Opcode::write_last_immediate})
+    set(opcode, kHasImmediate | kHasPayload);
+  for (auto opcode : {Opcode::write_first, Opcode::write_only}) set(opcode, kHasReth | kHasPayload);
+  set(Opcode::write_only_immediate, kHasReth | kHasImmediate | kHasPayload);
+  set(Opcode::acknowledge, kHasAeth);
+  for (auto opcode : {Opcode::x_write, Opcode::x_write_last, Opcode::x_write_last_immediate})
+    set(opcode, kHasXWrite | kHasPayload);
+  set(Opcode::x_acknowledge, kHasAeth | kHasXAck);
+  return layouts;
+}
+constexpr auto kLayouts = make_layouts();
+
+constexpr std::size_t fixed_header_bytes(std::uint8_t layout) {
+  return kBthBytes + (layout & kHasReth ? kRethBytes : 0) + (layout & kHasAeth ? kAethBytes : 0) +
+         (layout & kHasImmediate ? kImmediateBytes : 0) + (layout & kHasXWrite ? kXWriteBytes : 0) +
+         (layout & kHasXAck ? kXAckFixedBytes : 0);
+}
+static_assert(fixed_header_bytes(kLayouts[0xC0]) == kXWriteHeaderBytes);
+
+Bth read_bth(const std::byte* from) {
+  const auto flags = std::to_integer<std::uint8_t>(from[1]);
+  const auto notifications = std::to_integer<std::uint8_t>(from[4]);
+  return Bth{.opcode = static_cast<Opcode>(from[0]),
+             .solicited = (flags & 0x80) != 0,
+             .migration = (flags & 0x40) != 0,
+             .ack_request = (std::to_integer<std::uint8_t>(from[8]) & 0x80) != 0,
+             .fecn = (notifications & 0x80) != 0,
+             .becn = (notifications & 0x40) != 0,
+             .pad_bytes = static_cast<std::uint8_t>(flags >> 4 & 3),
+             .partition_key = load_be<std::uint16_t>(from + 2),
+             .destination = Qpn{load_be24(from + 5)},
+             .psn = Psn(load_be24(from + 9))};
+}
+
+XWrite read_x_write(const std::byte* from) {
+  return XWrite{.address = load_be<std::uint64_t>(from),
+                .key = RemoteKey{load_be<std::uint32_t>(from + 8)},
+                .immediate = load_be<std::uint32_t>(from + 12),
+                .remaining = load_be<std::uint32_t>(from + 16),
+                .identification = load_be<std::uint16_t>(from + 20)};
+}
+
+// The last part of a WRITE ends where its payload ends; every other part leaves something to come.
+bool consistent(const XWrite& header, Opcode opcode, std::size_t payload_bytes) {
+  return opcode == Opcode::x_write ? header.remaining > payload_bytes : header.remaining == payload_bytes;
+}
+
+// Everything but the payload's place. `header` holds the datagram's first bytes, all that are readable there;
+// `payload_bytes` becomes what lies between headers and pad.
+std::expected<Packet, ParseError> parse_headers(std::span<const std::byte> header, std::size_t datagram_bytes,
+                                                std::size_t& payload_bytes) noexcept {
+  if (header.size() < kBthBytes || datagram_bytes < kBthBytes + kIcrcBytes)
+    return std::unexpected(ParseError::too_short);
+  Packet packet;
+  packet.bth = read_bth(header.data());
+  if ((std::to_integer<std::uint8_t>(header[1]) & 0x0F) != 0) return std::unexpected(ParseError::bad_version);
+  const std::uint8_t layout = kLayouts[static_cast<std::uint8_t>(packet.bth.opcode)];
+  if (layout == 0) return std::unexpected(ParseError::unknown_opcode);
+  // A limited member of the default partition may talk to us, who are full members (IBTA 10.9.3).
+  if ((packet.bth.partition_key & 0x7FFF) != 0x7FFF) return std::unexpected(ParseError::bad_partition);
+
+  std::size_t header_bytes = fixed_header_bytes(layout);
+  if (header.size() < header_bytes || datagram_bytes < header_bytes + kIcrcBytes)
+    return std::unexpected(ParseError::too_short);
+  const std::byte* at = header.data() + kBthBytes;
+  if (layout & kHasReth) {
+    packet.reth = {.address = load_be<std::uint64_t>(at),
+                   .key = RemoteKey{load_be<std::uint32_t>(at + 8)},
+                   .length = load_be<std::uint32_t>(at + 12)};
+    at += kRethBytes;
+  }
+  if (layout & kHasAeth) {
+    packet.aeth = {.syndrome = std::to_integer<std::uint8_t>(at[0]), .msn = load_be24(at + 1)};
+    at += kAethBytes;
+  }
+  if (layout & kHasImmediate) packet.immediate = load_be<std::uint32_t>(at);
+  if (layout & kHasXWrite) {
+    packet.x_write = read_x_write(at);
+    packet.immediate = packet.x_write.immediate;
+  }
+  if (layout & kHasXAck) {
+    packet.x_ack = {.newest = Psn(load_be24(at)),
+                    .delay_ns = load_be<std::uint32_t>(at + 4),
+                    .words = std::to_integer<std::uint8_t>(at[3]),
+                    .bitmap = at + kXAckFixedBytes};
+    if (packet.x_ack.words > kMaxBitmapWords) return std::unexpected(ParseError::bad_length);
+    header_bytes += packet.x_ack.words * std::size_t{4};
+    if (header.size() < header_bytes || datagram_bytes < header_bytes + kIcrcBytes)
+      return std::unexpected(ParseError::too_short);
+  }
+  packet.header_bytes = static_cast<std::uint8_t>(header_bytes);
+
+  const std::size_t body = datagram_bytes - header_bytes - kIcrcBytes;
+  if (body % 4 != 0) return std::unexpected(ParseError::bad_length);
+  if (packet.bth.pad_bytes > body) return std::unexpected(ParseError::bad_pad);
+  payload_bytes = body - packet.bth.pad_bytes;
+  if (!(layout & kHasPayload) && payload_bytes != 0) return std::unexpected(ParseError::bad_length);
+  if ((layout & kHasXWrite) && !consistent(packet.x_write, packet.bth.opcode, payload_bytes))
+    return std::unexpected(ParseError::bad_length);
+  return packet;
+}
+
+}  // namespace
+
+std::string_view name(ParseError error) noexcept {
+  switch (error) {
+    case ParseError::too_short: return "too short";
+    case ParseError::bad_version: return "bad transport version";
+    case ParseError::unknown_opcode: return "unknown opcode";
+    case ParseError::bad_length: return "bad length";
+    case ParseError::bad_pad: return "bad pad count";
+    case ParseError::bad_partition: return "bad partition key";
+  }
+  __builtin_unreachable();
+}
+
+std::expected<Packet, ParseError> parse_packet(std::span<const std::byte> datagram) noexcept {
+  std::size_t payload_bytes = 0;
+  auto packet = parse_headers(datagram, datagram.size(), payload_bytes);
+  if (packet) packet->payload = datagram.subspan(packet->header_bytes, payload_bytes);
+  return packet;
+}
+
+std::expected<Packet, ParseError> parse_scattered(std::span<const std::byte> header,
+                                                  std::size_t datagram_bytes,
+                                                  std::span<const std::byte> payload) noexcept {
+  std::size_t payload_bytes = 0;
+  auto packet = parse_headers(header, datagram_bytes, payload_bytes);
+  if (!packet) return packet;
+  if (packet->bth.opcode == Opcode::x_acknowledge) return std::unexpected(ParseError::unknown_opcode);
+  if (payload.size() < payload_bytes) return std::unexpected(ParseError::bad_length);
+  packet->payload = payload.first(payload_bytes);
+  return packet;
+}
+
+std::size_t write_bth(std::byte* out, const Bth& bth) noexcept {
+  out[0] = static_cast<std::byte>(bth.opcode);
+  out[1] = static_cast<std::byte>((bth.solicited ? 0x80 : 0) | (bth.migration ? 0x40 : 0) |
+                                  (bth.pad_bytes & 3) << 4);
+  store_be(out + 2, bth.partition_key);
+  out[4] = static_cast<std::byte>((bth.fecn ? 0x80 : 0) | (bth.becn ? 0x40 : 0));
+  store_be24(out + 5, value_of(bth.destination));
+  out[8] = static_cast<std::byte>(bth.ack_request ? 0x80 : 0);
+  store_be24(out + 9, bth.psn.value());
+  return kBthBytes;
+}
+
+std::size_t write_reth(std::byte* out, const Reth& reth) noexcept {
+  store_be(out, reth.address);
+  store_be(out + 8, value_of(reth.key));
+  store_be(out + 12, reth.length);
+  return kRethBytes;
+}
+
+std::size_t write_aeth(std::byte* out, const Aeth& aeth) noexcept {
+  out[0] = static_cast<std::byte>(aeth.syndrome);
+  store_be24(out + 1, aeth.msn);
+  return kAethBytes;
+}
+
+std::size_t write_immediate(std::byte* out, std::uint32_t immediate) noexcept {
+  store_be(out, immediate);
+  return kImmediateBytes;
+}
+
+std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept {
+  store_be(out, header.address);
+  store_be(out + 8, value_of(header.key));
+  store_be(out + 12, header.immediate);
+  store_be(out + 16, header.remaining);
+  store_be(out + 20, header.identification);
+  store_be(out + 22, std::uint16_t{0});
+  return kXWriteBytes;
+}
+
+std::size_t write_x_ack(std::byte* out, const XAck& header) noexcept {
+  store_be24(out, header.newest.value());
+  out[3] = static_cast<std::byte>(header.words);
+  store_be(out + 4, header.delay_ns);
+  store_be(out + 8, std::uint32_t{0});
+  return kXAckFixedBytes;
+}
+
+void set_identification(std::byte* header, std::uint16_t identification) noexcept {
+  store_be(header + kBthBytes + 20, identification);
+}
+
+}  // namespace rdmc::roce
