@@ -1,0 +1,166 @@
+// One message on its way through one member: which blocks may be written to whom now, which are due from
+// whom, which slots are free again. A pure state machine - no clock, no I/O, no allocation after create() and
+// set_memory() - driven by one thread; it holds no payload, only block numbers and offsets into memory that
+// the driver owns.
+//
+// Root:     create, set_length, set_memory, on_available ...; drain poll_write; on_write_complete.
+// Receiver: create, (offer_arena), set_length when announced, set_memory; drain poll_grant, poll_landing and
+// poll_write;
+//           on_block, on_consumed, on_write_complete. Grants from destinations are accepted at any time after
+//           create.
+// A message over a list of missing blocks is an ordinary message over virtual blocks; the mapping is the
+// store's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/relay/grant.hpp"
+#include "dataplane/relay/schedule.hpp"
+
+namespace rdmc::relay {
+
+struct RelayConfig {
+  Algorithm algorithm = Algorithm::binomial_pipeline;
+  Rank rank{};
+  std::uint32_t members = 1;
+  std::uint32_t block_bytes = 1;            ///< 1 ... 2^31 - 1
+  std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, >= 1
+  std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
+  std::uint8_t slot_id = 0;                 ///< this message's name in the immediates that reach this member
+  bool first_block_arena = false;  ///< receivers: the first block lands in memory granted by offer_arena
+};
+
+/// The member's memory for the message: `slots` blocks in a row, block b in slot b mod slots. At least as
+/// many slots as blocks is the whole message in memory, else it is a ring. Address and key are what sources
+/// are told (a root leaves them zero).
+struct Memory {
+  std::uint64_t slots = 0;
+  std::uint64_t remote_address = 0;
+  RemoteKey key{};
+};
+
+/// A WRITE with immediate to post now.
+struct BlockWrite {
+  Rank to{};
+  std::uint64_t block = 0;
+  std::uint64_t local_offset = 0;  ///< in the member's memory; 0 when from_arena
+  std::uint64_t remote_address = 0;
+  std::uint32_t bytes = 0;  ///< exact: never more than the message has
+  RemoteKey key{};
+  std::uint32_t immediate = 0;
+  bool from_arena = false;  ///< read it from the first-block arena: place_first_block() was not called yet
+  bool into_arena =
+      false;  ///< the destination may not know the length yet: a SEND with it must go before this
+};
+
+/// The next write that `from` will make here, of `bytes` bytes to `offset` in the member's memory.
+struct Landing {
+  Rank from{};
+  std::uint64_t block = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+};
+
+class Relay {
+ public:
+  /// Errors: invalid_argument, naming the field.
+  static Result<Relay> create(const RelayConfig& config);
+
+  // -- what the message is, and where it lies --
+
+  /// The exact size of the message; known to the root from the start, to a receiver by announcement. 0 is
+  /// allowed and travels as one block of no bytes. Repeating the same value is harmless. Errors:
+  /// protocol_error (another value than before), invalid_argument (more than Schedule::kMaxBlocks blocks).
+  Result<void> set_length(std::uint64_t bytes);
+  bool has_length() const { return blocks_ != 0; }
+
+  /// Once, after set_length. Errors: invalid_argument (fewer slots than blocks and than
+  /// Schedule::minimum_slots() with which a ring could starve or deadlock the pipeline; before the length;
+  /// twice).
+  Result<void> set_memory(const Memory& memory);
+
+  /// Receiver with first_block_arena: where one block of block_bytes may be written. poll_grant then grants
+  /// it to the first source. Errors: invalid_argument.
+  Result<void> offer_arena(std::uint64_t remote_address, RemoteKey key);
+  /// The driver has moved the first block from the arena to its slot: from now on it is read from there. With
+  /// a copy at any time after it arrived and set_memory; with an exchange of pages only while
+  /// !first_block_busy().
+  void place_first_block();
+  /// A write that reads the arena is in flight.
+  bool first_block_busy() const { return arena_writes_in_flight_ != 0; }
+  /// Index of the block that arrives in the arena; needs the length.
+  std::uint64_t first_block() const;
+
+  std::uint64_t length() const { return length_; }
+  std::uint64_t block_count() const {
+    return blocks_;
+  }  ///< max(1, ceil(length / block_bytes)); 0 before the length
+  std::uint32_t block_length(std::uint64_t block) const;
+  std::uint64_t offset_of(std::uint64_t block) const;  ///< of its slot in the member's memory, in bytes
+  const Schedule& schedule() const { return schedule_; }
+
+  // -- events --
+
+  /// Root: blocks [0, limit) can be read from the memory. Only grows; beyond block_count() counts as that.
+  void on_available(std::uint64_t limit);
+  /// `from` grants us its memory. Errors: protocol_error (not a destination of ours, shrinking, changed
+  /// memory, addresses that overflow).
+  Result<void> on_grant(Rank from, const Grant& grant);
+  /// A WRITE with immediate from `from` is complete in our memory. Returns the block's 64-bit index. Errors:
+  /// protocol_error for anything but exactly the block that the schedule says is next from `from`, with its
+  /// exact length, inside what we granted; nothing has changed then.
+  Result<std::uint64_t> on_block(Rank from, std::uint32_t immediate, std::uint32_t byte_count);
+  /// The write of `block` to `to` that poll_write gave out was acknowledged.
+  void on_write_complete(Rank to, std::uint64_t block);
+  /// Receiver: the application does not need the block in memory any longer (at once when memory is whole;
+  /// when it is on disk when a ring). Any order, once per block.
+  void on_consumed(std::uint64_t block);
+
+  // -- actions: drain each until false after every batch of events --
+
+  /// The next write to post, in schedule order.
+  bool poll_write(BlockWrite& write);
+  /// The next grant to send.
+  bool poll_grant(Rank& to, Grant& grant);
+  /// The next write to expect, once each, in order per source, when it has been granted: post a receive for
+  /// it and pass the hint to the queue pair. The arena's block is not among them: offer_arena's caller posts
+  /// for that.
+  bool poll_landing(Landing& landing);
+
+  // -- state --
+
+  /// Blocks below are relayed (their scheduled writes acknowledged) and consumed: their slots may be used
+  /// again.
+  std::uint64_t released_limit() const { return released_; }
+  std::uint64_t blocks_received() const { return received_; }
+  std::uint32_t writes_in_flight() const { return writes_in_flight_; }
+  /// Every block is here (root: was made available).
+  bool is_delivered() const;
+  /// Delivered, consumed, and all that we had to relay is acknowledged.
+  bool is_complete() const { return blocks_ != 0 && released_ == blocks_; }
+
+  /// Polls give nothing any more; events are ignored, except that on_write_complete still counts, so that
+  /// writes_in_flight() says when the memory is quiet.
+  void cancel() { cancelled_ = true; }
+  bool is_cancelled() const { return cancelled_; }
+
+ private:
+  explicit Relay(const RelayConfig& config);
+
+  RelayConfig config_;
+  Schedule schedule_;
+  std::uint64_t length_ = 0;
+  std::uint64_t blocks_ = 0;
+  std::uint64_t released_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint32_t writes_in_flight_ = 0;
+  std::uint32_t arena_writes_in_flight_ = 0;
+  bool cancelled_ = false;
+};
+
+}  // namespace rdmc::relay
