@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""What ./check's last line and exit code say, for every kind of result that meson reports."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import pathlib
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/run_checks"
+LOADER = importlib.machinery.SourceFileLoader("run_checks", str(TOOL))
+run_checks = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_checks", LOADER))
+LOADER.exec_module(run_checks)
+
+
+def report(*records):
+    count = run_checks.Count()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        for name, result, output in records:
+            count.add("release", {"name": name, "result": result, "stdout": output})
+        status = count.report()
+    return status, said.getvalue().splitlines()
+
+
+class Report(unittest.TestCase):
+    def test_all_passed(self):
+        self.assertEqual(report(("a", "OK", ""), ("b", "OK", "")), (0, ["2 passed, 0 failed"]))
+
+    def test_whatever_is_neither_passed_nor_skipped_has_failed(self):
+        for result in ("FAIL", "TIMEOUT", "ERROR", "INTERRUPT", "UNEXPECTEDPASS"):
+            status, lines = report(("a", "OK", ""), ("b", result, "the cause"))
+            self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+            self.assertIn("the cause", lines)
+            self.assertIn(f"FAILED: release: b: {result.lower()}", lines)
+
+    def test_a_skipped_test_is_listed_with_its_reason_above_the_count(self):
+        status, lines = report(("a", "OK", ""), ("b", "SKIP", "tried\nno namespaces here\n"))
+        self.assertEqual((status, lines), (0, ["skipped: release: b: no namespaces here", "1 passed, 0 failed, 1 skipped"]))
+
+    def test_when_nothing_ran_nothing_is_proved(self):
+        self.assertEqual(report()[0], 1)
+        self.assertEqual(report(("a", "SKIP", "why"))[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
