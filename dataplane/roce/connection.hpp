@@ -145,6 +145,8 @@ class Connection {
   /// many.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
   void expect_write(std::span<std::byte> where);
+  /// The hinted memory may go away: no hint is used any more.
+  void forget_expected_writes();
 
   /// To the error state with cause `closed`; everything posted is flushed.
   void close();

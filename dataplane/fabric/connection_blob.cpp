@@ -1,0 +1,87 @@
+#include "dataplane/fabric/connection_blob.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/base/bytes.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+// "RDQP", version, flags, then the fields in order, big endian.
+constexpr std::uint32_t kMagic = 0x52445150;
+constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2;
+constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
+constexpr std::uint32_t kLargestPathMtu = 65'535;
+
+}  // namespace
+
+ConnectionBlob encode(const ConnectionInfo& info) {
+  ConnectionBlob blob(kBlobBytes);
+  std::byte* at = blob.data();
+  const auto put = [&at](auto value) {
+    store_be(at, value);
+    at += sizeof value;
+  };
+  put(kMagic);
+  put(kVersion);
+  put(static_cast<std::uint8_t>((info.shared.ipv6 ? kFlagIpv6 : 0) |
+                                (info.selective_repeat ? kFlagSelectiveRepeat : 0)));
+  std::memcpy(at, info.shared.bytes.data(), 16);
+  at += 16;
+  put(info.shared.port);
+  put(info.bulk_port);
+  put(value_of(info.qpn));
+  put(info.first_psn.value());
+  put(info.path_mtu);
+  put(info.receive_window);
+  put(info.host_id);
+  return blob;
+}
+
+Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
+  if (blob.size() < 5 || load_be<std::uint32_t>(blob.data()) != kMagic) {
+    return fail(Errc::protocol_error, "not a connection blob");
+  }
+  const auto version = std::to_integer<unsigned>(blob[4]);
+  if (version != kVersion) {
+    return fail(Errc::version_mismatch, "the peer's connection blob has version " + std::to_string(version) +
+                                            ", this program speaks version " + std::to_string(kVersion));
+  }
+  if (blob.size() != kBlobBytes) return fail(Errc::protocol_error, "connection blob of a wrong length");
+  const std::byte* at = blob.data() + 5;
+  const auto take = [&at]<typename T>(T) {
+    const T value = load_be<T>(at);
+    at += sizeof value;
+    return value;
+  };
+  ConnectionInfo info;
+  const auto flags = take(std::uint8_t{});
+  info.shared.ipv6 = (flags & kFlagIpv6) != 0;
+  info.selective_repeat = (flags & kFlagSelectiveRepeat) != 0;
+  std::memcpy(info.shared.bytes.data(), at, 16);
+  at += 16;
+  info.shared.port = take(std::uint16_t{});
+  info.bulk_port = take(std::uint16_t{});
+  const auto qpn = take(std::uint32_t{});
+  const auto psn = take(std::uint32_t{});
+  info.path_mtu = take(std::uint32_t{});
+  info.receive_window = take(std::uint32_t{});
+  info.host_id = take(std::uint64_t{});
+  if (qpn < 2 || qpn > Psn::kMask || psn > Psn::kMask || info.path_mtu > kLargestPathMtu ||
+      info.shared.port == 0 || info.bulk_port == 0 || info.receive_window == 0) {
+    return fail(Errc::protocol_error, "connection blob with a field out of range");
+  }
+  info.qpn = Qpn{qpn};
+  info.first_psn = Psn(psn);
+  return info;
+}
+
+Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs) {
+  const std::uint32_t mtu = std::min(ours.path_mtu, theirs.path_mtu);
+  if (mtu < 256) return fail(Errc::unsupported, "no common path MTU of at least 256 bytes");
+  return mtu;
+}
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,34 @@
+// What two software endpoints tell each other before they connect, as a value and as bytes. The bytes travel
+// in the control plane as an opaque blob; everything in them is checked when they come back in.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/fabric/queue_pair.hpp"
+
+namespace rdmc::fabric {
+
+struct ConnectionInfo {
+  Address shared;               ///< where ACKs and packets of strangers go
+  std::uint16_t bulk_port = 0;  ///< UDP port, at the same address, for this connection's requests
+  Qpn qpn{};
+  Psn first_psn;                     ///< of the requests this side sends
+  std::uint32_t path_mtu = 0;        ///< largest payload this side can send and receive in one packet
+  std::uint32_t receive_window = 0;  ///< payload bytes that may be on their way to this side
+  bool selective_repeat = false;     ///< offers the X_ extension (docs/wire.md)
+  std::uint64_t host_id = 0;         ///< equal on both sides: one network stack, no link between them
+};
+
+ConnectionBlob encode(const ConnectionInfo& info);
+
+/// Errors: protocol_error (not a blob, or fields out of range), version_mismatch (naming both versions).
+Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob);
+
+/// The path MTU two endpoints use: the smaller offer. Errors: unsupported if it is below 256.
+Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs);
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,179 @@
+// Receiving. A train lands where `plan` predicted: headers in scratch, each payload in the memory that its
+// X_WRITE will name. When every header confirms the guess the bytes are in place and nothing is copied; when
+// one does not, the whole train is gathered into one buffer first - its payloads may lie in each other's way
+// - and placed from there.
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/fabric/software_queue_pair.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+constexpr std::size_t kTrainsPerBurst = 16;
+constexpr std::size_t kMostPredicted = 64;
+constexpr std::size_t kBetweenPayloads = roce::kIcrcBytes + roce::kXWriteHeaderBytes;
+
+std::uint32_t load_le32(const std::byte* from) {
+  return std::to_integer<std::uint32_t>(from[0]) | std::to_integer<std::uint32_t>(from[1]) << 8 |
+         std::to_integer<std::uint32_t>(from[2]) << 16 | std::to_integer<std::uint32_t>(from[3]) << 24;
+}
+
+bool is_extended_write(roce::Opcode opcode) {
+  return opcode == roce::Opcode::x_write || opcode == roce::Opcode::x_write_last ||
+         opcode == roce::Opcode::x_write_last_immediate;
+}
+
+std::byte* base(const iovec& piece) {
+  return static_cast<std::byte*>(piece.iov_base);
+}
+
+}  // namespace
+
+// A planned landing alternates [header][payload][ICRC, next header][payload] … [ICRC].
+std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iovec> pieces) {
+  const auto index = static_cast<std::size_t>(value_of(flow));
+  SoftwareQueuePair* const queue_pair = index < by_flow_.size() ? by_flow_[index] : nullptr;
+  if (queue_pair == nullptr || !queue_pair->connected_ || pieces.size() < 3) return 0;
+  const auto& connected = *queue_pair->connected_;
+  const std::size_t per_packet = connected.path_mtu + kBetweenPayloads;
+  const std::size_t most = std::min({std::size_t{port_.info().receive_train_segments}, kMostPredicted,
+                                     port_.info().train_bytes / per_packet, (pieces.size() - 1) / 2});
+  if (landing_scratch_used_ + most * kBetweenPayloads > landing_scratch_.size()) return 0;
+  std::array<std::span<std::byte>, kMostPredicted> payloads;
+  const std::size_t count =
+      connected.connection.predict(std::span(payloads).first(most), queue_pair->planned_packets_);
+  if (count == 0) return 0;
+  queue_pair->planned_packets_ += static_cast<std::uint32_t>(count);
+  std::byte* scratch = landing_scratch_.data() + landing_scratch_used_;
+  landing_scratch_used_ += count * kBetweenPayloads;
+
+  std::size_t used = 0;
+  std::size_t gap = roce::kXWriteHeaderBytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    pieces[used++] = {scratch, gap};
+    scratch += gap;
+    pieces[used++] = {payloads[i].data(), payloads[i].size()};
+    gap = kBetweenPayloads;
+  }
+  pieces[used++] = {scratch, roce::kIcrcBytes};
+  return used;
+}
+
+std::size_t SoftwareFabric::receive(Time now) {
+  landing_scratch_used_ = 0;
+  std::array<port::RxTrain, kTrainsPerBurst> trains;
+  const std::size_t count = port_.receive_burst(*this, trains);
+  for (const port::RxTrain& train : std::span(trains).first(count)) {
+    if (!train.planned || !receive_in_place(train, now)) receive_train(train, now);
+  }
+  for (SoftwareQueuePair* queue_pair : touched_) {
+    queue_pair->touched_ = false;
+    queue_pair->connected_->connection.end_of_burst(now);
+    mark_ready(*queue_pair);
+  }
+  touched_.clear();
+  for (SoftwareQueuePair* queue_pair : by_flow_) {
+    if (queue_pair != nullptr) queue_pair->planned_packets_ = 0;
+  }
+  return count;
+}
+
+bool SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
+  const std::size_t segment = train.segment_bytes;
+  const std::size_t count = (train.total_bytes + segment - 1) / segment;
+  if (count > kMostPredicted || 2 * count >= train.pieces.size()) return false;
+  std::array<roce::Packet, kMostPredicted> packets;
+  std::array<const std::byte*, kMostPredicted> headers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t bytes = i + 1 < count ? segment : train.total_bytes - i * segment;
+    const iovec& payload = train.pieces[2 * i + 1];
+    if (payload.iov_len + kBetweenPayloads != bytes) return false;
+    const std::byte* const header = base(train.pieces[2 * i]) + (i == 0 ? 0 : roce::kIcrcBytes);
+    const auto packet =
+        roce::parse_scattered({header, roce::kXWriteHeaderBytes}, bytes, {base(payload), payload.iov_len});
+    if (!packet || !is_extended_write(packet->bth.opcode) || packet->bth.pad_bytes != 0 ||
+        regions_.resolve(packet->x_write.key, packet->x_write.address, payload.iov_len) != base(payload)) {
+      return false;
+    }
+    packets[i] = *packet;
+    headers[i] = header;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t bytes = i + 1 < count ? segment : train.total_bytes - i * segment;
+    receive_packet(packets[i], headers[i], train, bytes, load_le32(base(train.pieces[2 * i + 2])), now);
+  }
+  return true;
+}
+
+void SoftwareFabric::receive_train(const port::RxTrain& train, Time now) {
+  std::span<const std::byte> bytes;
+  if (train.pieces.size() == 1) {
+    bytes = {base(train.pieces[0]), train.total_bytes};
+  } else {
+    if (train.total_bytes > linear_.size()) linear_.resize(train.total_bytes);
+    std::size_t at = 0;
+    for (const iovec& piece : train.pieces) {
+      const std::size_t part = std::min(piece.iov_len, train.total_bytes - at);
+      std::memcpy(linear_.data() + at, piece.iov_base, part);
+      at += part;
+    }
+    bytes = {linear_.data(), at};
+  }
+  const std::size_t segment = std::max<std::size_t>(train.segment_bytes, 1);
+  while (!bytes.empty()) {
+    const auto datagram = bytes.first(std::min(segment, bytes.size()));
+    bytes = bytes.subspan(datagram.size());
+    const auto packet = roce::parse_packet(datagram);
+    if (!packet) {
+      count(packet.error());
+      continue;
+    }
+    receive_packet(*packet, datagram.data(), train, datagram.size(),
+                   load_le32(datagram.data() + datagram.size() - 4), now);
+  }
+}
+
+void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte* header_bytes,
+                                    const port::RxTrain& train, std::size_t datagram_bytes,
+                                    std::uint32_t icrc, Time now) {
+  const auto found = queue_pairs_.find(value_of(packet.bth.destination));
+  if (found == queue_pairs_.end() || !found->second->connected_) {
+    ++counters_.unknown_queue_pair;
+    return;
+  }
+  SoftwareQueuePair& queue_pair = *found->second;
+  auto& connected = *queue_pair.connected_;
+  if (train.source != connected.peer_source) {
+    ++counters_.wrong_source;
+    return;
+  }
+  // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
+  // their train.
+  const bool extended = is_extended_write(packet.bth.opcode);
+  const auto identification = extended ? packet.x_write.identification : std::uint16_t{0};
+  const roce::Icrc& check =
+      train.flow == port::kSharedFlow ? connected.receive_shared : connected.receive_bulk;
+  const std::span header(header_bytes, packet.header_bytes);
+  if (check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes) != icrc) {
+    ++counters_.icrc_errors;
+    return;
+  }
+  const roce::Arrival arrival = connected.connection.on_packet(packet, now);
+  if (arrival.destination != nullptr && !packet.payload.empty()) {
+    if (arrival.destination == packet.payload.data()) {
+      ++counters_.packets_in_place;
+    } else {
+      std::memmove(arrival.destination, packet.payload.data(), packet.payload.size());
+      counters_.bytes_copied += packet.payload.size();
+      counters_.packets_repaired += extended ? 1 : 0;
+    }
+  }
+  if (!queue_pair.touched_) {
+    queue_pair.touched_ = true;
+    touched_.push_back(&queue_pair);
+  }
+}
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,122 @@
+#include "dataplane/fabric/software_fabric.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "dataplane/fabric/software_queue_pair.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+constexpr std::size_t kLandingScratchBytes = 64 * 1024;
+constexpr std::size_t kLargestTrain =
+    256 * 1024;  // a GRO train may exceed one IP packet on IPv6 with big TCP/UDP
+
+}  // namespace
+
+class SoftwareFabric::Region final : public MemoryRegion {
+ public:
+  Region(SoftwareFabric& fabric, RemoteKey key) : fabric_(fabric), key_(key) {}
+  ~Region() override { fabric_.revoke(key_); }
+  RemoteKey remote_key() const noexcept override { return key_; }
+  std::uint64_t remote_address() const noexcept override { return 0; }
+
+ private:
+  SoftwareFabric& fabric_;
+  RemoteKey key_;
+};
+
+std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes) {
+  constexpr std::uint32_t kUdpHeader = 8, kOurs = roce::kXWriteHeaderBytes + roce::kIcrcBytes;
+  const std::uint32_t outer = (ipv6 ? 40U : 20U) + kUdpHeader;
+  if (mtu < outer + kOurs + 256) return 0;
+  const std::uint32_t room = std::min(mtu - outer, train_bytes) - kOurs;
+  return room >= 4096 ? room / 4096 * 4096 : room / 8 * 8;
+}
+
+SoftwareFabric::SoftwareFabric(port::Port& port, SoftwareFabricOptions options)
+    : port_(port),
+      options_(std::move(options)),
+      path_mtu_(path_mtu_for(port.info().mtu, port.info().address.ipv6, port.info().train_bytes)),
+      landing_scratch_(kLandingScratchBytes),
+      linear_(kLargestTrain) {}
+
+SoftwareFabric::~SoftwareFabric() {
+  assert(queue_pairs_.empty());
+}
+
+FabricInfo SoftwareFabric::info() const {
+  return {.name = port_.info().driver, .path_mtu = path_mtu_, .icrc = true, .receive_copies_per_byte = 0};
+}
+
+std::uint32_t SoftwareFabric::fresh_number() {
+  return options_.entropy();
+}
+
+Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const QueuePairOptions& options) {
+  const port::PortInfo& port = port_.info();
+  const std::uint32_t mtu = options.path_mtu == 0 ? path_mtu_ : std::min(options.path_mtu, path_mtu_);
+  if (mtu < 256)
+    return fail(Errc::unsupported, "the interface's MTU is too small for RoCE: " + std::to_string(port.mtu));
+  const auto flow = port_.open_flow();
+  if (!flow) return std::unexpected(flow.error());
+  std::uint32_t qpn = 0;
+  do qpn = fresh_number() & Psn::kMask;
+  while (qpn < 2 || queue_pairs_.contains(qpn));
+  const ConnectionInfo local{.shared = port.address,
+                             .bulk_port = port_.udp_port(*flow),
+                             .qpn = Qpn{qpn},
+                             .first_psn = Psn(fresh_number()),
+                             .path_mtu = mtu,
+                             .receive_window = port.receive_buffer_bytes,
+                             .selective_repeat = options.selective_repeat,
+                             .host_id = options_.host_id};
+  auto queue_pair = std::make_unique<SoftwareQueuePair>(*this, options, local, *flow);
+  queue_pairs_.emplace(qpn, queue_pair.get());
+  const auto index = static_cast<std::size_t>(value_of(*flow));
+  if (by_flow_.size() <= index) by_flow_.resize(index + 1);
+  by_flow_[index] = queue_pair.get();
+  return queue_pair;
+}
+
+void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
+  batch_.clear();  // it may refer to this queue pair's memory; what was unsent counts as lost
+  std::erase(ready_, &queue_pair);
+  std::erase(touched_, &queue_pair);
+  queue_pairs_.erase(value_of(queue_pair.local_.qpn));
+  by_flow_[static_cast<std::size_t>(value_of(queue_pair.flow_))] = nullptr;
+  port_.close_flow(queue_pair.flow_);
+}
+
+Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory) {
+  RemoteKey key;
+  do key = RemoteKey{fresh_number()};
+  while (!regions_.add(key, 0, memory));
+  return std::make_unique<Region>(*this, key);
+}
+
+void SoftwareFabric::revoke(RemoteKey key) {
+  regions_.revoke(key);
+  for (const auto& [qpn, queue_pair] : queue_pairs_) {
+    if (queue_pair->connected_) queue_pair->connected_->connection.forget_expected_writes();
+  }
+}
+
+std::size_t SoftwareFabric::progress(Time now) {
+  const std::size_t received = receive(now);
+  run_timers(now);
+  return received + transmit(now);
+}
+
+Time SoftwareFabric::next_deadline() const {
+  // A port without room tells nobody when it has some again: look soon.
+  if (!batch_.empty()) return Time{0};
+  Time earliest = Time::never();
+  for (const auto& [qpn, queue_pair] : queue_pairs_) {
+    if (queue_pair->connected_)
+      earliest = std::min(earliest, queue_pair->connected_->connection.next_deadline());
+  }
+  return earliest;
+}
+
+}  // namespace rdmc::fabric

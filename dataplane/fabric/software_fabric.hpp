@@ -1,0 +1,102 @@
+// The software provider: RC queue pairs whose protocol runs here (dataplane/roce) and whose packets go
+// through a Port. It binds the two: groups the packets of a connection into trains, seals them with the ICRC
+// that the port's IP headers will make valid, plans where received payload lands, checks and repairs what
+// landed elsewhere. One thread owns the fabric and everything made from it; it must outlive its queue pairs
+// and memory regions.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/transmit_batch.hpp"
+#include "dataplane/port/port.hpp"
+#include "dataplane/roce/headers.hpp"
+#include "dataplane/roce/region_table.hpp"
+
+namespace rdmc::fabric {
+
+class SoftwareQueuePair;
+
+struct SoftwareFabricOptions {
+  /// Unguessable 32-bit numbers for QPNs, first PSNs and remote keys: the operating system's generator, or a
+  /// seeded one in the simulator.
+  std::function<std::uint32_t()> entropy;
+  /// See host_identity(); 0 = share a network stack with nobody.
+  std::uint64_t host_id = 0;
+  /// Offer congestion control to peers on other hosts.
+  bool congestion_control = true;
+};
+
+/// Why received bytes were dropped, and what receiving cost. Monotone.
+struct SoftwareFabricCounters {
+  std::array<std::uint64_t, 6> parse_errors{};  ///< by roce::ParseError
+  std::uint64_t icrc_errors = 0;
+  std::uint64_t unknown_queue_pair = 0;  ///< also queue pairs that were destroyed: a fenced member's packets
+  std::uint64_t wrong_source = 0;        ///< right queue pair number, but not from its peer's address
+  std::uint64_t packets_in_place = 0;    ///< payload landed where it belongs
+  std::uint64_t packets_repaired = 0;    ///< X_WRITE payload had to be copied: landed elsewhere
+  std::uint64_t bytes_copied = 0;        ///< all payload bytes that this process copied after the kernel did
+};
+
+class SoftwareFabric final : public Fabric, private port::LandingPlanner {
+ public:
+  SoftwareFabric(port::Port& port, SoftwareFabricOptions options);
+  ~SoftwareFabric() override;
+
+  FabricInfo info() const override;
+  Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) override;
+
+  std::size_t progress(Time now) override;
+  Time next_deadline() const override;
+  void wait(Time deadline) override { port_.wait(deadline); }
+  void wake() noexcept override { port_.wake(); }
+
+  const SoftwareFabricCounters& counters() const noexcept { return counters_; }
+
+ private:
+  friend class SoftwareQueuePair;
+  class Region;
+
+  // receive.cpp
+  std::size_t plan(port::FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) override;
+  std::size_t receive(Time now);
+  void receive_train(const port::RxTrain& train, Time now);
+  bool receive_in_place(const port::RxTrain& train, Time now);
+  void receive_packet(const roce::Packet& packet, const std::byte* header_bytes, const port::RxTrain& train,
+                      std::size_t datagram_bytes, std::uint32_t icrc, Time now);
+  void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
+
+  // transmit.cpp
+  std::size_t transmit(Time now);
+  void mark_ready(SoftwareQueuePair& queue_pair);
+  void run_timers(Time now);
+
+  void forget(SoftwareQueuePair& queue_pair);
+  void revoke(RemoteKey key);
+  std::uint32_t fresh_number();
+
+  port::Port& port_;
+  SoftwareFabricOptions options_;
+  std::uint32_t path_mtu_;
+  roce::RegionTable regions_;
+  std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // by QPN
+  std::vector<SoftwareQueuePair*> by_flow_;                            // by FlowId
+  std::vector<SoftwareQueuePair*> ready_;    // may have something to send; each at most once
+  std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
+  TransmitBatch batch_;
+  std::vector<std::byte> landing_scratch_;  // headers and trailers of planned trains
+  std::size_t landing_scratch_used_ = 0;
+  std::vector<std::byte> linear_;  // a train gathered for repair
+  SoftwareFabricCounters counters_;
+};
+
+/// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers: whole 4096s where
+/// there is room for one, so that blocks divide evenly into trains; whole eights otherwise.
+std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes);
+
+}  // namespace rdmc::fabric

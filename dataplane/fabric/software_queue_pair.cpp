@@ -1,0 +1,179 @@
+#include "dataplane/fabric/software_queue_pair.hpp"
+
+#include <algorithm>
+
+namespace rdmc::fabric {
+namespace {
+
+WorkStatus status_of(const roce::WorkCompletion& completion) {
+  using roce::FailureCause;
+  if (completion.flushed) return WorkStatus::flushed;
+  switch (completion.cause) {
+    case FailureCause::none: return WorkStatus::success;
+    case FailureCause::retry_exceeded: return WorkStatus::retry_exceeded;
+    case FailureCause::rnr_retry_exceeded: return WorkStatus::rnr_retry_exceeded;
+    case FailureCause::remote_invalid_request: return WorkStatus::remote_invalid_request;
+    case FailureCause::remote_access: return WorkStatus::remote_access;
+    case FailureCause::remote_operational: return WorkStatus::remote_operational;
+    case FailureCause::local_length: return WorkStatus::local_length;
+    case FailureCause::local_invalid_request:
+    case FailureCause::local_access:
+    case FailureCause::closed: return WorkStatus::flushed;
+  }
+  return WorkStatus::flushed;
+}
+
+WorkKind kind_of(roce::CompletionKind kind) {
+  switch (kind) {
+    case roce::CompletionKind::send: return WorkKind::send;
+    case roce::CompletionKind::write: return WorkKind::write;
+    case roce::CompletionKind::receive: return WorkKind::receive;
+    case roce::CompletionKind::receive_write_immediate: return WorkKind::receive_write_immediate;
+  }
+  return WorkKind::send;
+}
+
+std::string text_of(roce::FailureCause cause) {
+  using roce::FailureCause;
+  switch (cause) {
+    case FailureCause::none: return "";
+    case FailureCause::retry_exceeded: return "the peer stopped acknowledging";
+    case FailureCause::rnr_retry_exceeded: return "the peer posted no receive";
+    case FailureCause::remote_invalid_request: return "the peer refused a request as invalid";
+    case FailureCause::remote_access: return "the peer refused access: key or range revoked or wrong";
+    case FailureCause::remote_operational: return "the peer reported an error of its own";
+    case FailureCause::local_length: return "a message arrived that is longer than the posted receive";
+    case FailureCause::local_invalid_request: return "the peer sent an invalid request";
+    case FailureCause::local_access: return "the peer wrote outside of what it was granted";
+    case FailureCause::closed: return "closed";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string_view name(WorkStatus status) noexcept {
+  switch (status) {
+    case WorkStatus::success: return "success";
+    case WorkStatus::retry_exceeded: return "retry exceeded";
+    case WorkStatus::rnr_retry_exceeded: return "RNR retry exceeded";
+    case WorkStatus::remote_invalid_request: return "remote invalid request";
+    case WorkStatus::remote_access: return "remote access error";
+    case WorkStatus::remote_operational: return "remote operational error";
+    case WorkStatus::local_length: return "local length error";
+    case WorkStatus::flushed: return "flushed";
+  }
+  return "unknown";
+}
+
+QueuePairState SoftwareQueuePair::state() const noexcept {
+  if (!connected_) return QueuePairState::reset;
+  return connected_->connection.failed() ? QueuePairState::error : QueuePairState::ready;
+}
+
+std::string SoftwareQueuePair::error_cause() const {
+  return connected_ ? text_of(connected_->connection.cause()) : "";
+}
+
+Result<void> SoftwareQueuePair::post(const roce::SendWork& work) {
+  if (!connected_) return fail(Errc::invalid_argument, "the queue pair is not connected");
+  auto posted = connected_->connection.post_send(work);
+  if (posted) fabric_.mark_ready(*this);
+  return posted;
+}
+
+Result<void> SoftwareQueuePair::post_send(const SendRequest& request) {
+  return post({.work_id = request.work_id,
+               .opcode = request.immediate ? roce::SendOpcode::send_immediate : roce::SendOpcode::send,
+               .bytes = request.bytes,
+               .immediate = request.immediate.value_or(0)});
+}
+
+Result<void> SoftwareQueuePair::post_write(const WriteRequest& request) {
+  return post({.work_id = request.work_id,
+               .opcode = request.immediate ? roce::SendOpcode::write_immediate : roce::SendOpcode::write,
+               .bytes = request.bytes,
+               .remote_address = request.remote_address,
+               .remote_key = request.remote_key,
+               .immediate = request.immediate.value_or(0)});
+}
+
+Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
+  const roce::ReceiveWork work{.work_id = request.work_id, .bytes = request.bytes};
+  if (connected_) return connected_->connection.post_receive(work);
+  if (early_receives_.size() == options_.receive_depth)
+    return fail(Errc::would_block, "the receive queue is full");
+  early_receives_.push_back(work);
+  return {};
+}
+
+void SoftwareQueuePair::expect_write(std::span<std::byte> where) {
+  if (connected_) connected_->connection.expect_write(where);
+}
+
+std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
+  if (!connected_) return 0;
+  std::size_t count = 0;
+  roce::WorkCompletion completion;
+  while (count < out.size() && connected_->connection.poll_completion(completion)) {
+    out[count++] = {.work_id = completion.work_id,
+                    .kind = kind_of(completion.kind),
+                    .status = status_of(completion),
+                    .byte_count = completion.byte_count,
+                    .immediate = completion.immediate};
+  }
+  return count;
+}
+
+Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
+  if (connected_) return fail(Errc::invalid_argument, "the queue pair is connected already");
+  const auto peer = decode_connection(peer_blob);
+  if (!peer) return std::unexpected(peer.error());
+  if (peer->shared.ipv6 != local_.shared.ipv6)
+    return fail(Errc::unsupported, "one side has IPv4, the other IPv6");
+  const auto mtu = agree_path_mtu(local_, *peer);
+  if (!mtu) return std::unexpected(mtu.error());
+
+  const bool same_stack = local_.host_id != 0 && local_.host_id == peer->host_id;
+  const roce::ConnectionConfig config{
+      .local_qpn = local_.qpn,
+      .remote_qpn = peer->qpn,
+      .send_psn = local_.first_psn,
+      .receive_psn = peer->first_psn,
+      .path_mtu = *mtu,
+      .selective_repeat = local_.selective_repeat && peer->selective_repeat,
+      .congestion_control = fabric_.options_.congestion_control && !same_stack,
+      .window_bytes = peer->receive_window,
+      .send_depth = options_.send_depth,
+      .receive_depth = options_.receive_depth,
+      .ack_timeout = options_.ack_timeout,
+      .retry_limit = options_.retry_limit,
+      .rnr_retry_limit = options_.rnr_retry_limit,
+  };
+  const auto at_port = [](Address address, std::uint16_t port) {
+    address.port = port;
+    return address;
+  };
+  const Address our_bulk = at_port(local_.shared, local_.bulk_port);
+  const Address peer_bulk = at_port(peer->shared, peer->bulk_port);
+  connected_.emplace(Connected{
+      .peer = *peer,
+      .path_mtu = *mtu,
+      .connection = roce::Connection(config, fabric_.regions_),
+      .transmit = {.source = flow_,
+                   .bulk = peer_bulk,
+                   .shared = peer->shared,
+                   .bulk_icrc = roce::Icrc(our_bulk, peer_bulk),
+                   .shared_icrc = roce::Icrc(our_bulk, peer->shared)},
+      .peer_source = peer_bulk,
+      .receive_bulk = roce::Icrc(peer_bulk, our_bulk),
+      .receive_shared = roce::Icrc(peer_bulk, local_.shared),
+  });
+  for (const auto& work : early_receives_) {
+    if (auto posted = connected_->connection.post_receive(work); !posted) return posted;
+  }
+  early_receives_.clear();
+  return {};
+}
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,52 @@
+// The packets of a few trains on their way from the connections to the port: headers, trailers and the gather
+// lists that tie them to payload. Filled, sealed and handed over in one turn; what the port had no room for
+// stays for the next turn. Owned by the software fabric; refers to posted memory, so it is cleared before
+// such memory may go away.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "dataplane/port/port.hpp"
+#include "dataplane/roce/connection.hpp"
+#include "dataplane/roce/icrc.hpp"
+
+namespace rdmc::fabric {
+
+/// Where one connection's packets go and how they are sealed.
+struct TransmitPath {
+  port::FlowId source{};
+  Address bulk, shared;
+  roce::Icrc bulk_icrc, shared_icrc;
+};
+
+class TransmitBatch {
+ public:
+  static constexpr std::size_t kPackets = 256;
+
+  bool empty() const { return next_train_ == trains_used_; }
+  std::size_t room() const { return kPackets - packets_used_; }
+  void clear() { packets_used_ = trains_used_ = next_train_ = pieces_used_ = 0; }
+
+  /// Room to poll packets of one connection into; call `seal` with how many it filled.
+  std::span<roce::TxPacket> space(std::size_t at_most) {
+    return std::span(packets_).subspan(packets_used_, std::min(at_most, room()));
+  }
+  /// Groups the next `count` packets into trains as the port can send them and writes their identification
+  /// and ICRC.
+  void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port);
+
+  /// Hands the unsent trains to the port. False if the port had no room for all.
+  bool send(port::Port& port);
+
+ private:
+  void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc, std::size_t bytes);
+
+  std::array<roce::TxPacket, kPackets> packets_;
+  std::array<std::array<std::byte, 8>, kPackets> trailers_;  // pad and ICRC
+  std::array<iovec, kPackets * 3> pieces_;
+  std::array<port::TxTrain, kPackets> trains_;
+  std::size_t packets_used_ = 0, pieces_used_ = 0, trains_used_ = 0, next_train_ = 0;
+};
+
+}  // namespace rdmc::fabric
