@@ -1,0 +1,252 @@
+// The sending end of a group session as a pure state machine: no socket, clock, thread or randomness. It
+// brings every participant from its connection to one outcome, forms an epoch from those that accept the job,
+// and a successor from the survivors whenever one fails. The driver feeds it messages, closes and time and
+// drains poll() after each call; the application answers its events with the commands below. It owns all it
+// keeps; one thread at a time.
+//
+// Every wait is bounded by Timing, so JobFinished comes whatever the participants do. docs: README.md beside
+// this file has the phases, the rule by which a suspicion is judged, and what happens to messages that cross.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "controlplane/session/types.hpp"
+
+namespace rdmc::session {
+
+namespace wire {
+class Envelope;
+class Welcome;
+class Blobs;
+class Suspect;
+}  // namespace wire
+
+/// An epoch can be formed: choose its parameters and answer form() with this epoch. Asked anew, with a higher
+/// epoch, when a candidate fails before the answer.
+struct ParametersNeeded {
+  struct Candidate {
+    MemberId member{};
+    MemberInfo info;  ///< with the rank it will have
+    Bytes state;      ///< from its accept(), later its ended_state()
+  };
+  Epoch epoch{};
+  std::vector<Candidate> candidates;  ///< rank 1 …; the root is rank 0 and not listed
+};
+struct Progressed {
+  MemberId member{};
+  std::uint64_t bytes_done = 0;
+};
+/// A participant has all bytes: compare its report and answer approve() or deny().
+struct DeliveryReported {
+  MemberId member{};
+  Epoch epoch{};
+  Bytes report;
+};
+/// The one outcome of a participant.
+struct MemberFinished {
+  MemberId member{};
+  Status status = Status::failed;
+  Error cause;   ///< unless ok
+  Bytes report;  ///< of its committed(), if ok
+};
+/// The last event: every participant has its outcome and no channel is needed any more.
+struct JobFinished {
+  std::optional<Error>
+      interrupted;  ///< the cause given to interrupt(), or our own application's failure to answer
+};
+
+using CoordinatorOutput =
+    std::variant<Send, CloseChannel, ParametersNeeded, FormRequested, PeersReady, StartData, EndData,
+                 AlsoFailed, Progressed, DeliveryReported, MemberFinished, JobFinished>;
+
+struct ParticipantSpec {
+  MemberId member{};    ///< unique, not kRoot
+  std::string name;     ///< for people
+  std::string address;  ///< of its control listener
+  Bytes job;            ///< what its application is asked to do
+};
+
+struct CoordinatorConfig {
+  SessionId session{};  ///< random, from the driver
+  std::string name;     ///< the root's own, for the member list
+  std::string address;
+  Timing timing;
+};
+
+struct CoordinatorCounters {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t late_messages = 0;     ///< of an epoch that is over, or from a member that is out
+  std::uint64_t protocol_errors = 0;   ///< malformed or out of phase: each ends that member
+  std::uint64_t ignored_commands = 0;  ///< overtaken by an event
+  std::uint64_t suspicions = 0, judgements = 0, stalls = 0, epochs = 0;
+};
+
+class Coordinator {
+ public:
+  /// Ranks follow the order of `participants`.
+  Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> participants);
+
+  /// Starts the clock: the driver makes the connections now.
+  void start(Time now);
+
+  // The driver's side. `member` is one of the specs'.
+  void on_connected(MemberId member, Time now);
+  void on_message(MemberId member, std::span<const std::byte> bytes, Time now);
+  /// The channel is gone, or could not be made. Errc::authentication before the job makes the outcome
+  /// `refused`.
+  void on_closed(MemberId member, const Error& cause, Time now);
+  void on_timer(Time now);
+  /// When on_timer() must be called at the latest; Time::never() once finished.
+  Time next_deadline() const;
+  std::optional<CoordinatorOutput> poll();
+
+  // The application's side: answers to events.
+  void form(Epoch epoch, Bytes parameters, Time now);
+  void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
+  void local_ready(Epoch epoch, Time now);
+  /// The answer to EndData; the root has no state to report, it holds everything.
+  void local_ended(Epoch epoch, Time now);
+  void approve(MemberId member, Time now);
+  void deny(MemberId member, Error cause, Time now);
+
+  // … and unasked.
+  /// The root's data path gave up on a neighbour.
+  void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
+  /// Ends the job with `cause` everywhere but where it is committed: Ctrl-C, an unreadable source, a data
+  /// plane that cannot be made. JobFinished follows within Timing::abort_timeout.
+  void interrupt(Error cause, Time now);
+
+  bool finished() const { return phase_ == Phase::finished; }
+  const CoordinatorCounters& counters() const { return counters_; }
+
+ private:
+  enum class Phase : std::uint8_t {
+    idle,        ///< before start()
+    joining,     ///< connections, greetings, answers to the job
+    choosing,    ///< the application owes the parameters of the next epoch
+    exchanging,  ///< blobs are due
+    connecting,  ///< readiness is due
+    running,
+    ending,      ///< states are due
+    completing,  ///< no further epoch: commits and aborts are due
+    finished,
+  };
+  enum class Standing : std::uint8_t { unconnected, greeting, deciding, active, aborting, gone };
+  enum class Delivery : std::uint8_t { none, reported, committing, committed };
+  /// How we part with a member that is lost.
+  enum class Parting : std::uint8_t {
+    gone,     ///< the channel is closed
+    close,    ///< it has said its last word
+    dismiss,  ///< tell it why, close without waiting: it is silent, or not to be trusted
+    abort,    ///< tell it why and wait for AbortDone
+  };
+
+  struct Member {
+    ParticipantSpec spec;
+    Standing standing = Standing::unconnected;
+    Delivery delivery = Delivery::none;
+    bool in_epoch = false;  ///< of epoch_, until the next is formed; its loss is named to the others
+    bool owes = false;      ///< this phase's answer: blobs, readiness, state
+    bool has_outcome = false;
+    Rank rank{};
+    Time last_heard{}, last_sent{};
+    Time deadline = Time::never();  ///< of what `due` says
+    std::string_view due;
+    Time probed{};
+    std::uint64_t probe_due = 0;  ///< nonce of an unanswered probe; 0: none
+    std::uint64_t bytes_done = 0;
+    Bytes state;
+    std::vector<PeerBlob> inbox;  ///< blobs that the others made for it
+  };
+  struct Suspicion {
+    Rank observer{}, suspect{};
+    std::string cause;
+  };
+
+  // coordinator.cpp: dispatch, sending, losing members
+  void dispatch(Member& member, const wire::Envelope& envelope, Time now);
+  void send(Member& member, const wire::Envelope& envelope, Time now);
+  void send_abort(Member& member, const Error& cause, Time now);
+  void close(Member& member);
+  void lose(Member& member, Error cause, Parting parting, Time now);
+  void broken_protocol(Member& member, std::string_view what, Time now);
+  void conclude(Member& member, Status status, Error cause, Bytes report);
+  void expect(Member& member, std::string_view due, Duration within, Time now);
+  void settle(Member& member);
+  void advance(Time now);
+  bool step(Time now);
+  bool stale(Epoch epoch);
+  Member* find(MemberId member);
+  Member* at(Rank rank);
+  bool ready_in_epoch() const;
+
+  // coordinator_timers.cpp
+  void beat(Time now);
+  void check_member(Member& member, Time now);
+  void check_phase(Time now);
+
+  // coordinator_joining.cpp
+  void on_welcome(Member& member, const wire::Welcome& welcome, Time now);
+  void on_accept(Member& member, std::string_view state, Time now);
+  void on_refuse(Member& member, Error cause, Time now);
+
+  // coordinator_forming.cpp
+  void choose(Time now);
+  void on_blobs(Member& member, const wire::Blobs& blobs, Time now);
+  void on_ready(Member& member, Epoch epoch, Time now);
+  void route_blobs(Time now);
+  void start_epoch(Time now);
+  template <typename Blobs>
+  bool take_blobs(Rank from, const Blobs& blobs);
+
+  // coordinator_running.cpp
+  void on_progress(Member& member, Epoch epoch, std::uint64_t bytes_done, Time now);
+  void on_suspect(Member& member, const wire::Suspect& suspect, Time now);
+  void on_probe_answer(Member& member, std::uint64_t nonce);
+  void add_suspicion(Rank observer, Rank suspect, std::string cause, Time now);
+  void probe(Rank rank, Time now);
+  void judge(Time now);
+  void end_stall(Time now);
+
+  // coordinator_ending.cpp
+  void end_epoch(Time now);
+  void name_failures(Time now);
+  void on_ended(Member& member, Epoch epoch, std::string_view state, Time now);
+
+  // coordinator_committing.cpp
+  void on_delivered(Member& member, Epoch epoch, std::string_view report, Time now);
+  void on_committed(Member& member, std::string_view report);
+  void on_abort_done(Member& member);
+  void release_committed(Time now);
+
+  CoordinatorConfig config_;
+  std::vector<Member> members_;
+  std::unordered_map<std::uint32_t, std::size_t> index_;  ///< member id -> position in members_
+  std::vector<std::size_t> by_rank_;                      ///< rank - 1 -> position in members_, of epoch_
+  Phase phase_ = Phase::idle;
+  Epoch epoch_{0};      ///< the last one formed
+  Epoch candidate_{0};  ///< the one whose parameters are asked for; only grows
+  bool local_owes_ = false;
+  std::vector<PeerBlob> local_inbox_;
+  Time phase_deadline_ = Time::never();  ///< of what our own application owes
+  Time stall_deadline_ = Time::never();
+  Time judge_at_ = Time::never();
+  Time next_sweep_ = Time::never(), last_sweep_{};
+  std::vector<Suspicion> suspicions_;
+  std::vector<FailedMember> unnamed_;  ///< lost from epoch_, not yet told to the others
+  std::uint64_t next_nonce_ = 1;
+  std::uint64_t advance_ = 0;  ///< grows whenever anybody gets further; told in heartbeats
+  std::optional<Error> interrupted_;
+  std::deque<CoordinatorOutput> outputs_;
+  CoordinatorCounters counters_;
+};
+
+}  // namespace rdmc::session

@@ -1,0 +1,161 @@
+// The receiving end of a group session as a pure state machine: no socket, clock, thread or randomness. The
+// driver feeds it messages, closes and time and drains poll() after each call; the application answers its
+// events with the commands below, at once or later. It owns all it keeps; one thread at a time.
+//
+// Exactly one Finished ends it, whatever the coordinator does. A command that no longer fits (its epoch is
+// over, the job is being aborted) is ignored, because the application may have been overtaken by an event it
+// has not seen.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "controlplane/session/types.hpp"
+
+namespace rdmc::session {
+
+namespace wire {
+class Envelope;
+class Hello;
+class Form;
+class Peers;
+class End;
+}  // namespace wire
+
+/// Answer accept(), refuse() or fail() within Timing::job_timeout.
+struct JobOffered {
+  SessionId session{};
+  Bytes description;
+};
+/// The digest was approved: make the file durable, rename it, answer committed() or fail(). From here on the
+/// commit stands whatever happens to the coordinator. The data plane goes on: others may still need our
+/// blocks.
+struct CommitRequested {};
+/// Stop the data plane, remove what is unfinished, answer abort_done(). Nothing but Finished follows.
+struct AbortRequested {
+  Error cause;
+  bool coordinator_lost = false;  ///< nobody told us to: its channel closed or fell silent
+};
+/// The last event. Stop whatever still runs. `cause` is meaningful unless status is ok.
+struct Finished {
+  Status status = Status::failed;
+  Error cause;
+};
+
+using ParticipantOutput = std::variant<Send, CloseChannel, JobOffered, FormRequested, PeersReady, StartData,
+                                       EndData, AlsoFailed, CommitRequested, AbortRequested, Finished>;
+
+struct ParticipantConfig {
+  std::string agent;  ///< program and version, for the coordinator's reports
+  Timing timing;      ///< heartbeat_interval and suspect_after are overruled by the coordinator's Hello
+};
+
+struct ParticipantCounters {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t late_messages = 0;     ///< of an epoch that is over, or after the end
+  std::uint64_t protocol_errors = 0;   ///< malformed or out of phase: each ends the job here
+  std::uint64_t ignored_commands = 0;  ///< overtaken by an event
+};
+
+class Participant {
+ public:
+  explicit Participant(ParticipantConfig config);
+
+  // The driver's side.
+  void on_connected(Time now);
+  void on_message(std::span<const std::byte> bytes, Time now);
+  /// The control channel is gone, by the peer or the network.
+  void on_closed(const Error& cause, Time now);
+  void on_timer(Time now);
+  /// When on_timer() must be called at the latest; Time::never() once finished.
+  Time next_deadline() const;
+  std::optional<ParticipantOutput> poll();
+
+  // The application's side: answers to events.
+  void accept(Bytes state,
+              Time now);  ///< `state`: what is held already (resume), for the coordinator's application
+  void refuse(Error cause, Time now);
+  void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
+  void local_ready(Epoch epoch, Time now);
+  void ended_state(Epoch epoch, Bytes state, Time now);  ///< which blocks are held, for the successor
+  void committed(Bytes report, Time now);
+  void abort_done(Time now);
+
+  // … and unasked.
+  /// The data path gave up on a neighbour, for `cause` (said once per epoch and rank; repetitions are
+  /// dropped).
+  void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
+  /// Bytes of the whole job held so far; any rate of calls, at most four messages a second.
+  void progress(std::uint64_t bytes_done, Time now);
+  /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
+  void delivered(Epoch epoch, Bytes report, Time now);
+  /// Our own failure (disk full, interrupt, a data plane that cannot be made), in any phase. The application
+  /// cleans up by itself: Finished follows at once.
+  void fail(Error cause, Time now);
+
+  bool finished() const { return phase_ == Phase::finished; }
+  const ParticipantCounters& counters() const { return counters_; }
+
+ private:
+  enum class Phase : std::uint8_t {
+    unconnected,
+    greeting,   ///< Hello is due
+    offering,   ///< Job is due
+    deciding,   ///< the application owes its answer to the job
+    idle,       ///< no epoch: before the first, or Ended has been sent
+    blobs,      ///< the application owes its blobs
+    exchanged,  ///< Peers is due
+    joining,    ///< the application owes its readiness
+    ready,      ///< Start is due
+    running,
+    ending,  ///< the application owes its state
+    aborting,
+    finished,
+  };
+  enum class Delivery : std::uint8_t { none, reported, committing, committed };
+
+  void dispatch(const wire::Envelope& envelope, Time now);
+  void on_hello(const wire::Hello& hello, Time now);
+  void on_form(const wire::Form& form, Time now);
+  void on_peers(const wire::Peers& peers, Time now);
+  void on_start(Epoch epoch, Time now);
+  void on_end(const wire::End& end, Time now);
+  void on_commit(Time now);
+  void on_finish(Time now);
+  void on_heartbeat(std::uint64_t advance, Time now);
+
+  void send(const wire::Envelope& envelope, Time now);
+  void send_progress(Time now);
+  void enter(Phase phase, Time now);
+  void broken_protocol(std::string_view what, Time now);
+  void leave(const Error& cause, bool coordinator_lost, Time now);
+  void finish(Status status, Error cause);
+  bool stale(Epoch epoch);
+  bool in_epoch() const { return phase_ >= Phase::blobs && phase_ <= Phase::running; }
+  void ignore() { ++counters_.ignored_commands; }
+  Duration phase_timeout() const;
+
+  ParticipantConfig config_;
+  Phase phase_ = Phase::unconnected;
+  Delivery delivery_ = Delivery::none;
+  Epoch epoch_{0};
+  Rank rank_{};
+  std::size_t member_count_ = 0;
+  bool channel_open_ = false;
+  bool commit_waits_for_loss_ = false;  ///< the coordinator went while the application was committing
+  Error cause_{};                       ///< why we are aborting
+  Time last_heard_{}, last_sent_{}, last_progress_{}, last_call_{};
+  Time phase_deadline_ = Time::never();
+  std::uint64_t bytes_done_ = 0, bytes_reported_ = 0, group_advance_ = 0;
+  std::vector<Rank> suspected_;
+  std::deque<ParticipantOutput> outputs_;
+  ParticipantCounters counters_;
+};
+
+}  // namespace rdmc::session

@@ -1,0 +1,122 @@
+// The values that a group session's two state machines exchange with their drivers and applications. A
+// session fans one job out from the coordinator's process, which is rank 0 and holds every byte, to
+// participants; it forms epochs, notices failures and brings every participant to one outcome. Plain values,
+// owned by whoever holds them; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::session {
+
+using Bytes = std::vector<std::byte>;
+using SessionId = std::array<std::byte, 16>;
+
+/// Names a process for the whole job, while its rank changes from epoch to epoch. Chosen by the coordinator's
+/// driver, never reused.
+enum class MemberId : std::uint32_t {};
+/// The coordinator's own process. Participants have other ids.
+inline constexpr MemberId kRoot{0};
+inline constexpr Rank kRootRank{0};
+
+/// Both ends speak exactly this version or part with Errc::version_mismatch.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+/// A longer control message is a protocol error; the opaque parts of an application must fit.
+inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
+/// Texts from a peer (causes, names) are cut to this and stripped of control characters before anyone prints
+/// them.
+inline constexpr std::size_t kMaxTextBytes = 1024;
+/// Progress messages of one participant are at least this far apart.
+inline constexpr Duration kProgressInterval = milliseconds(250);
+
+/// Every wait of the session. The first two are the coordinator's choice and travel in its Hello.
+struct Timing {
+  Duration heartbeat_interval = milliseconds(100);  ///< 1 ms … 60 s; a message goes out at least this often
+  Duration suspect_after = milliseconds(600);  ///< silence that makes a member failed; at least 2 heartbeats
+  Duration probe_timeout = milliseconds(300);  ///< from the first suspicion of an epoch to the judgement
+  Duration connect_timeout = seconds(10);      ///< from start() to on_connected()
+  Duration greet_timeout = seconds(5);         ///< connected, but no Hello or Welcome
+  Duration job_timeout = seconds(30);          ///< for the participant's application to answer the job
+  Duration form_timeout = seconds(10);         ///< for blobs, and again for readiness
+  Duration stall_after = seconds(30);          ///< a running epoch in which nobody gets another byte
+  Duration end_timeout = seconds(5);           ///< for an ended data plane's state
+  Duration commit_timeout = seconds(120);      ///< for fsync and rename
+  Duration abort_timeout = seconds(2);         ///< for temporary files to be removed
+  Duration application_timeout = seconds(60);  ///< for the coordinator's own application to decide
+  Duration patience = seconds(300);  ///< a participant's wait for a coordinator that only heartbeats
+};
+
+struct MemberInfo {
+  Rank rank{};
+  std::string name;     ///< as the user wrote it
+  std::string address;  ///< of its control listener, "10.0.0.5:7700"; empty when it has none
+};
+
+/// `cause.what` reads after the member's name: "fell silent for 600 ms".
+struct FailedMember {
+  Rank rank{};
+  std::string name;
+  Error cause;
+};
+
+/// A connection blob for (or from) the member with that rank.
+struct PeerBlob {
+  Rank peer{};
+  Bytes blob;
+};
+
+enum class Status : std::uint8_t { ok, failed, refused };
+
+// What a machine asks of its driver.
+
+/// One whole message; the channel keeps message boundaries and order. A participant's only correspondent is
+/// kRoot.
+struct Send {
+  MemberId member{};
+  Bytes bytes;
+};
+/// Close the channel once the sends before this one are flushed; a driver may give up flushing after a
+/// second. on_closed() may or may not follow.
+struct CloseChannel {
+  MemberId member{};
+};
+
+// What a machine tells the application of its process, in this order for each epoch. The root's application
+// gets the same events as a participant's, since rank 0 has a data plane too.
+
+/// Create queue pairs towards the neighbours that the parameters imply; answer local_blobs().
+struct FormRequested {
+  Epoch epoch{};
+  Rank rank{};  ///< our own
+  std::vector<MemberInfo> members;
+  Bytes parameters;
+};
+/// The neighbours' blobs for us: connect; answer local_ready().
+struct PeersReady {
+  Epoch epoch{};
+  std::vector<PeerBlob> blobs;
+};
+/// Every member is connected: move data.
+struct StartData {
+  Epoch epoch{};
+};
+/// Stop the data plane of this epoch, whatever it has come to (it may not have started); answer
+/// ended_state(). Our own process is never in the list; an empty list means that everyone has delivered or
+/// that the job ends.
+struct EndData {
+  Epoch epoch{};
+  std::vector<FailedMember> failed;
+};
+/// Further members of the epoch failed after its EndData and before the next FormRequested. No answer.
+struct AlsoFailed {
+  Epoch epoch{};
+  std::vector<FailedMember> failed;
+};
+
+}  // namespace rdmc::session
