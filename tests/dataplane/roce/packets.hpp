@@ -1,0 +1,118 @@
+// Datagrams for the tests of the codec, the ICRC and whoever else needs a well-formed packet: one of each
+// opcode, built with the writers from a seeded generator.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/base/random.hpp"
+#include "dataplane/roce/headers.hpp"
+
+namespace rdmc::roce::testing {
+
+inline constexpr std::array kOpcodes{Opcode::send_first,   Opcode::send_middle,
+                                     Opcode::send_last,    Opcode::send_last_immediate,
+                                     Opcode::send_only,    Opcode::send_only_immediate,
+                                     Opcode::write_first,  Opcode::write_middle,
+                                     Opcode::write_last,   Opcode::write_last_immediate,
+                                     Opcode::write_only,   Opcode::write_only_immediate,
+                                     Opcode::acknowledge,  Opcode::x_write,
+                                     Opcode::x_write_last, Opcode::x_write_last_immediate,
+                                     Opcode::x_acknowledge};
+
+inline bool has_reth(Opcode o) {
+  return o == Opcode::write_first || o == Opcode::write_only || o == Opcode::write_only_immediate;
+}
+inline bool has_immediate(Opcode o) {
+  return o == Opcode::send_last_immediate || o == Opcode::send_only_immediate ||
+         o == Opcode::write_last_immediate || o == Opcode::write_only_immediate;
+}
+inline bool is_x_write(Opcode o) {
+  return o == Opcode::x_write || o == Opcode::x_write_last || o == Opcode::x_write_last_immediate;
+}
+inline bool is_acknowledge(Opcode o) {
+  return o == Opcode::acknowledge || o == Opcode::x_acknowledge;
+}
+
+/// What was written, to compare with what is parsed.
+struct Sample {
+  Bth bth;
+  Reth reth;
+  Aeth aeth;
+  XWrite x_write;
+  XAck x_ack;
+  std::uint32_t immediate = 0;
+  std::size_t header_bytes = 0;
+  std::vector<std::byte> payload;
+  std::vector<std::byte> bitmap;
+  std::vector<std::byte> datagram;  ///< with four zero bytes where the ICRC belongs
+};
+
+inline std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& random) {
+  const auto u8 = [&] { return static_cast<std::uint8_t>(random.next()); };
+  const auto u32 = [&] { return static_cast<std::uint32_t>(random.next()); };
+  const auto flag = [&] { return random.below(2) == 1; };
+  if (is_acknowledge(opcode)) payload_bytes = 0;
+
+  Sample s;
+  s.payload = random_bytes(random, payload_bytes);
+  s.bth = Bth{.opcode = opcode,
+              .solicited = flag(),
+              .migration = flag(),
+              .ack_request = flag(),
+              .fecn = flag(),
+              .becn = flag(),
+              .pad_bytes = static_cast<std::uint8_t>(-payload_bytes & 3),
+              .partition_key = static_cast<std::uint16_t>(flag() ? 0xFFFF : 0x7FFF),
+              .destination = Qpn{u32() & 0xFF'FFFF},
+              .psn = Psn(u32())};
+  auto& out = s.datagram;
+  out.resize(64);
+  std::size_t at = write_bth(out.data(), s.bth);
+  if (has_reth(opcode)) {
+    s.reth = {.address = random.next(), .key = RemoteKey{u32()}, .length = u32()};
+    at += write_reth(out.data() + at, s.reth);
+  }
+  if (is_acknowledge(opcode)) {
+    s.aeth = {.syndrome = u8(), .msn = u32() & 0xFF'FFFF};
+    at += write_aeth(out.data() + at, s.aeth);
+  }
+  if (has_immediate(opcode)) {
+    s.immediate = u32();
+    at += write_immediate(out.data() + at, s.immediate);
+  }
+  if (is_x_write(opcode)) {
+    s.immediate = u32();
+    const auto rest = static_cast<std::uint32_t>(opcode == Opcode::x_write ? random.between(1, 1 << 30) : 0);
+    s.x_write = {.address = random.next(),
+                 .key = RemoteKey{u32()},
+                 .immediate = s.immediate,
+                 .remaining = static_cast<std::uint32_t>(payload_bytes) + rest,
+                 .identification = static_cast<std::uint16_t>(random.next())};
+    at += write_x_write(out.data() + at, s.x_write);
+  }
+  if (opcode == Opcode::x_acknowledge) {
+    s.x_ack = {.newest = Psn(u32()),
+               .delay_ns = u32(),
+               .words = static_cast<std::uint8_t>(random.below(kMaxBitmapWords + 1))};
+    at += write_x_ack(out.data() + at, s.x_ack);
+    s.bitmap = random_bytes(random, s.x_ack.words * std::size_t{4});
+  }
+  out.resize(at);
+  out.insert(out.end(), s.bitmap.begin(), s.bitmap.end());
+  s.header_bytes = out.size();
+  out.insert(out.end(), s.payload.begin(), s.payload.end());
+  out.insert(out.end(), s.bth.pad_bytes + kIcrcBytes, std::byte{0});
+  out.shrink_to_fit();
+  return s;
+}
+
+}  // namespace rdmc::roce::testing
