@@ -1,0 +1,38 @@
+// Owns one file descriptor, so that no path of an error leaks it. The control plane hands descriptors between
+// files, sockets and child processes; every one is opened close-on-exec. Move-only; any thread.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace rdmc::control {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  /// Takes over `fd`; -1 stands for none.
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+  /// The caller owns the descriptor from here on.
+  int release() noexcept { return std::exchange(fd_, -1); }
+  void reset() noexcept {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace rdmc::control

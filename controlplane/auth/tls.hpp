@@ -1,0 +1,73 @@
+// TLS 1.3 with the cluster key as an external pre-shared key, as a state machine without sockets: ciphertext
+// goes in, ciphertext and plaintext come out, and the driver moves the bytes. A peer without the key fails
+// with Errc::authentication on both sides, which a lost connection never does. TlsContext is shared by any
+// number of sessions and threads; a TlsSession belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "controlplane/auth/cluster_key.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::control {
+
+/// The PSK identity in the ClientHello; it is public.
+inline constexpr std::string_view kTlsIdentity = "rdmc";
+/// The label under which the PSK is derived from the cluster key.
+inline constexpr std::string_view kTlsLabel = "rdmc control tls 1.3 psk";
+
+enum class Role { client, server };
+
+/// What every session of one key has in common. A cheap handle: copies share one context.
+class TlsContext {
+ public:
+  /// Keeps what it derives from `key`, not the key. Errors: unsupported (this OpenSSL cannot do it).
+  static Result<TlsContext> create(const ClusterKey& key);
+
+ private:
+  friend class TlsSession;
+  struct Shared;
+  explicit TlsContext(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
+  std::shared_ptr<const Shared> shared_;
+};
+
+class TlsSession {
+ public:
+  /// Errors: resource_limit.
+  static Result<TlsSession> create(const TlsContext& context, Role role);
+  TlsSession(TlsSession&&) noexcept;
+  TlsSession& operator=(TlsSession&&) noexcept;
+  ~TlsSession();
+
+  /// Takes ciphertext from the peer. Nothing is processed until handshake() or read().
+  Result<void> receive(std::span<const std::byte> ciphertext);
+
+  /// Goes on with the handshake; true once it is finished and the peer has proved to hold the key. Errors:
+  /// authentication; protocol_error (not TLS 1.3, or not TLS). Output may hold an alert for the peer even
+  /// then.
+  Result<bool> handshake();
+  bool established() const { return established_; }
+
+  /// Decrypts into `plaintext`; returns how many bytes, 0 when more ciphertext is needed or the peer said
+  /// goodbye. Errors: corrupt (a record was tampered with), protocol_error.
+  Result<std::size_t> read(std::span<std::byte> plaintext);
+  /// Encrypts all of `plaintext` (not empty, at most 16 KiB gives one record). Errors: protocol_error.
+  Result<void> write(std::span<const std::byte> plaintext);
+  /// Encrypts our close_notify.
+  void close();
+
+  /// Appends the ciphertext that waits to be sent.
+  void take_output(std::vector<std::byte>& to);
+
+ private:
+  struct State;
+  explicit TlsSession(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+  bool established_ = false;
+};
+
+}  // namespace rdmc::control

@@ -1,0 +1,104 @@
+#define BOOST_TEST_MODULE tls
+#include "controlplane/auth/tls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <optional>
+
+namespace rdmc::control {
+namespace {
+
+TlsContext context_of(const ClusterKey& key) {
+  return TlsContext::create(key).value();
+}
+
+/// A client and a server joined by nothing but two vectors.
+struct Pair {
+  Pair(const ClusterKey& client_key, const ClusterKey& server_key)
+      : client(TlsSession::create(context_of(client_key), Role::client).value()),
+        server(TlsSession::create(context_of(server_key), Role::server).value()) {}
+
+  static void turn(TlsSession& from, TlsSession& to, std::optional<Error>& error) {
+    if (!error)
+      if (auto done = from.handshake(); !done) error = done.error();
+    std::vector<std::byte> bytes;
+    from.take_output(bytes);
+    BOOST_TEST(to.receive(bytes).has_value());
+  }
+  void run() {
+    for (int i = 0; i < 4; ++i) {
+      turn(client, server, client_error);
+      turn(server, client, server_error);
+    }
+  }
+
+  TlsSession client;
+  TlsSession server;
+  std::optional<Error> client_error;
+  std::optional<Error> server_error;
+};
+
+std::vector<std::byte> text_bytes(std::string_view text) {
+  std::vector<std::byte> bytes(text.size());
+  std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_same_key_on_both_sides_establishes_and_carries_bytes) {
+  const ClusterKey key = ClusterKey::generate().value();
+  Pair pair(key, key);
+  pair.run();
+  BOOST_TEST(pair.client.established());
+  BOOST_TEST(pair.server.established());
+
+  const auto secret = text_bytes("the quick brown fox");
+  BOOST_TEST(pair.client.write(secret).has_value());
+  std::vector<std::byte> wire;
+  pair.client.take_output(wire);
+  BOOST_TEST(std::ranges::search(wire, secret).empty());  // it isn't readable on the wire
+  BOOST_TEST(pair.server.receive(wire).has_value());
+  std::array<std::byte, 64> got;
+  BOOST_TEST_REQUIRE(pair.server.read(got).value() == secret.size());
+  BOOST_TEST(std::ranges::equal(std::span(got).first(secret.size()), secret));
+}
+
+BOOST_AUTO_TEST_CASE(different_keys_fail_with_authentication_on_both_sides) {
+  Pair pair(ClusterKey::generate().value(), ClusterKey::generate().value());
+  pair.run();
+  BOOST_TEST(!pair.client.established());
+  BOOST_TEST(!pair.server.established());
+  BOOST_TEST_REQUIRE(pair.client_error.has_value());
+  BOOST_TEST_REQUIRE(pair.server_error.has_value());
+  BOOST_TEST((pair.client_error->code == Errc::authentication), pair.client_error->what);
+  BOOST_TEST((pair.server_error->code == Errc::authentication), pair.server_error->what);
+  BOOST_TEST_MESSAGE(pair.client_error->what << " / " << pair.server_error->what);
+}
+
+BOOST_AUTO_TEST_CASE(a_record_changed_on_the_way_is_corrupt) {
+  const ClusterKey key = ClusterKey::generate().value();
+  Pair pair(key, key);
+  pair.run();
+  BOOST_TEST(pair.client.write(text_bytes("pay 10")).has_value());
+  std::vector<std::byte> wire;
+  pair.client.take_output(wire);
+  wire.back() ^= std::byte{1};
+  BOOST_TEST(pair.server.receive(wire).has_value());
+  std::array<std::byte, 64> got;
+  const auto read = pair.server.read(got);
+  BOOST_TEST_REQUIRE(!read.has_value());
+  BOOST_TEST((read.error().code == Errc::corrupt), read.error().what);
+}
+
+BOOST_AUTO_TEST_CASE(bytes_that_are_no_tls_are_a_protocol_error) {
+  const ClusterKey key = ClusterKey::generate().value();
+  auto server = TlsSession::create(context_of(key), Role::server).value();
+  BOOST_TEST(server.receive(text_bytes("GET / HTTP/1.1\r\nHost: x\r\n\r\n")).has_value());
+  const auto done = server.handshake();
+  BOOST_TEST_REQUIRE(!done.has_value());
+  BOOST_TEST((done.error().code == Errc::protocol_error), done.error().what);
+}
+
+}  // namespace rdmc::control
