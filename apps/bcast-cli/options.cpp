@@ -1,0 +1,238 @@
+#include "apps/bcast-cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "apps/bcast-cli/units.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+constexpr const char* kVersionText = "rdmc_bcast " RDMC_VERSION;
+
+constexpr const char* kSendFooter =
+    R"(Other uses:
+  rdmc_bcast agent --listen ADDR[:PORT] --root DIR --key-file FILE   receive on this host
+  rdmc_bcast keygen                                                  print a new cluster key
+A source named like one of these is written ./agent.
+
+HOSTLIST is pdsh's: web[01-12,20],10.0.0.[2-9]:7701,[2001:db8::1]:7700,^FILE,-web07; the default port is 7700.
+DEST is a path on each host, under the agent's root. With a trailing slash, or where a directory stands, the copy
+goes into it under its own name; otherwise DEST is the copy's new name. With --local N the copies are
+DEST/0/NAME to DEST/N-1/NAME.
+Sizes are bytes, with K, M or G as powers of 1024; rates are bits per second, with k, m or g as powers of 1000.
+
+Exit codes:
+  0    all receivers have the file
+  1    usage
+  2    error of the source or of this machine
+  3    some receivers failed or refused
+  4    all receivers failed
+  5    all receivers refused (authentication)
+  130  interrupted)";
+
+constexpr const char* kAgentFooter =
+    R"(The agent receives files under DIR, and nowhere else, until it is told to stop (SIGINT, SIGTERM).
+
+Exit codes:
+  0    stopped on request
+  1    usage
+  2    error of this machine: the address, the directory or the key)";
+
+/// Runs CLI11 and turns its exceptions into values. `name` is how the program is called in its usage line.
+Result<std::optional<Information>> run(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    return Information{app.help()};
+  } catch (const CLI::CallForVersion&) {
+    return Information{std::string(kVersionText) + "\n"};
+  } catch (const CLI::ParseError& error) {
+    return fail(Errc::invalid_argument, error.what());
+  }
+  return std::nullopt;
+}
+
+/// Puts the name of the option before what its value's parser says.
+template <typename T>
+Result<void> take(const char* option, Result<T> parsed, T& into) {
+  if (!parsed) return fail(parsed.error().code, fmt::format("{}: {}", option, parsed.error().what));
+  into = std::move(*parsed);
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& lists) {
+  std::string text;
+  for (const auto& list : lists) text += (text.empty() ? "" : ",") + list;
+  return text;
+}
+
+/// Texts of options that need a closer look than CLI11's.
+struct SendTexts {
+  std::vector<std::string> hosts;
+  std::vector<std::string> exclude;
+  std::string launch = "agent";
+  std::string fabric = "auto";
+  std::string block_size;
+  std::string suspect_after;
+  std::string limit_rate;
+};
+
+void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
+  app.name("rdmc_bcast");
+  app.footer(kSendFooter);
+  app.set_version_flag("--version", kVersionText);
+  app.add_option("SRC", send.source, "the file to send")->required();
+  app.add_option("DEST", send.destination, "where each receiver puts it")->required();
+  app.add_option("-w", texts.hosts, "the hosts to send to")->type_name("HOSTLIST")->allow_extra_args(false);
+  app.add_option("-x", texts.exclude, "hosts to leave out")->type_name("HOSTLIST")->allow_extra_args(false);
+  app.add_option("--local", send.local_receivers, "instead of hosts, N receiver processes on this machine")
+      ->type_name("N")
+      ->check(CLI::Range(1U, kMaxLocalReceivers));
+  app.add_option("--launch", texts.launch, "how the receivers come to run; agent: they are running already")
+      ->type_name("agent")
+      ->capture_default_str();
+  app.add_option("--fabric", texts.fabric, "what carries the data")
+      ->type_name("auto|udp")
+      ->capture_default_str();
+  app.add_option("--key-file", send.key_file, "the cluster key, as keygen printed it")->type_name("FILE");
+  app.add_flag("--insecure", send.insecure, "no key: anyone may be the other end");
+  app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
+  app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
+  app.add_option("--block-size", texts.block_size, "bytes relayed as one, 4K to 4M (default 1M)")
+      ->type_name("SIZE");
+  app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
+  app.add_option("--suspect-after", texts.suspect_after,
+                 "silence after which a receiver counts as dead (default 500ms)")
+      ->type_name("TIME");
+  app.add_flag("--json", send.json, "one JSON object per line on stdout: progress, receivers, summary");
+}
+
+Result<void> check_block_size(std::uint64_t size) {
+  if (size < kMinBlockSize || size > kMaxBlockSize || size % kMinBlockSize != 0)
+    return fail(Errc::invalid_argument,
+                fmt::format("--block-size: {} is not a multiple of 4K from 4K to 4M", size));
+  return {};
+}
+
+Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
+  if (texts.launch == "ssh" || texts.launch == "slurm")
+    return fail(
+        Errc::invalid_argument,
+        fmt::format("--launch {} is not supported yet; start agents and use --launch agent", texts.launch));
+  if (texts.launch != "agent")
+    return fail(Errc::invalid_argument,
+                fmt::format("--launch: '{}' is unknown; there is agent", texts.launch));
+  if (texts.fabric == "udp")
+    send.fabric = FabricChoice::udp;
+  else if (texts.fabric != "auto")
+    return fail(Errc::invalid_argument,
+                fmt::format("--fabric: '{}' is unknown; there are auto and udp", texts.fabric));
+  if (!texts.block_size.empty()) {
+    std::uint64_t size = 0;
+    if (auto done = take("--block-size", parse_size(texts.block_size), size); !done) return done;
+    if (auto done = check_block_size(size); !done) return done;
+    send.block_size = static_cast<std::uint32_t>(size);
+  }
+  if (!texts.limit_rate.empty()) {
+    if (auto done = take("--limit-rate", parse_rate(texts.limit_rate), send.limit_rate.emplace()); !done)
+      return done;
+  }
+  if (!texts.suspect_after.empty()) {
+    if (auto done = take("--suspect-after", parse_duration(texts.suspect_after), send.suspect_after); !done)
+      return done;
+    if (send.suspect_after < milliseconds(50) || send.suspect_after > seconds(60))
+      return fail(Errc::invalid_argument,
+                  fmt::format("--suspect-after: '{}' is not between 50ms and 60s", texts.suspect_after));
+  }
+  return {};
+}
+
+Result<Command> parse_send(const std::vector<std::string>& arguments, const ListReader& reader) {
+  CLI::App app("Sends one file to many hosts at once: every receiver passes on what it has.");
+  SendOptions send;
+  SendTexts texts;
+  declare(app, send, texts);
+  auto information = run(app, arguments);
+  if (!information) return std::unexpected(information.error());
+  if (*information) return Command(std::move(**information));
+
+  if (send.source.empty()) return fail(Errc::invalid_argument, "SRC is empty");
+  if (send.destination.empty()) return fail(Errc::invalid_argument, "DEST is empty");
+  if (auto done = check_texts(send, texts); !done) return std::unexpected(done.error());
+  const auto hosts = joined(texts.hosts);
+  const auto exclude = joined(texts.exclude);
+  if (send.local_receivers > 0) {
+    if (!texts.hosts.empty() || !texts.exclude.empty())
+      return fail(Errc::invalid_argument, "--local sends to this machine only: it does not go with -w or -x");
+    if (send.insecure || !send.key_file.empty())
+      return fail(Errc::invalid_argument,
+                  "--local makes a key of its own: it does not go with --key-file or --insecure");
+    return Command(std::move(send));
+  }
+  if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");
+  if (send.insecure == !send.key_file.empty()) {
+    return fail(Errc::invalid_argument, send.insecure ? "--insecure and --key-file contradict each other"
+                                                      : "a key is needed: --key-file FILE (or --insecure)");
+  }
+  if (auto done = take("-w", expand_hostlist(hosts, exclude, reader), send.hosts); !done)
+    return std::unexpected(done.error());
+  return Command(std::move(send));
+}
+
+Result<Command> parse_agent(const std::vector<std::string>& arguments) {
+  CLI::App app("Receives files from rdmc_bcast on this host.");
+  AgentOptions agent;
+  std::string listen;
+  app.name("rdmc_bcast agent");
+  app.footer(kAgentFooter);
+  app.set_version_flag("--version", kVersionText);
+  app.add_option("--listen", listen, "the address to serve; the default port is 7700")
+      ->type_name("ADDR[:PORT]")
+      ->required();
+  app.add_option("--root", agent.root, "the directory that files go to")->type_name("DIR")->required();
+  app.add_option("--key-file", agent.key_file, "the cluster key, as keygen printed it")->type_name("FILE");
+  app.add_flag("--insecure", agent.insecure, "no key: anyone may send");
+  app.add_flag("--json", agent.json, "one JSON object per line on stdout for each file received");
+  auto information = run(app, arguments);
+  if (!information) return std::unexpected(information.error());
+  if (*information) return Command(std::move(**information));
+  if (auto done = take("--listen", parse_address(listen, kDefaultAgentPort), agent.listen); !done)
+    return std::unexpected(done.error());
+  if (agent.root.empty()) return fail(Errc::invalid_argument, "--root is empty");
+  if (agent.insecure == !agent.key_file.empty()) {
+    return fail(Errc::invalid_argument, agent.insecure ? "--insecure and --key-file contradict each other"
+                                                       : "a key is needed: --key-file FILE (or --insecure)");
+  }
+  return Command(std::move(agent));
+}
+
+Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
+  CLI::App app("Prints a new cluster key; keep it in a file that only you can read.");
+  KeygenOptions keygen;
+  app.name("rdmc_bcast keygen");
+  app.set_version_flag("--version", kVersionText);
+  app.add_flag("--json", keygen.json, "as {\"key\":\"...\"}");
+  auto information = run(app, arguments);
+  if (!information) return std::unexpected(information.error());
+  if (*information) return Command(std::move(**information));
+  return Command(keygen);
+}
+
+}  // namespace
+
+Result<Command> parse_command_line(const std::vector<std::string>& arguments, const ListReader& reader) {
+  if (!arguments.empty()) {
+    const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+    if (arguments[0] == "agent") return parse_agent(rest);
+    if (arguments[0] == "keygen") return parse_keygen(rest);
+    if (arguments[0] == kLocalReceiverArgument && rest.empty()) return Command(LocalReceiverOptions{});
+  }
+  return parse_send(arguments, reader);
+}
+
+}  // namespace rdmc::bcast

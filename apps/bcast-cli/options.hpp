@@ -1,0 +1,84 @@
+// The command line of rdmc_bcast as values. One parser decides which program this is - sender, agent, key
+// generator, or a receiver that a sender with --local started - and checks everything that can be checked
+// without touching the source, the destination or the network. Pure but for the files that ^FILE names in a
+// hostlist.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/bcast-cli/hostlist.hpp"
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::bcast {
+
+/// What the process returns; part of the contract.
+enum class ExitCode : int {
+  success = 0,  ///< every receiver has the file
+  usage = 1,
+  local_error = 2,  ///< the source, or this machine
+  some_failed = 3,  ///< some receivers failed or refused
+  all_failed = 4,
+  all_refused = 5,  ///< authentication
+  interrupted = 130,
+};
+
+constexpr std::uint32_t kDefaultBlockSize = 1 << 20;
+constexpr std::uint32_t kMinBlockSize = 4096;
+constexpr std::uint32_t kMaxBlockSize = 4 << 20;  ///< the window of 32 MB still holds eight
+constexpr std::uint32_t kMaxLocalReceivers = 256;
+constexpr Duration kDefaultSuspectAfter = milliseconds(500);
+
+enum class FabricChoice : std::uint8_t { automatic, udp };
+
+struct SendOptions {
+  std::string source;
+  std::string destination;
+  std::vector<Host> hosts;            ///< of -w without -x; empty with --local
+  std::uint32_t local_receivers = 0;  ///< 0 = not --local
+  FabricChoice fabric = FabricChoice::automatic;
+  std::string key_file;  ///< empty with --insecure or --local
+  bool insecure = false;
+  bool overwrite = false;
+  bool json = false;
+  bool dry_run = false;
+  std::uint32_t block_size = kDefaultBlockSize;
+  Duration suspect_after = kDefaultSuspectAfter;
+  std::optional<std::uint64_t> limit_rate;  ///< bits per second
+};
+
+struct AgentOptions {
+  Address listen;
+  std::string root;
+  std::string key_file;
+  bool insecure = false;
+  bool json = false;
+};
+
+struct KeygenOptions {
+  bool json = false;
+};
+
+/// A receiver started by --local: everything else comes through the inherited descriptors (spawn.hpp).
+struct LocalReceiverOptions {};
+
+/// --help, --version: print it on stdout and end with success.
+struct Information {
+  std::string text;
+};
+
+using Command = std::variant<SendOptions, AgentOptions, KeygenOptions, LocalReceiverOptions, Information>;
+
+/// The first argument with which a sender starts its own receivers; not for people.
+constexpr const char* kLocalReceiverArgument = "--local-receiver";
+
+/// `arguments` without the program's name. Errors: invalid_argument, naming the option, and what `reader`
+/// fails with.
+Result<Command> parse_command_line(const std::vector<std::string>& arguments, const ListReader& reader);
+
+}  // namespace rdmc::bcast
