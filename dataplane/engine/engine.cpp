@@ -1,0 +1,67 @@
+#include "dataplane/engine/engine.hpp"
+
+#include <oneapi/tbb/concurrent_queue.h>
+
+#include <algorithm>
+
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::engine {
+
+struct Engine::Queue {
+  oneapi::tbb::concurrent_bounded_queue<Task> tasks;
+};
+
+Engine::Engine(Waiter& waiter, IdleStrategy idle)
+    : waiter_(waiter), idle_(idle), queue_(std::make_unique<Queue>()) {
+  queue_->tasks.set_capacity(kQueueDepth);
+}
+
+Engine::~Engine() = default;
+
+Result<void> Engine::post(Task task) {
+  if (!queue_->tasks.try_push(std::move(task))) return fail(Errc::would_block, "the engine's queue is full");
+  if (blocked_) waiter_.wake();
+  return {};
+}
+
+void Engine::stop() noexcept {
+  stopping_ = true;
+  waiter_.wake();
+}
+
+std::size_t Engine::run_tasks() {
+  std::size_t done = 0;
+  for (Task task; done < kQueueDepth && queue_->tasks.try_pop(task); ++done) task();
+  return done;
+}
+
+std::size_t Engine::poll(Time now) {
+  std::size_t done = run_tasks();
+  // By index: an agent may add or remove others in its turn.
+  for (std::size_t i = 0; i < agents_.size(); ++i) done += agents_[i]->work(now);
+  return done;
+}
+
+void Engine::block_until_due() {
+  blocked_ = true;  // before the last look at the queue, so that a post after that look sees it and wakes us
+  Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : Time::never();
+  for (const Agent* agent : agents_) deadline = std::min(deadline, agent->next_deadline());
+  waiter_.wait(deadline);
+  blocked_ = false;
+}
+
+void Engine::run() {
+  Time last_work = monotonic_now();
+  while (!stopping_) {
+    const Time now = monotonic_now();
+    if (poll(now) != 0) {
+      last_work = now;
+    } else if (!idle_.busy_poll && now - last_work >= idle_.spin) {
+      block_until_due();
+    }
+  }
+  run_tasks();
+}
+
+}  // namespace rdmc::engine

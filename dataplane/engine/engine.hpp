@@ -1,0 +1,80 @@
+// The poll loop: one thread that gives every agent its turn, spins for a short while when nobody had work,
+// and then blocks until a packet, a deadline or another thread's request. It exists so that protocol code
+// needs no locks: all it owns is touched by this thread only, and other threads hand work in through a
+// bounded queue.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::engine {
+
+/// Something with a duty cycle. Called on the engine's thread only; never blocks.
+class Agent {
+ public:
+  virtual ~Agent() = default;
+  /// Does what there is to do; returns how much it was, 0 = nothing.
+  virtual std::size_t work(Time now) = 0;
+  /// When work must be called even if nothing else happens.
+  virtual Time next_deadline() const { return Time::never(); }
+};
+
+/// What the engine blocks on.
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+  virtual void wait(Time deadline) = 0;
+  virtual void wake() noexcept = 0;  ///< from any thread
+};
+
+struct IdleStrategy {
+  Duration spin = microseconds(50);  ///< how long to look again before blocking
+  bool busy_poll = false;            ///< never block: for a dedicated core
+};
+
+class Engine {
+ public:
+  static constexpr std::size_t kQueueDepth = 4096;
+  using Task = std::move_only_function<void()>;
+
+  Engine(Waiter& waiter, IdleStrategy idle);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Engine thread, or before it runs. The agent outlives the engine or is removed.
+  void add(Agent& agent) { agents_.push_back(&agent); }
+  void remove(Agent& agent) { std::erase(agents_, &agent); }
+
+  /// Any thread: runs `task` on the engine's thread, in the order of posting. Errors: would_block (queue
+  /// full).
+  Result<void> post(Task task);
+
+  /// One turn without blocking; returns how much was done. For applications that own the loop.
+  std::size_t poll(Time now);
+
+  /// Runs turns until stop(). Work posted before stop() is done before run returns.
+  void run();
+  /// Any thread.
+  void stop() noexcept;
+
+ private:
+  std::size_t run_tasks();
+  void block_until_due();
+
+  struct Queue;
+  Waiter& waiter_;
+  IdleStrategy idle_;
+  std::vector<Agent*> agents_;
+  std::unique_ptr<Queue> queue_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> blocked_ = false;
+};
+
+}  // namespace rdmc::engine
