@@ -1,6 +1,7 @@
 #include "dataplane/roce/headers.hpp"
 
 #include <array>
+#include <optional>
 
 #include "dataplane/base/bytes.hpp"
 
@@ -73,23 +74,22 @@ bool consistent(const XWrite& header, Opcode opcode, std::size_t payload_bytes) 
   return opcode == Opcode::x_write ? header.remaining > payload_bytes : header.remaining == payload_bytes;
 }
 
-// Everything but the payload's place. `header` holds the datagram's first bytes, all that are readable there;
-// `payload_bytes` becomes what lies between headers and pad.
-std::expected<Packet, ParseError> parse_headers(std::span<const std::byte> header, std::size_t datagram_bytes,
-                                                std::size_t& payload_bytes) noexcept {
-  if (header.size() < kBthBytes || datagram_bytes < kBthBytes + kIcrcBytes)
-    return std::unexpected(ParseError::too_short);
-  Packet packet;
+// Fills everything but the payload; `payload_bytes` becomes what lies between headers and pad. `header` holds
+// the datagram's first bytes, all that are readable there. In place, because a Packet is larger than a cache
+// line.
+std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::size_t datagram_bytes,
+                                        Packet& packet, std::size_t& payload_bytes) noexcept {
+  if (header.size() < kBthBytes || datagram_bytes < kBthBytes + kIcrcBytes) return ParseError::too_short;
   packet.bth = read_bth(header.data());
-  if ((std::to_integer<std::uint8_t>(header[1]) & 0x0F) != 0) return std::unexpected(ParseError::bad_version);
+  if ((std::to_integer<std::uint8_t>(header[1]) & 0x0F) != 0) return ParseError::bad_version;
   const std::uint8_t layout = kLayouts[static_cast<std::uint8_t>(packet.bth.opcode)];
-  if (layout == 0) return std::unexpected(ParseError::unknown_opcode);
+  if (layout == 0) return ParseError::unknown_opcode;
   // A limited member of the default partition may talk to us, who are full members (IBTA 10.9.3).
-  if ((packet.bth.partition_key & 0x7FFF) != 0x7FFF) return std::unexpected(ParseError::bad_partition);
+  if ((packet.bth.partition_key & 0x7FFF) != 0x7FFF) return ParseError::bad_partition;
 
   std::size_t header_bytes = fixed_header_bytes(layout);
   if (header.size() < header_bytes || datagram_bytes < header_bytes + kIcrcBytes)
-    return std::unexpected(ParseError::too_short);
+    return ParseError::too_short;
   const std::byte* at = header.data() + kBthBytes;
   if (layout & kHasReth) {
     packet.reth = {.address = load_be<std::uint64_t>(at),
@@ -111,21 +111,21 @@ std::expected<Packet, ParseError> parse_headers(std::span<const std::byte> heade
                     .delay_ns = load_be<std::uint32_t>(at + 4),
                     .words = std::to_integer<std::uint8_t>(at[3]),
                     .bitmap = at + kXAckFixedBytes};
-    if (packet.x_ack.words > kMaxBitmapWords) return std::unexpected(ParseError::bad_length);
+    if (packet.x_ack.words > kMaxBitmapWords) return ParseError::bad_length;
     header_bytes += packet.x_ack.words * std::size_t{4};
     if (header.size() < header_bytes || datagram_bytes < header_bytes + kIcrcBytes)
-      return std::unexpected(ParseError::too_short);
+      return ParseError::too_short;
   }
   packet.header_bytes = static_cast<std::uint8_t>(header_bytes);
 
   const std::size_t body = datagram_bytes - header_bytes - kIcrcBytes;
-  if (body % 4 != 0) return std::unexpected(ParseError::bad_length);
-  if (packet.bth.pad_bytes > body) return std::unexpected(ParseError::bad_pad);
+  if (body % 4 != 0) return ParseError::bad_length;
+  if (packet.bth.pad_bytes > body) return ParseError::bad_pad;
   payload_bytes = body - packet.bth.pad_bytes;
-  if (!(layout & kHasPayload) && payload_bytes != 0) return std::unexpected(ParseError::bad_length);
+  if (!(layout & kHasPayload) && payload_bytes != 0) return ParseError::bad_length;
   if ((layout & kHasXWrite) && !consistent(packet.x_write, packet.bth.opcode, payload_bytes))
-    return std::unexpected(ParseError::bad_length);
-  return packet;
+    return ParseError::bad_length;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -143,22 +143,29 @@ std::string_view name(ParseError error) noexcept {
 }
 
 std::expected<Packet, ParseError> parse_packet(std::span<const std::byte> datagram) noexcept {
+  std::expected<Packet, ParseError> result;
   std::size_t payload_bytes = 0;
-  auto packet = parse_headers(datagram, datagram.size(), payload_bytes);
-  if (packet) packet->payload = datagram.subspan(packet->header_bytes, payload_bytes);
-  return packet;
+  if (const auto error = parse_headers(datagram, datagram.size(), *result, payload_bytes))
+    result = std::unexpected(*error);
+  else
+    result->payload = datagram.subspan(result->header_bytes, payload_bytes);
+  return result;
 }
 
 std::expected<Packet, ParseError> parse_scattered(std::span<const std::byte> header,
                                                   std::size_t datagram_bytes,
                                                   std::span<const std::byte> payload) noexcept {
+  std::expected<Packet, ParseError> result;
   std::size_t payload_bytes = 0;
-  auto packet = parse_headers(header, datagram_bytes, payload_bytes);
-  if (!packet) return packet;
-  if (packet->bth.opcode == Opcode::x_acknowledge) return std::unexpected(ParseError::unknown_opcode);
-  if (payload.size() < payload_bytes) return std::unexpected(ParseError::bad_length);
-  packet->payload = payload.first(payload_bytes);
-  return packet;
+  if (const auto error = parse_headers(header, datagram_bytes, *result, payload_bytes))
+    result = std::unexpected(*error);
+  else if (result->bth.opcode == Opcode::x_acknowledge)
+    result = std::unexpected(ParseError::unknown_opcode);
+  else if (payload.size() < payload_bytes)
+    result = std::unexpected(ParseError::bad_length);
+  else
+    result->payload = payload.first(payload_bytes);
+  return result;
 }
 
 std::size_t write_bth(std::byte* out, const Bth& bth) noexcept {

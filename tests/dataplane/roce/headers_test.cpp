@@ -183,12 +183,13 @@ BOOST_AUTO_TEST_CASE(each_defect_has_its_name) {
 
   expect(ParseError::too_short, error_of({}));
   expect(ParseError::too_short, with(Opcode::send_only, 0, [](Bytes& d) { d.pop_back(); }));
-  expect(ParseError::too_short, with(Opcode::write_only, 0, [](Bytes& d) { d.resize(d.size() - 4); }));
+  expect(ParseError::too_short, with(Opcode::write_only, 0, [](Bytes& d) { d.erase(d.end() - 4, d.end()); }));
   expect(ParseError::bad_version, with(Opcode::send_only, 8, [](Bytes& d) { d[1] |= std::byte{1}; }));
   expect(ParseError::unknown_opcode, with(Opcode::send_only, 8, [](Bytes& d) { d[0] = std::byte{0x15}; }));
   expect(ParseError::bad_partition, with(Opcode::send_only, 8, [](Bytes& d) { d[3] = std::byte{0x01}; }));
   expect(ParseError::bad_length, with(Opcode::send_only, 8, [](Bytes& d) { d.pop_back(); }));
-  expect(ParseError::bad_length, with(Opcode::acknowledge, 0, [](Bytes& d) { d.resize(d.size() + 4); }));
+  expect(ParseError::bad_length,
+         with(Opcode::acknowledge, 0, [](Bytes& d) { d.insert(d.end(), 4, std::byte{0}); }));
   expect(ParseError::bad_pad, with(Opcode::send_only, 0, [](Bytes& d) { d[1] |= std::byte{0x10}; }));
   // Lengths that contradict each other.
   constexpr std::size_t kRemaining = kBthBytes + 16, kWords = kBthBytes + kAethBytes + 3;

@@ -74,8 +74,7 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
               .partition_key = static_cast<std::uint16_t>(flag() ? 0xFFFF : 0x7FFF),
               .destination = Qpn{u32() & 0xFF'FFFF},
               .psn = Psn(u32())};
-  auto& out = s.datagram;
-  out.resize(64);
+  std::array<std::byte, 64> out{};
   std::size_t at = write_bth(out.data(), s.bth);
   if (has_reth(opcode)) {
     s.reth = {.address = random.next(), .key = RemoteKey{u32()}, .length = u32()};
@@ -106,12 +105,14 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
     at += write_x_ack(out.data() + at, s.x_ack);
     s.bitmap = random_bytes(random, s.x_ack.words * std::size_t{4});
   }
-  out.resize(at);
-  out.insert(out.end(), s.bitmap.begin(), s.bitmap.end());
-  s.header_bytes = out.size();
-  out.insert(out.end(), s.payload.begin(), s.payload.end());
-  out.insert(out.end(), s.bth.pad_bytes + kIcrcBytes, std::byte{0});
-  out.shrink_to_fit();
+  auto& datagram = s.datagram;
+  s.header_bytes = at + s.bitmap.size();
+  datagram.reserve(s.header_bytes + payload_bytes + s.bth.pad_bytes +
+                   kIcrcBytes);  // exact, for the sanitizer
+  datagram.assign(out.begin(), out.begin() + at);
+  datagram.insert(datagram.end(), s.bitmap.begin(), s.bitmap.end());
+  datagram.insert(datagram.end(), s.payload.begin(), s.payload.end());
+  datagram.insert(datagram.end(), s.bth.pad_bytes + kIcrcBytes, std::byte{0});
   return s;
 }
 
