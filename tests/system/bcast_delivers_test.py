@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""rdmc_bcast brings files of every size to agents and to local receivers, whole, and says so truthfully."""
+import os
+import stat
+import subprocess
+import unittest
+
+from harness import BCAST, BcastCase, ExitCode, xxh128
+
+BLOCK = 1 << 20
+
+
+class Delivers(BcastCase):
+    def test_files_of_every_size_arrive_intact(self):
+        agents = self.agents(3)
+        for size in (0, 1, 4095, 4096, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 12345, 40 * BLOCK):
+            source = self.file(size, f"{size}.bin", seed=size)
+            done = self.send(source, f"{size}.bin", to=agents)
+            self.assert_code(done, ExitCode.SUCCESS)
+            for agent in agents:
+                self.assert_copy(source, agent.root / source.name)
+
+    def test_json_tells_each_receiver_and_the_sum(self):
+        agents = self.agents(3)
+        source = self.file(5 * BLOCK + 1)
+        done = self.send(source, "copy.bin", to=agents)
+        self.assert_code(done, ExitCode.SUCCESS)
+        self.assertEqual(sorted(done.receivers), sorted(agent.host for agent in agents))
+        for event in done.receivers.values():
+            self.assertEqual((event["status"], event["bytes"]), ("ok", source.stat().st_size))
+            self.assertEqual(event["digest"], xxh128(source))
+            self.assertGreater(event["seconds"], 0)
+        self.assertIs(done.events[-1], done.summary)
+        self.assertEqual([done.summary[key] for key in ("ok", "failed", "refused", "bytes")],
+                         [3, 0, 0, source.stat().st_size])
+        self.assertGreater(done.summary["seconds"], 0)
+        self.assertGreater(done.summary["goodput_gbps"], 0)
+
+    def test_local_receivers_get_a_directory_each(self):
+        source = self.file(3 * BLOCK + 7)
+        done = self.send(source, self.folder / "copies", "--local", 5)
+        self.assert_code(done, ExitCode.SUCCESS)
+        for index in range(5):
+            self.assert_copy(source, self.folder / "copies" / str(index) / source.name)
+        self.assertEqual(done.summary["ok"], 5)
+
+    def test_progress_comes_while_it_runs_and_not_too_often(self):
+        agents = self.agents(2)
+        source = self.file(8 * BLOCK)
+        done = self.send(source, "copy.bin", "--limit-rate", "40m", to=agents)  # about 1.7 s
+        self.assert_code(done, ExitCode.SUCCESS)
+        progress = done.of_kind("progress")
+        self.assertGreaterEqual(len(progress), 2)
+        self.assertLessEqual(len(progress), 4 * done.seconds + 1)
+
+    def test_a_destination_that_is_a_directory_takes_the_file_under_its_name(self):
+        agent = self.agent()
+        (agent.root / "inbox").mkdir()
+        source = self.file(1000)
+        for destination, copy in (("inbox", "inbox/source.bin"), ("new/deep/", "new/deep/source.bin"),
+                                  ("new/name.bin", "new/name.bin")):
+            done = self.send(source, destination, to=[agent])
+            self.assert_code(done, ExitCode.SUCCESS)
+            self.assert_copy(source, agent.root / copy)
+
+    def test_overwrite_replaces_and_nothing_else_does(self):
+        agents = self.agents(2)
+        first, second = self.file(BLOCK, "1", seed=1), self.file(BLOCK, "2", seed=2)
+        self.assert_code(self.send(first, "x", to=agents), ExitCode.SUCCESS)
+        refused = self.send(second, "x", to=agents)
+        self.assertIn(refused.code, (ExitCode.ALL_FAILED, ExitCode.ALL_REFUSED), str(refused))
+        for agent in agents:
+            self.assertIn("exists", refused.receivers[agent.host]["cause"])
+            self.assert_copy(first, agent.root / "x")
+        self.assert_code(self.send(second, "x", "--overwrite", to=agents), ExitCode.SUCCESS)
+        for agent in agents:
+            self.assert_copy(second, agent.root / "x")
+
+    def test_a_dry_run_changes_nothing(self):
+        agents = self.agents(2)
+        source = self.file(BLOCK)
+        self.assert_code(self.send(source, "x", "--dry-run", to=agents), ExitCode.SUCCESS)
+        self.assert_nothing_in(*(agent.root for agent in agents))
+
+    def test_without_a_key_both_sides_must_say_so(self):
+        agent = self.agent(key=None)
+        source = self.file(BLOCK)
+        self.assert_code(self.send(source, "x", to=[agent], key=None), ExitCode.SUCCESS)
+        self.assert_copy(source, agent.root / "x")
+        keyed = self.send(source, "y", to=[agent])
+        self.assertNotEqual(keyed.code, ExitCode.SUCCESS)
+        self.assertFalse((agent.root / "y").exists())
+        guarded = self.agent()
+        self.assertNotEqual(self.send(source, "z", to=[guarded], key=None).code, ExitCode.SUCCESS)
+        self.assert_nothing_in(guarded.root)
+
+
+class CommandLine(BcastCase):
+    def run_bcast(self, *arguments):
+        return subprocess.run([BCAST, *arguments], capture_output=True, text=True, check=False, timeout=20,
+                              stdin=subprocess.DEVNULL, env=self.environment)
+
+    def test_help_and_version_go_to_stdout(self):
+        for arguments in (["--help"], ["agent", "--help"], ["keygen", "--help"], ["--version"]):
+            done = self.run_bcast(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+            self.assertIn("rdmc_bcast", done.stdout)
+
+    def test_a_bad_command_line_is_named_and_ends_with_1(self):
+        for arguments, named in ((["--no-such-option", "a", "b"], "--no-such-option"), (["a"], "DEST"),
+                                 (["--local", "0", "a", "b"], "--local"), (["--local", "x", "a", "b"], "--local"),
+                                 (["-w", "host[1-", "a", "b", "--insecure"], "host[1-"),
+                                 (["-w", "127.0.0.1", "a", "b"], "--key-file"),
+                                 (["--local", "2", "--limit-rate", "fast", "a", "b"], "--limit-rate")):
+            done = self.run_bcast(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (ExitCode.USAGE, ""), arguments)
+            self.assertIn(named, done.stderr)
+
+    def test_keys_are_new_each_time(self):
+        self.assertNotEqual(self.run_bcast("keygen").stdout, self.run_bcast("keygen").stdout)
+
+    def test_copies_get_the_modes_a_new_file_gets(self):
+        source = self.file(100)
+        os.chmod(source, 0o640)
+        self.assert_code(self.send(source, self.folder / "copies", "--local", 1), ExitCode.SUCCESS)
+        mode = stat.S_IMODE((self.folder / "copies/0/source.bin").stat().st_mode)
+        self.assertTrue(mode & stat.S_IRUSR and not mode & stat.S_IWOTH, oct(mode))
+
+
+if __name__ == "__main__":
+    unittest.main()

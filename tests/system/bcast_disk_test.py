@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""A receiver's disk that is full or not to be written costs that receiver its copy and nobody else anything."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
+import lab
+from harness import BcastCase
+
+MIB = 1 << 20
+BOUND = 15.0  # seconds to the end of rdmc_bcast
+
+
+class Disk(BcastCase):
+    def disk(self, name, options):
+        """A file system of its own at a folder of that name."""
+        folder = self.folder / name
+        folder.mkdir()
+        lab.run("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))
+        self.addCleanup(lab.run, "umount", str(folder))
+        return folder
+
+    def test_full_from_the_start(self):
+        small = self.disk("small", "size=4m")
+        (small / "hog").write_bytes(bytes(4 * MIB))
+        bad = self.agent(root=small)
+        self.assert_left_out(bad, self.agents(2), BOUND, "no space")
+        self.assertEqual([path.name for path in small.iterdir()], ["hog"])
+
+    def test_too_small(self):
+        small = self.disk("small", "size=8m")
+        bad = self.agent(root=small)
+        self.assert_left_out(bad, self.agents(2), BOUND, "no space", size=64 * MIB)
+        self.assert_nothing_in(small)
+        self.assert_usable([bad])
+
+    def test_read_only(self):
+        bad = self.agent(root=self.disk("fixed", "ro"))
+        self.assert_left_out(bad, self.agents(2), BOUND, "read-only", "permission denied")
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main()

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Processes are killed, stopped and interrupted at several moments of a transfer: the survivors get the file or lose
+every trace of it, the end comes in bounded time, and the message says who and why."""
+import os
+import signal
+import time
+import unittest
+
+from harness import BcastCase, ExitCode, processes_marked, wait_until
+
+MIB = 1 << 20
+SIZE = 48 * MIB
+RATE = "200m"  # the whole takes 2 s: long enough to strike in the middle
+# Fractions of the file that have arrived somewhere when we strike.
+MOMENTS = (0.0, 0.1, 0.5, 0.9)
+# From the blow to the end of rdmc_bcast, the rest of the transfer at its limited rate included.
+BOUND = 12.0
+
+
+class Receivers(BcastCase):
+    def strike(self, number, moment, *options, count=4):
+        """A transfer in which agent 1 gets the signal; (source, agents, the ended transfer)."""
+        agents = self.agents(count)
+        source = self.file(SIZE)
+        transfer = self.start(source, "copy", "--limit-rate", RATE, *options, to=agents)
+        transfer.wait_for_bytes(int(SIZE * moment))
+        agents[1].signal(number)
+        struck = time.monotonic()
+        transfer.wait()
+        self.assertLess(time.monotonic() - struck, BOUND)
+        return source, agents, transfer
+
+    def assert_survivors_have_it(self, source, agents, transfer):
+        self.assert_code(transfer, ExitCode.SOME_FAILED)
+        self.assert_cause(transfer, agents[1].host, "failed", "connection", "silent", "gone", "failed", "died", "no answer")
+        for agent in agents[:1] + agents[2:]:
+            self.assertEqual(transfer.receivers[agent.host]["status"], "ok", str(transfer))
+            self.assert_copy(source, agent.root / "copy")
+        self.assertFalse((agents[1].root / "copy").exists(), "half a file under the final name")
+
+    def test_killed(self):
+        for moment in MOMENTS:
+            with self.subTest(moment=moment):
+                source, agents, transfer = self.strike(signal.SIGKILL, moment)
+                self.assert_survivors_have_it(source, agents, transfer)
+                self.assert_killed_agent_tidies_when_it_is_back(agents[1])
+
+    def assert_killed_agent_tidies_when_it_is_back(self, agent):
+        """SIGKILL leaves nobody to remove the partial file: the next transfer of that name does."""
+        again = type(agent)(self, agent.address, agent.port, agent.root, self.key())
+        self.assert_code(self.send(self.file(MIB, "small"), "copy", to=[again]), ExitCode.SUCCESS)
+        self.assertEqual([path.name for path in agent.root.iterdir()], ["copy"])
+
+    def test_stopped_for_good(self):
+        for moment in MOMENTS[1:]:
+            with self.subTest(moment=moment):
+                source, agents, transfer = self.strike(signal.SIGSTOP, moment, "--suspect-after", "500ms")
+                self.assert_survivors_have_it(source, agents, transfer)
+                agents[1].signal(signal.SIGCONT)
+                self.assert_nothing_in(agents[1].root)
+                self.assert_usable(agents)
+
+    def test_stopped_for_a_moment_is_forgiven(self):
+        agents = self.agents(3)
+        source = self.file(SIZE)
+        transfer = self.start(source, "copy", "--limit-rate", RATE, "--suspect-after", "3s", to=agents)
+        transfer.wait_for_bytes(SIZE // 4)
+        agents[1].signal(signal.SIGSTOP)
+        transfer.wait_for_bytes(SIZE // 4 + 1)
+        agents[1].signal(signal.SIGCONT)
+        self.assert_code(transfer.wait(), ExitCode.SUCCESS)
+        for agent in agents:
+            self.assert_copy(source, agent.root / "copy")
+
+    def test_all_killed(self):
+        agents = self.agents(3)
+        transfer = self.start(self.file(SIZE), "copy", "--limit-rate", RATE, to=agents)
+        transfer.wait_for_bytes(SIZE // 4)
+        for agent in agents:
+            agent.signal(signal.SIGKILL)
+        self.assert_code(transfer.wait(), ExitCode.ALL_FAILED)
+        for agent in agents:
+            self.assertIn(agent.host, transfer.errors)
+            for path in agent.root.iterdir():
+                self.assertTrue(path.name.endswith(".rdmc-partial"), path)
+                path.unlink()  # nobody was left to do it
+
+    def test_two_killed_one_after_the_other(self):
+        agents = self.agents(6)
+        source = self.file(SIZE)
+        transfer = self.start(source, "copy", "--limit-rate", RATE, to=agents)
+        for victim, share in ((1, 0.2), (4, 0.6)):
+            transfer.wait_for_bytes(int(SIZE * share))
+            agents[victim].signal(signal.SIGKILL)
+        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)
+        for index, agent in enumerate(agents):
+            if index in (1, 4):
+                self.assertEqual(transfer.receivers[agent.host]["status"], "failed")
+                self.assertFalse((agent.root / "copy").exists())
+                for path in agent.root.iterdir():
+                    path.unlink()
+            else:
+                self.assert_copy(source, agent.root / "copy")
+
+    def test_asked_to_stop(self):
+        source, agents, transfer = self.strike(signal.SIGTERM, 0.5)
+        self.assert_survivors_have_it(source, agents, transfer)
+        self.assertEqual(agents[1].process.wait(10), 0)
+        self.assert_nothing_in(agents[1].root)
+
+
+class Sender(BcastCase):
+    def strike(self, number, moment):
+        agents = self.agents(3)
+        transfer = self.start(self.file(SIZE), "copy", "--limit-rate", RATE, to=agents)
+        transfer.wait_for_bytes(int(SIZE * moment))
+        transfer.process.send_signal(number)
+        struck = time.monotonic()
+        transfer.wait()
+        self.assertLess(time.monotonic() - struck, 5.0)
+        self.assert_nothing_in(*(agent.root for agent in agents))
+        self.assert_usable(agents)
+        return transfer
+
+    def test_interrupted(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for moment in (0.0, 0.5):
+                with self.subTest(signal=number, moment=moment):
+                    transfer = self.strike(number, moment)
+                    self.assert_code(transfer, ExitCode.INTERRUPTED)
+                    self.assertIn("interrupt", transfer.errors.lower())
+
+    def test_killed(self):
+        for moment in MOMENTS:
+            with self.subTest(moment=moment):
+                self.assertEqual(self.strike(signal.SIGKILL, moment).code, -signal.SIGKILL)
+
+
+class Local(BcastCase):
+    """--local: the receivers are ours, and go when we go."""
+
+    def start_local(self):
+        copies = self.folder / "copies"
+        transfer = self.start(self.file(SIZE), copies, "--local", 4, "--limit-rate", RATE, start_new_session=True)
+        transfer.wait_for_bytes(SIZE // 4)
+        return transfer, copies
+
+    def receivers_of(self, transfer):
+        return [pid for pid, _ in processes_marked(self.mark) if pid != transfer.process.pid]
+
+    def test_interrupted_from_the_terminal(self):
+        transfer, copies = self.start_local()
+        os.killpg(transfer.process.pid, signal.SIGINT)  # everybody in the foreground gets it
+        self.assert_code(transfer.wait(), ExitCode.INTERRUPTED)
+        self.assert_nothing_in(copies)
+        self.assertEqual(self.receivers_of(transfer), [])
+
+    def test_the_sender_is_killed(self):
+        transfer, copies = self.start_local()
+        transfer.process.kill()
+        transfer.wait()
+        wait_until(lambda: not self.receivers_of(transfer), "the receivers have ended", 5)
+        self.assert_nothing_in(copies)
+
+    def test_a_receiver_is_killed(self):
+        transfer, copies = self.start_local()
+        os.kill(self.receivers_of(transfer)[0], signal.SIGKILL)
+        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)
+        self.assertEqual([transfer.summary[key] for key in ("ok", "failed", "refused")], [3, 1, 0])
+        whole = list(copies.glob("*/source.bin"))
+        self.assertEqual(len(whole), 3)
+        for copy in whole:
+            self.assert_copy(self.folder / "source.bin", copy)
+        self.assertEqual(list(copies.rglob("*.rdmc-partial")), [], "the sender is there to remove it")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,274 @@
+"""What the system tests stand on: real rdmc_bcast processes in a directory of their own, on loopback addresses of
+their own, with a bound on everything that is waited for. After each test nothing may be left: no process that the test
+did not stop itself, and no partial file."""
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+BCAST = os.environ.get("RDMC_BCAST", "build/apps/bcast-cli/rdmc_bcast")
+MARK = "RDMC_TEST_MARK"
+PARTIAL = ".rdmc-partial"
+# No test waits longer than this for anything; what the contract bounds more tightly is asserted by the test.
+PATIENCE = 60.0
+
+
+class ExitCode:
+    SUCCESS, USAGE, LOCAL_ERROR, SOME_FAILED, ALL_FAILED, ALL_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Until `condition()` is true; its value. Fails the test, saying `what` did not come about."""
+    deadline = time.monotonic() + patience
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {patience:g} s: {what}")
+        threading.Event().wait(0.005)
+    return value
+
+
+def random_bytes(count, seed=1):
+    return random.Random(seed).randbytes(count)
+
+
+def xxh128(path):
+    """The digest by a program that is not ours."""
+    return subprocess.run(["xxh128sum", path], check=True, capture_output=True, text=True).stdout.split()[0]
+
+
+def digest(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def processes_marked(mark):
+    """(pid, command line) of the living processes whose environment carries `mark`."""
+    needle, found = f"{MARK}={mark}".encode(), []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        folder = pathlib.Path("/proc", name)
+        try:
+            if needle in (folder / "environ").read_bytes().split(b"\0") and "\nState:\tZ" not in (folder / "status").read_text():
+                found.append((int(name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()))
+        except OSError:
+            pass
+    return found
+
+
+def listens(pid, address, port):
+    """Whether a TCP socket listens on `address`:`port`, seen from `pid`'s network namespace."""
+    wanted = f"{int.from_bytes(bytes(map(int, address.split('.'))), 'little'):08X}:{port:04X}"
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
+        return any(line.split()[1] == wanted and line.split()[3] == "0A" for line in list(table)[1:])
+
+
+class Transfer:
+    """A running rdmc_bcast that sends, with --json; its events are read as they come."""
+
+    def __init__(self, command, environment, **options):
+        self.started = time.monotonic()
+        self.events, self.junk, self.errors = [], [], ""
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, env=environment, **options)
+        self.readers = [threading.Thread(target=self._read_events), threading.Thread(target=self._read_errors)]
+        for reader in self.readers:
+            reader.start()
+
+    def _read_events(self):
+        for line in self.process.stdout:
+            try:
+                self.events.append(json.loads(line))
+            except ValueError:
+                self.junk.append(line)
+
+    def _read_errors(self):
+        self.errors = self.process.stderr.read()
+
+    def of_kind(self, kind):
+        return [event for event in list(self.events) if event["event"] == kind]
+
+    def wait_for_bytes(self, count):
+        """Until progress says that at least `count` bytes are somewhere. Fails when the transfer ends before."""
+        def there():
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended before {count} bytes: {self.errors}")
+            return any(event.get("bytes", 0) >= count for event in self.of_kind("progress"))
+        wait_until(there, f"{count} bytes of progress")
+
+    def wait(self, patience=PATIENCE):
+        """The result, once the process and its output have ended."""
+        self.process.wait(patience)
+        for reader in self.readers:
+            reader.join(patience)
+            assert not reader.is_alive(), "somebody still holds the transfer's output open"
+        self.process.stdout.close()
+        self.process.stderr.close()
+        self.seconds = time.monotonic() - self.started
+        self.code = self.process.returncode
+        self.receivers = {event["host"]: event for event in self.of_kind("receiver")}
+        summaries = self.of_kind("summary")
+        self.summary = summaries[-1] if summaries else None
+        return self
+
+    def __str__(self):
+        return f"exit {self.code}, events {self.events[-12:]}, other output {self.junk}, stderr:\n{self.errors}"
+
+
+class Agent:
+    """A running `rdmc_bcast agent`; `host` is what the sender calls it."""
+
+    def __init__(self, case, address, port, root, key, command_prefix=()):
+        self.address, self.port, self.root = address, port, pathlib.Path(root)
+        self.host = f"{address}:{port}"
+        security = ["--key-file", key] if key else ["--insecure"]
+        self.log = open(case.folder / f"agent-{self.host}.log", "w+", encoding="utf-8")
+        self.process = subprocess.Popen([*command_prefix, BCAST, "agent", "--listen", self.host, "--root", root, *security],
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=case.environment)
+        case.addCleanup(self.stop)
+        wait_until(lambda: self.process.poll() is not None or listens(self.process.pid, address, port),
+                   f"agent {self.host} listens")
+        if self.process.poll() is not None:
+            raise AssertionError(f"agent {self.host} ended at once: {self.output()}")
+
+    def output(self):
+        return pathlib.Path(self.log.name).read_text()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stop(self):
+        """Asks the agent to end, as its operator would; it must do so by itself, unless it has ended already."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"agent {self.host} did not stop: {self.output()}") from None
+        self.log.close()
+
+
+class BcastCase(unittest.TestCase):
+    """A test with a directory, a cluster key, and an audit of what is left behind."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rdmc-test-"))
+        self.mark = uuid.uuid4().hex
+        self.environment = {**os.environ, MARK: self.mark}
+        self.addCleanup(self._audit)
+        # A /24 of the loopback network for this test alone.
+        self.net = f"127.{random.SystemRandom().randrange(64, 250)}.{random.SystemRandom().randrange(1, 250)}"
+        self.next_host = 1
+        self.port = 7700
+
+    def _audit(self):
+        """Runs after everything the test stopped: whatever is there now was left behind."""
+        left = []
+        try:
+            wait_until(lambda: not processes_marked(self.mark), "every process has ended", 5)
+        except AssertionError:
+            left = processes_marked(self.mark)
+            for pid, _ in left:
+                os.kill(pid, signal.SIGKILL)
+        partial = [str(path) for path in self.folder.rglob(f"*{PARTIAL}*")]
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.assertEqual(left, [], "processes were left behind")
+        self.assertEqual(partial, [], "partial files were left behind")
+
+    # What a test needs
+
+    def file(self, size, name="source.bin", seed=1):
+        path = self.folder / name
+        path.write_bytes(random_bytes(size, seed))
+        return path
+
+    def key(self, name="key"):
+        path = self.folder / name
+        if not path.exists():
+            made = subprocess.run([BCAST, "keygen"], check=True, capture_output=True, text=True, timeout=PATIENCE)
+            path.touch(mode=0o600)
+            path.write_text(made.stdout)
+        return path
+
+    def agent(self, root=None, key=True, command_prefix=()):
+        """Starts an agent with a root of its own. `key`: True for the test's, a path, or None for --insecure."""
+        address = f"{self.net}.{self.next_host}"
+        self.next_host += 1
+        if root is None:
+            root = self.folder / f"root-{address}"
+            root.mkdir()
+        return Agent(self, address, self.port, root, self.key() if key is True else key, command_prefix)
+
+    def agents(self, count):
+        return [self.agent() for _ in range(count)]
+
+    def start(self, source, destination, *options, to=(), key=True, **popen):
+        """Starts a transfer to `to` (agents or "ADDR:PORT"), or with the options given."""
+        command = [BCAST, "--json", *map(str, options)]
+        if to:
+            command += ["-w", ",".join(getattr(host, "host", host) for host in to)]
+            command += ["--key-file", str(self.key() if key is True else key)] if key else ["--insecure"]
+        transfer = Transfer([*command, str(source), str(destination)], self.environment, **popen)
+        self.addCleanup(self._end, transfer)
+        return transfer
+
+    @staticmethod
+    def _end(transfer):
+        if transfer.process.poll() is None:
+            transfer.process.kill()
+        transfer.process.wait()
+
+    def send(self, *arguments, **options):
+        return self.start(*arguments, **options).wait()
+
+    # What a test asserts
+
+    def assert_code(self, transfer, code):
+        self.assertEqual(transfer.code, code, str(transfer))
+        self.assertEqual(transfer.junk, [], "stdout carries JSON lines only")
+
+    def assert_copy(self, source, copy):
+        self.assertTrue(copy.is_file(), f"{copy} is missing")
+        self.assertEqual(digest(copy), digest(source), f"{copy} differs")
+
+    def assert_cause(self, transfer, host, status, *words):
+        """The receiver's JSON line and the text for people both name `host`, and a cause with one of `words`."""
+        self.assertIn(host, transfer.receivers, str(transfer))
+        event = transfer.receivers[host]
+        self.assertEqual(event["status"], status, str(transfer))
+        self.assertTrue(any(word in event["cause"].lower() for word in words), f"{words} not in: {event['cause']}")
+        self.assertIn(host, transfer.errors)
+        self.assertTrue(any(word in transfer.errors.lower() for word in words), f"{words} not in: {transfer.errors}")
+
+    def assert_left_out(self, bad, good, bound, *words, size=8 << 20, destination="copy"):
+        """A transfer to all of them: the good get the file, the bad one is named with the cause, within `bound` s."""
+        source = self.file(size)
+        done = self.send(source, destination, to=[*good, bad])
+        self.assert_code(done, ExitCode.SOME_FAILED)
+        self.assert_cause(done, bad.host, "failed", *words)
+        self.assertLess(done.seconds, bound)
+        for agent in good:
+            self.assert_copy(source, agent.root / destination)
+
+    def assert_nothing_in(self, *folders):
+        """Neither a final nor a partial file; waits, within bounds, for a receiver that is still tidying up."""
+        for folder in folders:
+            wait_until(lambda folder=folder: not [path for path in pathlib.Path(folder).rglob("*") if path.is_file()],
+                       f"no file in {folder}", 10)
+
+    def assert_usable(self, agents):
+        """The agents are as good as new: one more transfer reaches them all."""
+        source = self.file(300_000, "afterwards.bin", seed=99)
+        again = self.send(source, "afterwards.bin", "--overwrite", to=agents)
+        self.assert_code(again, ExitCode.SUCCESS)
+        for agent in agents:
+            self.assert_copy(source, agent.root / "afterwards.bin")
