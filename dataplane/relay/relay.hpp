@@ -21,18 +21,22 @@
 #include "dataplane/base/types.hpp"
 #include "dataplane/relay/grant.hpp"
 #include "dataplane/relay/schedule.hpp"
+#include "dataplane/relay/send_window.hpp"
 
 namespace rdmc::relay {
+
+inline constexpr std::uint32_t kMaxWritesInFlight = 4096;
+/// Both members of the vertex across each of the at most 24 dimensions, and the twin.
+inline constexpr int kMaxDestinations = 49;
 
 struct RelayConfig {
   Algorithm algorithm = Algorithm::binomial_pipeline;
   Rank rank{};
   std::uint32_t members = 1;
   std::uint32_t block_bytes = 1;            ///< 1 ... 2^31 - 1
-  std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, >= 1
+  std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, 1 ... kMaxWritesInFlight
   std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
   std::uint8_t slot_id = 0;                 ///< this message's name in the immediates that reach this member
-  bool first_block_arena = false;  ///< receivers: the first block lands in memory granted by offer_arena
 };
 
 /// The member's memory for the message: `slots` blocks in a row, block b in slot b mod slots. At least as
@@ -137,10 +141,10 @@ class Relay {
   /// Blocks below are relayed (their scheduled writes acknowledged) and consumed: their slots may be used
   /// again.
   std::uint64_t released_limit() const { return released_; }
-  std::uint64_t blocks_received() const { return received_; }
+  std::uint64_t blocks_held() const { return received_; }
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
   /// Every block is here (root: was made available).
-  bool is_delivered() const;
+  bool is_delivered() const { return blocks_ != 0 && received_ == blocks_; }
   /// Delivered, consumed, and all that we had to relay is acknowledged.
   bool is_complete() const { return blocks_ != 0 && released_ == blocks_; }
 
@@ -150,14 +154,59 @@ class Relay {
   bool is_cancelled() const { return cancelled_; }
 
  private:
+  /// A member that sends to us: which of its writes we saw last, foretold last, and permit.
+  struct Source {
+    Rank rank{};
+    std::optional<std::uint64_t> receive_step;  ///< of its next write; nothing after the last
+    std::optional<std::uint64_t> landing_step;  ///< of its next write that poll_landing has not told
+    std::uint32_t landings = 0;                 ///< told and not yet arrived
+    std::uint64_t granted = 0;
+  };
+  /// A member that we send to: what it has granted.
+  struct Destination {
+    Rank rank{};
+    std::optional<Grant> memory;
+    std::optional<Grant> arena;
+    bool started = false;  ///< its first write was posted
+  };
+  enum class Arena : std::uint8_t { none, offered, granted, holds_first_block, emptied };
+
   explicit Relay(const RelayConfig& config);
+
+  // relay.cpp
+  bool holds(std::uint64_t block) const;
+  void release();
+  // relay_receive.cpp
+  std::uint64_t block_at(std::uint64_t step) const;
+  void skip_arena_landing();
+  Source* find_source(Rank rank);
+  // relay_send.cpp
+  void extend_window();
+  bool can_write(const Destination& destination, std::uint64_t block) const;
+  void fill_write(Destination& destination, SendWindow::Step& step, BlockWrite& write);
 
   RelayConfig config_;
   Schedule schedule_;
+  Transfer first_;  ///< our first receive in a message of many blocks; unused by the root
   std::uint64_t length_ = 0;
   std::uint64_t blocks_ = 0;
+  std::uint64_t steps_ = 0;
+
+  std::optional<Memory> memory_;
+  std::uint64_t grant_batch_ = 1;
+  Arena arena_ = Arena::none;
+  std::uint64_t arena_address_ = 0;
+  RemoteKey arena_key_{};
+
+  std::uint64_t reached_ = 0;   ///< one more than the highest block held
+  std::uint64_t received_ = 0;  ///< blocks held, or once held
   std::uint64_t released_ = 0;
-  std::uint64_t received_ = 0;
+  std::vector<bool> held_;      ///< by slot; receivers only
+  std::vector<bool> consumed_;  ///< by slot; receivers only
+
+  std::vector<Source> sources_;
+  std::vector<Destination> destinations_;
+  SendWindow window_;
   std::uint32_t writes_in_flight_ = 0;
   std::uint32_t arena_writes_in_flight_ = 0;
   bool cancelled_ = false;

@@ -68,11 +68,14 @@ class Schedule {
 
   /// No block b but the last one is sent by anybody after step b + send_lag().
   std::uint64_t send_lag() const;
-  /// The least slots of a receiver's ring with which a message of many blocks never waits for a slot when all
-  /// members go in step, and never deadlocks however they drift.
+  /// The least slots of a receiver's ring with which nobody ever waits for one while all members go in step:
+  /// exact. Waits always lead to earlier steps, so no ring of at least this size deadlocks however the
+  /// members drift.
   std::uint64_t minimum_slots() const;
 
  private:
+  StepTransfers only_block(std::uint64_t step) const;
+
   Algorithm algorithm_;
   std::uint32_t rank_;
   std::uint32_t members_;

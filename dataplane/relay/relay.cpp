@@ -1,0 +1,167 @@
+// What a message is, where it lies, and which of its slots are free again.
+#include "dataplane/relay/relay.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <string>
+
+namespace rdmc::relay {
+
+namespace {
+
+constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // what one WRITE carries
+constexpr std::uint64_t kLeastWindow = 64;
+
+/// Room for the writes in flight and, beyond one that waits, for as many steps as make sense: a member that
+/// is silent for longer than the lag stops everybody anyway.
+std::uint64_t window_capacity(const RelayConfig& config, const Schedule& schedule) {
+  const std::uint64_t steps = 2 * std::uint64_t{config.max_writes_in_flight} + 4 * schedule.send_lag();
+  return std::bit_ceil(std::max(kLeastWindow, steps));
+}
+
+}  // namespace
+
+Result<Relay> Relay::create(const RelayConfig& config) {
+  const auto refuse = [](const char* what) { return fail(Errc::invalid_argument, what); };
+  if (config.members == 0 || config.members > Schedule::kMaxMembers)
+    return refuse("relay: members out of range");
+  if (value_of(config.rank) >= config.members) return refuse("relay: rank is not one of the members");
+  if (config.block_bytes == 0 || config.block_bytes > kMaxBlockBytes)
+    return refuse("relay: block size out of range");
+  if (config.max_writes_in_flight == 0 || config.max_writes_in_flight > kMaxWritesInFlight) {
+    return refuse("relay: writes in flight out of range");
+  }
+  if (config.landings_ahead == 0) return refuse("relay: no landing to foretell");
+  return Relay(config);
+}
+
+Relay::Relay(const RelayConfig& config)
+    : config_(config),
+      schedule_(config.algorithm, config.rank, config.members),
+      first_(schedule_.first_receive(Schedule::kMaxBlocks).value_or(Transfer{})),
+      window_(window_capacity(config, schedule_)) {
+  for (const Rank rank : schedule_.sources()) sources_.push_back({.rank = rank});
+  for (const Rank rank : schedule_.destinations()) destinations_.push_back({.rank = rank});
+}
+
+Result<void> Relay::set_length(std::uint64_t bytes) {
+  if (has_length()) {
+    if (bytes == length_) return {};
+    return fail(Errc::protocol_error, "relay: a message has two lengths");
+  }
+  const std::uint64_t whole = bytes / config_.block_bytes;
+  const std::uint64_t blocks = std::max(std::uint64_t{1}, whole + (bytes % config_.block_bytes != 0 ? 1 : 0));
+  if (blocks > Schedule::kMaxBlocks) return fail(Errc::invalid_argument, "relay: too many blocks");
+  length_ = bytes;
+  blocks_ = blocks;
+  steps_ = schedule_.steps(blocks);
+  for (Source& source : sources_) {
+    source.receive_step = source.landing_step = schedule_.next_receive_from(source.rank, 0, blocks_);
+  }
+  if (arena_ == Arena::granted) skip_arena_landing();
+  return {};
+}
+
+Result<void> Relay::set_memory(const Memory& memory) {
+  if (!has_length()) return fail(Errc::invalid_argument, "relay: memory before the length");
+  if (memory_) return fail(Errc::invalid_argument, "relay: memory twice");
+  const std::uint64_t least = std::min(blocks_, schedule_.is_root() ? 1 : schedule_.minimum_slots());
+  if (memory.slots < least) {
+    return fail(Errc::invalid_argument, "relay: a ring of " + std::to_string(memory.slots) + " slots among " +
+                                            std::to_string(config_.members) + " members; it takes " +
+                                            std::to_string(least));
+  }
+  memory_ = memory;
+  // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
+  grant_batch_ = std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least + 1));
+  if (!schedule_.is_root()) {
+    held_.resize(std::min(memory.slots, blocks_));
+    consumed_.resize(held_.size());
+    if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
+  }
+  release();
+  return {};
+}
+
+Result<void> Relay::offer_arena(std::uint64_t remote_address, RemoteKey key) {
+  if (schedule_.is_root()) return fail(Errc::invalid_argument, "relay: the root receives nothing");
+  if (memory_ || arena_ != Arena::none) return fail(Errc::invalid_argument, "relay: arena twice or too late");
+  arena_ = Arena::offered;
+  arena_address_ = remote_address;
+  arena_key_ = key;
+  return {};
+}
+
+void Relay::place_first_block() {
+  assert(memory_ && arena_ == Arena::holds_first_block);
+  arena_ = Arena::emptied;
+}
+
+std::uint64_t Relay::first_block() const {
+  assert(has_length() && !schedule_.is_root());
+  return std::min(first_.block, blocks_ - 1);
+}
+
+std::uint32_t Relay::block_length(std::uint64_t block) const {
+  assert(block < blocks_);
+  if (block + 1 < blocks_) return config_.block_bytes;
+  return static_cast<std::uint32_t>(length_ - block * config_.block_bytes);
+}
+
+std::uint64_t Relay::offset_of(std::uint64_t block) const {
+  assert(memory_);
+  return block % memory_->slots * config_.block_bytes;
+}
+
+void Relay::on_available(std::uint64_t limit) {
+  assert(schedule_.is_root() && has_length());
+  if (cancelled_) return;
+  received_ = reached_ = std::max(reached_, std::min(limit, blocks_));
+  release();
+}
+
+void Relay::on_consumed(std::uint64_t block) {
+  assert(!schedule_.is_root() && memory_ && block >= released_ && holds(block));
+  if (cancelled_) return;
+  consumed_[block % consumed_.size()] = true;
+  release();
+}
+
+bool Relay::holds(std::uint64_t block) const {
+  if (block < released_) return true;
+  if (schedule_.is_root()) return block < reached_;
+  if (!memory_) return arena_ == Arena::holds_first_block && block == first_block();
+  return block < released_ + held_.size() && held_[block % held_.size()];
+}
+
+/// Block by block: a slot is free when it was filled, consumed, and no scheduled send of it is left. Sends of
+/// a block lie within send_lag() steps of its number (the last block's: up to the last step), so a few steps
+/// tell.
+void Relay::release() {
+  extend_window();
+  const auto has_send = [&](std::uint64_t block, std::uint64_t end) {
+    for (std::uint64_t step = std::max(window_.begin(), block); step < end; ++step) {
+      if (window_[step].state != SendWindow::State::done && window_[step].block == block) return true;
+    }
+    return false;
+  };
+  while (memory_ && released_ < blocks_) {
+    const std::uint64_t block = released_;
+    if (schedule_.is_root()) {
+      if (block >= reached_) return;
+    } else if (!held_[block % held_.size()] || !consumed_[block % held_.size()]) {
+      return;
+    }
+    const std::uint64_t end =
+        block + 1 == blocks_ ? steps_ : std::min(steps_, block + schedule_.send_lag() + 1);
+    if (window_.end() < end || has_send(block, end)) return;
+    if (!schedule_.is_root()) {
+      held_[block % held_.size()] = false;
+      consumed_[block % held_.size()] = false;
+    }
+    ++released_;
+  }
+}
+
+}  // namespace rdmc::relay

@@ -1,0 +1,102 @@
+// Receiving: arrivals checked against the schedule, grants, landings.
+#include <algorithm>
+#include <cassert>
+
+#include "dataplane/relay/relay.hpp"
+
+namespace rdmc::relay {
+
+std::uint64_t Relay::block_at(std::uint64_t step) const {
+  return schedule_.at(step, blocks_).receive->block;
+}
+
+Relay::Source* Relay::find_source(Rank rank) {
+  const auto found = std::ranges::find(sources_, rank, &Source::rank);
+  return found == sources_.end() ? nullptr : &*found;
+}
+
+/// The first source's first write was foretold by whoever offered the arena.
+void Relay::skip_arena_landing() {
+  Source& first = *find_source(first_.peer);
+  first.landing_step = schedule_.next_receive_from(first.rank, *first.landing_step + 1, blocks_);
+}
+
+Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::uint32_t byte_count) {
+  const auto refuse = [](const char* what) { return fail(Errc::protocol_error, what); };
+  if (cancelled_) return fail(Errc::cancelled, "relay: the message was cancelled");
+  Source* const source = find_source(from);
+  if (source == nullptr) return refuse("block: from a member that never sends to us");
+  if (!has_length()) return refuse("block: before the message's length");
+  if (!source->receive_step) return refuse("block: one too many");
+  const std::uint64_t block = block_at(*source->receive_step);
+  if (slot_id_of(immediate) != config_.slot_id) return refuse("block: of another message");
+  if ((immediate & kBlockMask) != (block & kBlockMask)) return refuse("block: not the one that is due");
+  if (byte_count != block_length(block)) return refuse("block: wrong length");
+  const bool in_arena = arena_ == Arena::granted && first_.peer == from;
+  if (!in_arena && block >= source->granted) return refuse("block: not granted");
+
+  source->receive_step = schedule_.next_receive_from(from, *source->receive_step + 1, blocks_);
+  if (in_arena) {
+    arena_ = Arena::holds_first_block;
+  } else if (source->landings != 0) {
+    --source->landings;
+  } else {
+    source->landing_step = source->receive_step;
+  }
+  if (memory_) {
+    assert(!holds(block));
+    held_[block % held_.size()] = true;
+  }
+  ++received_;
+  reached_ = std::max(reached_, block + 1);
+  extend_window();
+  return block;
+}
+
+bool Relay::poll_grant(Rank& to, Grant& grant) {
+  if (cancelled_) return false;
+  if (arena_ == Arena::offered && !memory_) {
+    arena_ = Arena::granted;
+    if (has_length()) skip_arena_landing();
+    to = first_.peer;
+    grant = {.limit = 1,
+             .remote_address = arena_address_,
+             .slots = 1,
+             .key = arena_key_,
+             .slot_id = config_.slot_id,
+             .first_only = true};
+    return true;
+  }
+  if (!memory_) return false;
+  const std::uint64_t limit = memory_->slots >= blocks_ - released_ ? blocks_ : released_ + memory_->slots;
+  for (Source& source : sources_) {
+    if (!source.receive_step || limit <= source.granted) continue;
+    if (limit < blocks_ && limit - source.granted < grant_batch_) continue;
+    source.granted = limit;
+    to = source.rank;
+    grant = {.limit = limit,
+             .remote_address = memory_->remote_address,
+             .slots = memory_->slots,
+             .key = memory_->key,
+             .slot_id = config_.slot_id,
+             .first_only = false};
+    return true;
+  }
+  return false;
+}
+
+bool Relay::poll_landing(Landing& landing) {
+  if (cancelled_ || !memory_) return false;
+  for (Source& source : sources_) {
+    if (!source.landing_step || source.landings == config_.landings_ahead) continue;
+    const std::uint64_t block = block_at(*source.landing_step);
+    if (block >= source.granted) continue;
+    landing = {.from = source.rank, .block = block, .offset = offset_of(block), .bytes = block_length(block)};
+    ++source.landings;
+    source.landing_step = schedule_.next_receive_from(source.rank, *source.landing_step + 1, blocks_);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace rdmc::relay

@@ -1,0 +1,126 @@
+// Sending: grants from destinations, the next write, acknowledgements.
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "dataplane/relay/relay.hpp"
+
+namespace rdmc::relay {
+
+namespace {
+
+bool fits_address_space(const Grant& grant, std::uint64_t block_bytes) {
+  std::uint64_t bytes = 0;
+  std::uint64_t end = 0;
+  return !__builtin_mul_overflow(grant.slots, block_bytes, &bytes) &&
+         !__builtin_add_overflow(grant.remote_address, bytes, &end);
+}
+
+}  // namespace
+
+Result<void> Relay::on_grant(Rank from, const Grant& grant) {
+  const auto refuse = [](const char* what) { return fail(Errc::protocol_error, what); };
+  if (cancelled_) return {};
+  const auto found = std::ranges::find(destinations_, from, &Destination::rank);
+  if (found == destinations_.end()) return refuse("grant: from a member that we never send to");
+  if (grant.limit == 0 || grant.slots == 0) return refuse("grant: covers no block");
+  if (!fits_address_space(grant, config_.block_bytes)) return refuse("grant: memory wraps around");
+  if (grant.first_only) {
+    if (grant.limit != 1 || grant.slots != 1) return refuse("grant: more than one block for a first block");
+    if (found->arena || found->memory) return refuse("grant: a second or late one for the first block");
+    if (schedule_.first_source_of(from) != schedule_.rank())
+      return refuse("grant: its first block is not ours");
+    found->arena = grant;
+    return {};
+  }
+  if (const auto& before = found->memory) {
+    if (grant.limit < before->limit) return refuse("grant: shrinks");
+    Grant same = grant;
+    same.limit = before->limit;
+    if (same != *before) return refuse("grant: memory has changed");
+  }
+  found->memory = grant;
+  return {};
+}
+
+/// Looks ahead as far as the blocks held can be sent: block b leaves at step b + send_lag() at the latest.
+void Relay::extend_window() {
+  if (reached_ == 0) return;
+  const std::uint64_t end = std::min(steps_, reached_ + schedule_.send_lag());
+  while (window_.end() < end && !window_.is_full()) {
+    const auto send = schedule_.at(window_.end(), blocks_).send;
+    if (!send) {
+      window_.push({});
+      continue;
+    }
+    const auto to = std::ranges::lower_bound(destinations_, send->peer, {}, &Destination::rank);
+    assert(to != destinations_.end() && to->rank == send->peer);
+    window_.push({.block = send->block,
+                  .destination = static_cast<std::uint32_t>(to - destinations_.begin()),
+                  .state = SendWindow::State::waiting});
+  }
+}
+
+bool Relay::can_write(const Destination& destination, std::uint64_t block) const {
+  if (!destination.started && destination.arena) return true;
+  return destination.memory && block < destination.memory->limit;
+}
+
+bool Relay::poll_write(BlockWrite& write) {
+  if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
+  std::uint64_t blocked = 0;  // destinations, by index: their writes keep their order
+  static_assert(std::numeric_limits<decltype(blocked)>::digits >= kMaxDestinations);
+  for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
+    SendWindow::Step& step = window_[at];
+    if (step.state != SendWindow::State::waiting) continue;
+    const std::uint64_t bit = std::uint64_t{1} << step.destination;
+    if ((blocked & bit) != 0) continue;
+    Destination& destination = destinations_[step.destination];
+    if (!holds(step.block)) return false;
+    if (can_write(destination, step.block)) {
+      fill_write(destination, step, write);
+      return true;
+    }
+    blocked |= bit;
+  }
+  return false;
+}
+
+void Relay::fill_write(Destination& destination, SendWindow::Step& step, BlockWrite& write) {
+  const bool into_arena = !destination.started && destination.arena.has_value();
+  const Grant& grant = into_arena ? *destination.arena : *destination.memory;
+  const bool from_arena = arena_ == Arena::holds_first_block && step.block == first_block();
+  const std::uint64_t remote_slot = into_arena ? 0 : step.block % grant.slots;
+  write = {.to = destination.rank,
+           .block = step.block,
+           .local_offset = from_arena ? 0 : offset_of(step.block),
+           .remote_address = grant.remote_address + remote_slot * config_.block_bytes,
+           .bytes = block_length(step.block),
+           .key = grant.key,
+           .immediate = immediate_of(grant.slot_id, step.block),
+           .from_arena = from_arena,
+           .into_arena = into_arena};
+  destination.started = true;
+  step.state = from_arena ? SendWindow::State::posted_from_arena : SendWindow::State::posted;
+  window_.advance();
+  ++writes_in_flight_;
+  if (from_arena) ++arena_writes_in_flight_;
+}
+
+void Relay::on_write_complete(Rank to, std::uint64_t block) {
+  for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
+    SendWindow::Step& step = window_[at];
+    const bool posted =
+        step.state == SendWindow::State::posted || step.state == SendWindow::State::posted_from_arena;
+    if (!posted || step.block != block || destinations_[step.destination].rank != to) continue;
+    if (step.state == SendWindow::State::posted_from_arena) --arena_writes_in_flight_;
+    --writes_in_flight_;
+    step.state = SendWindow::State::done;
+    window_.advance();
+    if (!cancelled_) release();
+    return;
+  }
+  assert(!"a completion without its write");
+}
+
+}  // namespace rdmc::relay

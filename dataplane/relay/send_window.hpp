@@ -1,0 +1,59 @@
+// The stretch of the schedule in which a member's sends are under way: from the first step whose write is not
+// yet acknowledged to the last step looked at. It bounds both the memory of a relay and the distance by which
+// writes may run ahead of one that waits. A ring of fixed size; one thread.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <vector>
+
+namespace rdmc::relay {
+
+class SendWindow {
+ public:
+  enum class State : std::uint8_t { waiting, posted, posted_from_arena, done };
+  struct Step {
+    std::uint64_t block = 0;
+    std::uint32_t destination = 0;  ///< index in the relay's list
+    State state = State::done;
+  };
+
+  /// `capacity` steps, a power of two.
+  explicit SendWindow(std::uint64_t capacity) : ring_(capacity) { assert((capacity & (capacity - 1)) == 0); }
+
+  /// Steps below are done.
+  std::uint64_t begin() const { return begin_; }
+  /// Steps from here on were not looked at.
+  std::uint64_t end() const { return end_; }
+  /// Steps below are posted or done.
+  std::uint64_t waiting_from() const { return waiting_from_; }
+  bool is_full() const { return end_ - begin_ == ring_.size(); }
+
+  Step& operator[](std::uint64_t step) {
+    assert(step >= begin_ && step < end_);
+    return ring_[step & (ring_.size() - 1)];
+  }
+  const Step& operator[](std::uint64_t step) const { return const_cast<SendWindow&>(*this)[step]; }
+
+  /// Looks at one more step. Must not be full.
+  void push(const Step& step) {
+    assert(!is_full());
+    ring_[end_++ & (ring_.size() - 1)] = step;
+    advance();
+  }
+
+  /// After states have changed.
+  void advance() {
+    while (begin_ < end_ && (*this)[begin_].state == State::done) ++begin_;
+    if (waiting_from_ < begin_) waiting_from_ = begin_;
+    while (waiting_from_ < end_ && (*this)[waiting_from_].state != State::waiting) ++waiting_from_;
+  }
+
+ private:
+  std::vector<Step> ring_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  std::uint64_t waiting_from_ = 0;
+};
+
+}  // namespace rdmc::relay
