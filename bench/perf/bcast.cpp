@@ -1,0 +1,104 @@
+// bcast: the root's message to every member through the library's own group, memory to memory, with its
+// length announced on the data path: what an application sees.
+#include "bench/perf/member.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/memory/arena.hpp"
+#include "lib/group/group.hpp"
+#include "lib/group/memory_store.hpp"
+
+namespace rdmc::perf {
+namespace {
+
+class Recorder final : public group::Listener {
+ public:
+  Recorder(Rendezvous& meet, std::span<std::byte> memory, std::uint32_t block_bytes)
+      : meet_(meet), memory_(memory), block_bytes_(block_bytes) {}
+
+  group::Store* incoming(std::uint64_t, std::uint64_t bytes) override {
+    if (bytes > memory_.size()) return nullptr;
+    return &store_.emplace(memory_, bytes, block_bytes_);
+  }
+  void delivered(std::uint64_t message) override {
+    record_finish(meet_, static_cast<std::uint32_t>(message));
+  }
+  void completed(std::uint64_t message) override { completed_ = message + 1; }
+  void failed(std::optional<Rank> peer, const Error& error) override {
+    failure_ = (peer ? "peer " + std::to_string(value_of(*peer)) + ": " : std::string()) + error.what;
+  }
+
+  group::MemoryStore& root_store(std::uint64_t bytes) { return store_.emplace(memory_, bytes, block_bytes_); }
+  std::uint64_t completed() const { return completed_; }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  Rendezvous& meet_;
+  std::span<std::byte> memory_;
+  std::uint32_t block_bytes_;
+  std::optional<group::MemoryStore> store_;
+  std::uint64_t completed_ = 0;
+  std::string failure_;
+};
+
+Result<void> stopped(const Recorder& recorder) {
+  return fail(Errc::peer_failed, recorder.failure().empty() ? "another member failed" : recorder.failure());
+}
+
+}  // namespace
+
+Result<void> run_bcast(Member& member) {
+  const Options& options = member.options();
+  Rendezvous& meet = member.meet();
+  const bool root = member.rank() == 0;
+  auto arena = memory::Arena::make(options.size_bytes);
+  if (!arena) return std::unexpected(arena.error());
+  const auto message = arena->bytes().first(options.size_bytes);
+
+  Recorder recorder(meet, arena->bytes(), options.block_bytes);
+  group::GroupConfig config{.rank = Rank{member.rank()},
+                            .members = options.members,
+                            .block_bytes = options.block_bytes,
+                            .max_writes_in_flight = options.writes_in_flight};
+  config.queue_pair.path_mtu = options.path_mtu;
+  config.queue_pair.selective_repeat = options.selective_repeat;
+  auto group = group::Group::create(member.fabric(), config, recorder);
+  if (!group) return std::unexpected(group.error());
+  const auto blobs = (*group)->local_blobs();
+  for (const auto& [peer, blob] : blobs) meet.give(member.rank(), value_of(peer), blob);
+  for (const auto& [peer, blob] : blobs) {
+    if (auto connected = (*group)->connect(peer, meet.take(value_of(peer), member.rank())); !connected)
+      return connected;
+  }
+  member.engine().add(**group);
+
+  for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
+    if (root) {
+      stamp(message, i);
+      publish_digest(meet, message);
+    }
+    if (!member.barrier()) return stopped(recorder);
+    if (i >= kWarmUpIterations) member.start_account();
+    if (root) {
+      meet.started_ns[i] = monotonic_now().ns;
+      if (auto sent = (*group)->send(recorder.root_store(options.size_bytes), options.size_bytes); !sent) {
+        return std::unexpected(sent.error());
+      }
+    }
+    const auto done = [&] { return recorder.completed() > i || !recorder.failure().empty(); };
+    if (!member.run_until(done) || !recorder.failure().empty()) return stopped(recorder);
+    if (i >= kWarmUpIterations) member.end_account();
+    if (!member.barrier()) return stopped(recorder);
+    if (!root && !matches_digest(meet, message))
+      return fail(Errc::corrupt, "the received bytes differ from the sent ones");
+  }
+  MemberFigures& figures = meet.figures[member.rank()];
+  figures.bytes_copied += (*group)->counters().bytes_copied;
+  figures.first_blocks_exchanged = (*group)->counters().first_blocks_exchanged;
+  figures.first_blocks_copied = (*group)->counters().first_blocks_copied;
+  figures.path_mtu = options.path_mtu == 0 ? member.fabric().info().path_mtu
+                                           : std::min(options.path_mtu, member.fabric().info().path_mtu);
+  member.barrier();  // nobody leaves while a neighbour may still need an acknowledgement again
+  member.engine().remove(**group);
+  return {};
+}
+
+}  // namespace rdmc::perf

@@ -1,0 +1,183 @@
+// rdmc_perf: what the stack does between processes of its own making, side by side with nothing. `--json`
+// prints one object; without it the same for people. Exit status 0, 1 (usage) or 2 (a member failed; the
+// reason is on stderr).
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "bench/perf/member.hpp"
+
+namespace rdmc::perf {
+namespace {
+
+int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
+  auto member = Member::open(options, meet, rank);
+  auto result = member ? Result<void>{} : std::unexpected(member.error());
+  if (member) {
+    switch (options.test) {
+      case Test::unicast: result = run_unicast(**member); break;
+      case Test::latency: result = run_latency(**member); break;
+      case Test::bcast: result = run_bcast(**member); break;
+    }
+  }
+  if (!result) meet.fail(rank, result.error().what);
+  return result ? 0 : 2;
+}
+
+double percentile(const std::vector<double>& sorted, double p) {
+  const auto index = static_cast<std::size_t>(std::ceil(p * static_cast<double>(sorted.size()))) - 1;
+  return sorted[std::min(index, sorted.size() - 1)];
+}
+
+nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
+  std::vector<double> seconds;
+  for (std::uint32_t i = kWarmUpIterations; i < kWarmUpIterations + options.iterations; ++i) {
+    seconds.push_back(static_cast<double>(meet.finished_ns[i] - meet.started_ns[i]) * 1e-9);
+  }
+  std::ranges::sort(seconds);
+  const std::span figures(meet.figures.data(), options.members);
+  double cpu = 0;
+  std::uint64_t copied = 0, exchanged = 0, in_place = 0, repaired = 0;
+  for (const MemberFigures& f : figures) {
+    cpu += f.cpu_seconds;
+    copied += f.bytes_copied;
+    exchanged += f.first_blocks_exchanged;
+    in_place += f.packets_in_place;
+    repaired += f.packets_repaired;
+  }
+  nlohmann::ordered_json json{{"members", options.members}, {"size_bytes", options.size_bytes}};
+  if (options.test == Test::latency) {
+    json.update({{"fabric", options.fabric},
+                 {"path_mtu", figures[0].path_mtu},
+                 {"icrc", true},
+                 {"iterations", options.iterations}});
+    json["p50_us"] = percentile(seconds, 0.5) * 1e6;
+    json["p99_us"] = percentile(seconds, 0.99) * 1e6;
+    json["cpu_seconds"] = cpu;
+    return json;
+  }
+  // The kernel copies each byte once on each side; whatever this program copied is added, per hop that a byte
+  // takes.
+  const double hops = static_cast<double>(options.members - 1) * static_cast<double>(options.size_bytes) *
+                      (kWarmUpIterations + options.iterations);
+  const double median = percentile(seconds, 0.5);
+  json.update({{"block_bytes", options.block_bytes},
+               {"algorithm", options.test == Test::bcast ? options.algorithm : "none"},
+               {"fabric", options.fabric},
+               {"path_mtu", figures.back().path_mtu},
+               {"icrc", true},
+               {"copies_per_byte", 2.0 + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
+  if (options.test == Test::bcast) json["first_block"] = exchanged > 0 ? "exchanged" : "copied";
+  json.update({{"iterations", options.iterations},
+               {"mean_seconds",
+                std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size())},
+               {"median_seconds", median},
+               {"p99_seconds", percentile(seconds, 0.99)},
+               {"goodput_gbps", static_cast<double>(options.size_bytes) * 8 / median / 1e9},
+               {"cpu_seconds", cpu},
+               {"packets_in_place", in_place},
+               {"packets_repaired", repaired}});
+  return json;
+}
+
+int run(Options options) {
+  Rendezvous* const meet = Rendezvous::make(options.members);
+  if (meet == nullptr) {
+    fmt::print(stderr, "rdmc_perf: no shared memory\n");
+    return 2;
+  }
+  std::vector<pid_t> children;
+  for (std::uint32_t rank = 0; rank < options.members; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) _exit(run_member(options, *meet, rank));
+    if (child < 0) {
+      meet->fail(rank, "cannot fork");
+      break;
+    }
+    children.push_back(child);
+  }
+  int status = 0;
+  for (std::size_t left = children.size(); left > 0; --left) {
+    int how = 0;
+    wait(&how);
+    if (!WIFEXITED(how)) meet->fail(0, fmt::format("a member was killed by signal {}", WTERMSIG(how)));
+    if (!WIFEXITED(how) || WEXITSTATUS(how) != 0) status = 2;
+  }
+  if (status != 0 || meet->failed()) {
+    fmt::print(stderr, "rdmc_perf: {}\n", meet->failure());
+    return 2;
+  }
+  const auto json = report(options, *meet);
+  if (options.json) {
+    fmt::print("{}\n", json.dump());
+  } else {
+    for (const auto& [key, value] : json.items()) fmt::print("{:<18} {}\n", key, value.dump());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rdmc::perf
+
+int main(int argc, char** argv) {
+  using namespace rdmc::perf;
+  Options options;
+  CLI::App app{"Measures rdmc between processes that it starts itself; each has its own memory."};
+  app.set_version_flag("--version", RDMC_VERSION);
+  app.require_subcommand(1);
+  double spin_us = options.spin.microseconds();
+  bool go_back_n = false;
+  const auto add = [&](const char* name, const char* what, Test test, std::uint32_t iterations) {
+    CLI::App* const sub = app.add_subcommand(name, what);
+    sub->add_option("--members", options.members, "members, the root included")
+        ->check(CLI::Range(1U, kMostMembers));
+    sub->add_option("--size", options.size_bytes, "bytes of a message (K, M, G allowed)")
+        ->transform(CLI::AsSizeValue(false));
+    sub->add_option("--iterations", options.iterations, "timed iterations, after two to warm up")
+        ->check(CLI::Range(1U, kMostIterations - kWarmUpIterations));
+    sub->add_option("--block-size", options.block_bytes, "bytes of a block (K, M allowed)")
+        ->transform(CLI::AsSizeValue(false));
+    sub->add_option("--fabric", options.fabric)->check(CLI::IsMember({"udp"}));
+    sub->add_option("--algorithm", options.algorithm)->check(CLI::IsMember({"binomial_pipeline"}));
+    sub->add_option("--api", "the API to measure")->check(CLI::IsMember({"qp"}));
+    sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")
+        ->check(CLI::Range(256U, 65'535U));
+    sub->add_option("--writes-in-flight", options.writes_in_flight,
+                    "blocks that a member may have under way");
+    sub->add_option("--spin", spin_us, "microseconds to look again before blocking");
+    sub->add_flag("--busy-poll", options.busy_poll, "never block");
+    sub->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
+    sub->add_option("--place", options.places, "NAMESPACE=ADDRESS for each member, root first");
+    sub->add_flag("--json", options.json, "one JSON object on stdout");
+    sub->callback([&options, test, iterations, sub] {
+      options.test = test;
+      if (sub->count("--iterations") == 0) options.iterations = iterations;
+      if (test == Test::latency && sub->count("--size") == 0) options.size_bytes = 64;
+    });
+  };
+  add("unicast", "one queue pair, memory to memory", Test::unicast, 10);
+  add("latency", "request and reply over one queue pair", Test::latency, 5000);
+  add("bcast", "the root's message to every member", Test::bcast, 10);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 1;
+  }
+  options.spin = rdmc::nanoseconds(static_cast<std::int64_t>(spin_us * 1000));
+  options.selective_repeat = !go_back_n;
+  if (options.test != Test::bcast) options.members = 2;
+  if (options.block_bytes == 0) options.block_bytes = 256 * 1024;
+  if (options.writes_in_flight == 0) options.writes_in_flight = 16;
+  if (!options.places.empty() && options.places.size() != options.members) {
+    fmt::print(stderr, "rdmc_perf: --place must name every member\n");
+    return 1;
+  }
+  return run(options);
+}

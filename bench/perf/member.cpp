@@ -1,0 +1,123 @@
+#include "bench/perf/member.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+#include "dataplane/port/udp_port.hpp"
+
+namespace rdmc::perf {
+namespace {
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds_of = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+std::uint32_t os_random() {
+  std::uint32_t value = 0;
+  while (getrandom(&value, sizeof value, 0) != sizeof value) {
+  }
+  return value;
+}
+
+Result<Address> enter_place(const std::string& place) {
+  const auto equals = place.find('=');
+  if (equals == std::string::npos)
+    return fail(Errc::invalid_argument, "not NAMESPACE=ADDRESS: '" + place + "'");
+  const std::string path = "/run/netns/" + place.substr(0, equals);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fail_errno(path, errno);
+  const int entered = setns(fd, CLONE_NEWNET);
+  const int error = errno;
+  close(fd);
+  if (entered != 0) return fail_errno("setns " + path, error);
+  return parse_address(place.substr(equals + 1), 4791);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous& rendezvous,
+                                             std::uint32_t rank) {
+  std::unique_ptr<Member> member(new Member(options, rendezvous, rank));
+  Address address = Address::ipv4(127, 0, 1, static_cast<std::uint8_t>(rank + 1), 0);
+  if (!options.places.empty()) {
+    const auto place = enter_place(options.places[rank]);
+    if (!place) return std::unexpected(place.error());
+    address = *place;
+  }
+  auto port = port::open_udp_port({.address = address});
+  if (!port) return std::unexpected(port.error());
+  member->port_ = std::move(*port);
+  member->fabric_ = std::make_unique<fabric::SoftwareFabric>(
+      *member->port_,
+      fabric::SoftwareFabricOptions{.entropy = os_random, .host_id = fabric::host_identity()});
+  member->agent_ = std::make_unique<group::FabricAgent>(*member->fabric_);
+  member->engine_ = std::make_unique<engine::Engine>(
+      *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
+  member->engine_->add(*member->agent_);
+  return member;
+}
+
+bool Member::run_until(const std::function<bool()>& done) {
+  while (!done()) {
+    if (rendezvous_.failed()) return false;
+    engine_->turn(milliseconds(10));
+  }
+  return true;
+}
+
+bool Member::barrier() {
+  return rendezvous_.barrier([this] { engine_->turn(microseconds(200)); });
+}
+
+void Member::start_account() {
+  cpu_at_start_ = cpu_seconds();
+}
+
+void Member::end_account() {
+  MemberFigures& figures = rendezvous_.figures[rank_];
+  figures.cpu_seconds += cpu_seconds() - cpu_at_start_;
+  figures.bytes_copied = fabric_->counters().bytes_copied;
+  figures.packets_in_place = fabric_->counters().packets_in_place;
+  figures.packets_repaired = fabric_->counters().packets_repaired;
+}
+
+void stamp(std::span<std::byte> bytes, std::uint32_t iteration) {
+  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4096) {
+    store_be(bytes.data() + at, (at + 1) * 0x9E3779B97F4A7C15 ^ iteration);
+  }
+  if (!bytes.empty()) bytes.back() = static_cast<std::byte>(iteration);
+}
+
+void publish_digest(Rendezvous& meet, std::span<const std::byte> bytes) {
+  const XXH128_hash_t digest = XXH3_128bits(bytes.data(), bytes.size());
+  meet.digest_low = digest.low64;
+  meet.digest_high = digest.high64;
+}
+
+bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes) {
+  const XXH128_hash_t digest = XXH3_128bits(bytes.data(), bytes.size());
+  return meet.digest_low == digest.low64 && meet.digest_high == digest.high64;
+}
+
+void record_finish(Rendezvous& meet, std::uint32_t iteration) {
+  const std::int64_t now = monotonic_now().ns;
+  auto& last = meet.finished_ns[iteration];
+  for (std::int64_t seen = last.load(); seen < now && !last.compare_exchange_weak(seen, now);) {
+  }
+}
+
+}  // namespace rdmc::perf

@@ -1,0 +1,62 @@
+// One member process of a run: its port, fabric and engine, and what every test does around its timed part.
+#pragma once
+
+#include <memory>
+
+#include "bench/perf/options.hpp"
+#include "bench/perf/rendezvous.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/port/port.hpp"
+#include "lib/group/fabric_agent.hpp"
+
+namespace rdmc::perf {
+
+class Member {
+ public:
+  /// Opens the port: a loopback address of its own, or the one that `places` names. Errors: of the port.
+  static Result<std::unique_ptr<Member>> open(const Options& options, Rendezvous& rendezvous,
+                                              std::uint32_t rank);
+
+  std::uint32_t rank() const { return rank_; }
+  const Options& options() const { return options_; }
+  Rendezvous& meet() { return rendezvous_; }
+  fabric::SoftwareFabric& fabric() { return *fabric_; }
+  engine::Engine& engine() { return *engine_; }
+
+  /// Runs the engine until `done`. False if some member failed.
+  bool run_until(const std::function<bool()>& done);
+  /// Waits for all members, the engine running.
+  bool barrier();
+  /// Starts and ends the timed part's CPU account.
+  void start_account();
+  void end_account();
+
+ private:
+  Member(const Options& options, Rendezvous& rendezvous, std::uint32_t rank)
+      : options_(options), rendezvous_(rendezvous), rank_(rank) {}
+
+  const Options& options_;
+  Rendezvous& rendezvous_;
+  std::uint32_t rank_;
+  double cpu_at_start_ = 0;
+  std::unique_ptr<port::Port> port_;
+  std::unique_ptr<fabric::SoftwareFabric> fabric_;
+  std::unique_ptr<group::FabricAgent> agent_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+/// The tests. Each runs in every member process. Errors: anything that went wrong, for the report.
+Result<void> run_unicast(Member& member);
+Result<void> run_latency(Member& member);
+Result<void> run_bcast(Member& member);
+
+/// Fills `bytes` for iteration `iteration`, different from every other iteration's in every page.
+void stamp(std::span<std::byte> bytes, std::uint32_t iteration);
+/// Root: publishes the digest of what it sent. Others: true if theirs is the same.
+void publish_digest(Rendezvous& meet, std::span<const std::byte> bytes);
+bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes);
+/// Records the end of an iteration: the latest member's counts.
+void record_finish(Rendezvous& meet, std::uint32_t iteration);
+
+}  // namespace rdmc::perf

@@ -1,0 +1,35 @@
+// What rdmc_perf was asked to measure. Values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::perf {
+
+enum class Test : std::uint8_t { unicast, latency, bcast };
+
+struct Options {
+  Test test = Test::unicast;
+  std::uint32_t members = 2;
+  std::uint64_t size_bytes = 256ULL << 20;
+  std::uint32_t iterations = 10;
+  std::uint32_t block_bytes = 0;  ///< 0: chosen for the test
+  std::string fabric = "udp";
+  std::string algorithm = "binomial_pipeline";
+  std::uint32_t path_mtu = 0;  ///< 0: what the interface allows
+  bool selective_repeat = true;
+  Duration spin = microseconds(50);
+  bool busy_poll = false;
+  std::uint32_t writes_in_flight = 0;  ///< 0: chosen for the test
+  bool json = false;
+  /// "NAMESPACE=ADDRESS" for each member: members run in these network namespaces instead of on loopback
+  /// addresses.
+  std::vector<std::string> places;
+};
+
+inline constexpr std::uint32_t kWarmUpIterations = 2;
+
+}  // namespace rdmc::perf

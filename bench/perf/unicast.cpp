@@ -1,0 +1,175 @@
+// unicast and latency: one bare queue pair, nothing above it. What the transport itself can do.
+#include "bench/perf/member.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/memory/arena.hpp"
+
+namespace rdmc::perf {
+namespace {
+
+constexpr std::uint32_t kReceives = 512;
+
+// A connected queue pair between the two members, and for the receiver its memory's key, told by a blob as
+// well.
+struct Endpoint {
+  memory::Arena arena;
+  std::unique_ptr<fabric::MemoryRegion> region;
+  std::unique_ptr<fabric::QueuePair> queue_pair;
+  std::span<std::byte> message;
+
+  static Result<Endpoint> make(Member& member, std::size_t bytes);
+  Result<void> connect(Member& member);
+  std::string cause() const { return queue_pair->error_cause(); }
+};
+
+Result<Endpoint> Endpoint::make(Member& member, std::size_t bytes) {
+  const Options& options = member.options();
+  auto arena = memory::Arena::make(bytes);
+  if (!arena) return std::unexpected(arena.error());
+  Endpoint endpoint{.arena = std::move(*arena), .region = nullptr, .queue_pair = nullptr, .message = {}};
+  endpoint.message = endpoint.arena.bytes().first(bytes);
+  auto region = member.fabric().register_memory(endpoint.message);
+  if (!region) return std::unexpected(region.error());
+  endpoint.region = std::move(*region);
+  fabric::QueuePairOptions wanted;
+  wanted.path_mtu = options.path_mtu;
+  wanted.selective_repeat = options.selective_repeat;
+  wanted.receive_depth = kReceives;
+  auto queue_pair = member.fabric().create_queue_pair(wanted);
+  if (!queue_pair) return std::unexpected(queue_pair.error());
+  endpoint.queue_pair = std::move(*queue_pair);
+  member.meet().figures[member.rank()].path_mtu =
+      options.path_mtu == 0 ? member.fabric().info().path_mtu
+                            : std::min(options.path_mtu, member.fabric().info().path_mtu);
+  return endpoint;
+}
+
+Result<void> Endpoint::connect(Member& member) {
+  const std::uint32_t us = member.rank(), peer = 1 - us;
+  member.meet().give(us, peer, queue_pair->local_blob());
+  return queue_pair->connect(member.meet().take(peer, us));
+}
+
+Result<void> stopped(const Endpoint& endpoint) {
+  return fail(Errc::peer_failed, endpoint.cause().empty() ? "the other member failed" : endpoint.cause());
+}
+
+}  // namespace
+
+Result<void> run_unicast(Member& member) {
+  const Options& options = member.options();
+  Rendezvous& meet = member.meet();
+  const bool sender = member.rank() == 0;
+  auto made = Endpoint::make(member, options.size_bytes);
+  if (!made) return std::unexpected(made.error());
+  Endpoint& endpoint = *made;
+  fabric::QueuePair& queue_pair = *endpoint.queue_pair;
+  for (std::uint32_t i = 0; i < kReceives; ++i) {
+    if (auto posted = queue_pair.post_receive({.work_id = i, .bytes = {}}); !posted) return posted;
+  }
+  if (auto connected = endpoint.connect(member); !connected) return connected;
+  if (!sender) meet.receiver_key = value_of(endpoint.region->remote_key());
+  if (!member.barrier()) return stopped(endpoint);
+
+  const std::uint64_t blocks =
+      std::max<std::uint64_t>(1, (options.size_bytes + options.block_bytes - 1) / options.block_bytes);
+  const auto block = [&](std::uint64_t index) {
+    const std::uint64_t at = index * options.block_bytes;
+    return endpoint.message.subspan(at,
+                                    std::min<std::uint64_t>(options.block_bytes, options.size_bytes - at));
+  };
+  std::array<fabric::Completion, 64> completions;
+  for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
+    if (sender) {
+      stamp(endpoint.message, i);
+      publish_digest(meet, endpoint.message);
+    }
+    if (!member.barrier()) return stopped(endpoint);
+    if (i >= kWarmUpIterations) member.start_account();
+    if (sender) meet.started_ns[i] = monotonic_now().ns;
+    std::uint64_t begun = 0, done = 0;
+    bool broken = false;
+    const auto step = [&] {
+      const std::uint64_t ahead = std::min(blocks, done + options.writes_in_flight);
+      for (; begun < ahead; ++begun) {
+        if (!sender) {
+          queue_pair.expect_write(block(begun));
+        } else if (!queue_pair.post_write({.work_id = begun,
+                                           .bytes = block(begun),
+                                           .remote_address = begun * options.block_bytes,
+                                           .remote_key = RemoteKey{meet.receiver_key.load()},
+                                           .immediate = static_cast<std::uint32_t>(begun)})) {
+          break;
+        }
+      }
+      const std::size_t count = queue_pair.poll_completions(completions);
+      for (const auto& completion : std::span(completions).first(count)) {
+        broken = broken || completion.status != fabric::WorkStatus::success;
+        if (!broken && !sender)
+          broken = !queue_pair.post_receive({.work_id = completion.work_id, .bytes = {}});
+        ++done;
+      }
+      return done == blocks || broken;
+    };
+    if (!member.run_until(step) || broken) return stopped(endpoint);
+    if (!sender) record_finish(meet, i);
+    if (i >= kWarmUpIterations) member.end_account();
+    if (!member.barrier()) return stopped(endpoint);
+    if (!sender && !matches_digest(meet, endpoint.message)) {
+      return fail(Errc::corrupt, "the received bytes differ from the sent ones");
+    }
+  }
+  member.barrier();
+  return {};
+}
+
+Result<void> run_latency(Member& member) {
+  const Options& options = member.options();
+  Rendezvous& meet = member.meet();
+  const bool client = member.rank() == 0;
+  auto made = Endpoint::make(member, std::max<std::size_t>(options.size_bytes, 1) * 2);
+  if (!made) return std::unexpected(made.error());
+  Endpoint& endpoint = *made;
+  fabric::QueuePair& queue_pair = *endpoint.queue_pair;
+  const auto outgoing = endpoint.message.first(options.size_bytes);
+  const auto incoming = endpoint.message.last(options.size_bytes);
+  if (auto posted = queue_pair.post_receive({.work_id = 1, .bytes = incoming}); !posted) return posted;
+  if (auto connected = endpoint.connect(member); !connected) return connected;
+  if (!member.barrier()) return stopped(endpoint);
+
+  std::array<fabric::Completion, 8> completions;
+  std::uint32_t received = 0;
+  bool broken = false;
+  const auto poll = [&] {
+    const std::size_t count = queue_pair.poll_completions(completions);
+    for (const auto& completion : std::span(completions).first(count)) {
+      broken = broken || completion.status != fabric::WorkStatus::success;
+      if (completion.kind != fabric::WorkKind::receive || broken) continue;
+      ++received;
+      broken = !queue_pair.post_receive({.work_id = 1, .bytes = incoming});
+    }
+  };
+  const std::uint32_t rounds = kWarmUpIterations + options.iterations;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    if (i == kWarmUpIterations) member.start_account();
+    if (client) meet.started_ns[i] = monotonic_now().ns;
+    const auto send = [&] { return queue_pair.post_send({.work_id = 2, .bytes = outgoing}); };
+    if (client) {
+      if (auto sent = send(); !sent) return sent;
+    }
+    const auto arrived = [&] {
+      poll();
+      return received > i || broken;
+    };
+    if (!member.run_until(arrived) || broken) return stopped(endpoint);
+    if (client) {
+      meet.finished_ns[i] = monotonic_now().ns;
+    } else if (auto sent = send(); !sent) {
+      return sent;
+    }
+  }
+  member.end_account();
+  member.barrier();
+  return {};
+}
+
+}  // namespace rdmc::perf
