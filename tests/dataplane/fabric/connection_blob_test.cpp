@@ -1,0 +1,95 @@
+#define BOOST_TEST_MODULE connection_blob
+#include "dataplane/fabric/connection_blob.hpp"
+
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "dataplane/fabric/software_fabric.hpp"
+
+using namespace rdmc;
+using namespace rdmc::fabric;
+
+namespace {
+
+ConnectionInfo example() {
+  return {.shared = Address::ipv4(10, 0, 0, 5, 4791),
+          .bulk_port = 50'001,
+          .qpn = Qpn{0xABCDEF},
+          .first_psn = Psn(0xFFFFF0),
+          .path_mtu = 8192,
+          .receive_window = 1 << 20,
+          .selective_repeat = true,
+          .host_id = 0x1122334455667788};
+}
+
+bool equal(const ConnectionInfo& a, const ConnectionInfo& b) {
+  return a.shared == b.shared && a.bulk_port == b.bulk_port && a.qpn == b.qpn && a.first_psn == b.first_psn &&
+         a.path_mtu == b.path_mtu && a.receive_window == b.receive_window &&
+         a.selective_repeat == b.selective_repeat && a.host_id == b.host_id;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_blob_carries_every_field_of_both_address_families) {
+  auto info = example();
+  BOOST_TEST(equal(*decode_connection(encode(info)), info));
+  info.shared = *parse_address("[2001:db8::1]:4791", 0);
+  info.selective_repeat = false;
+  BOOST_TEST(equal(*decode_connection(encode(info)), info));
+}
+
+BOOST_AUTO_TEST_CASE(a_blob_of_another_version_is_refused_by_name) {
+  auto blob = encode(example());
+  blob[4] = std::byte{9};
+  const auto decoded = decode_connection(blob);
+  BOOST_REQUIRE(!decoded);
+  BOOST_TEST(static_cast<int>(decoded.error().code) == static_cast<int>(Errc::version_mismatch));
+  BOOST_TEST(decoded.error().what.find('9') != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(fields_that_cannot_be_are_refused) {
+  const auto refused = [](auto change) {
+    auto info = example();
+    change(info);
+    return !decode_connection(encode(info)).has_value();
+  };
+  BOOST_TEST(refused([](auto& i) { i.qpn = Qpn{1}; }));
+  BOOST_TEST(refused([](auto& i) { i.qpn = Qpn{0x1000000}; }));
+  BOOST_TEST(refused([](auto& i) { i.path_mtu = 65'536; }));
+  BOOST_TEST(refused([](auto& i) { i.bulk_port = 0; }));
+  BOOST_TEST(refused([](auto& i) { i.shared.port = 0; }));
+  BOOST_TEST(refused([](auto& i) { i.receive_window = 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(random_and_truncated_bytes_are_refused_without_harm) {
+  const auto blob = encode(example());
+  for (std::size_t length = 0; length < blob.size(); ++length) {
+    BOOST_TEST(!decode_connection(std::span(blob).first(length)));
+  }
+  rc::check([](const std::vector<std::uint8_t>& noise) {
+    RC_ASSERT(!decode_connection(std::as_bytes(std::span(noise))));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(the_path_mtu_is_the_smaller_offer_and_must_be_usable) {
+  auto ours = example(), theirs = example();
+  theirs.path_mtu = 1432;
+  BOOST_TEST(*agree_path_mtu(ours, theirs) == 1432u);
+  BOOST_TEST(*agree_path_mtu(theirs, ours) == 1432u);
+  theirs.path_mtu = 255;
+  BOOST_TEST(!agree_path_mtu(ours, theirs));
+}
+
+BOOST_AUTO_TEST_CASE(a_path_mtu_leaves_room_for_every_header_within_the_interface_mtu) {
+  for (const bool ipv6 : {false, true}) {
+    for (std::uint32_t mtu = 400; mtu <= 65'536; mtu += 7) {
+      const std::uint32_t payload = path_mtu_for(mtu, ipv6, 65'507);
+      BOOST_REQUIRE(payload + 40 + 8 + (ipv6 ? 40 : 20) <= mtu);
+      BOOST_REQUIRE(payload % (payload >= 4096 ? 4096 : 8) == 0);
+    }
+  }
+  BOOST_TEST(path_mtu_for(1500, false, 65'507) == 1432u);
+  BOOST_TEST(path_mtu_for(9000, false, 65'507) == 8192u);
+  BOOST_TEST(path_mtu_for(200, false, 65'507) == 0u);
+}
