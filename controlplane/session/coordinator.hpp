@@ -160,7 +160,7 @@ class Coordinator {
     Time last_heard{}, last_sent{};
     Time deadline = Time::never();  ///< of what `due` says
     std::string_view due;
-    Time probed{};
+    std::optional<Time> probed;   ///< in this epoch
     std::uint64_t probe_due = 0;  ///< nonce of an unanswered probe; 0: none
     std::uint64_t bytes_done = 0;
     Bytes state;
@@ -175,6 +175,7 @@ class Coordinator {
   void dispatch(Member& member, const wire::Envelope& envelope, Time now);
   void send(Member& member, const wire::Envelope& envelope, Time now);
   void send_abort(Member& member, const Error& cause, Time now);
+  void broadcast(const wire::Envelope& envelope, Time now);
   void close(Member& member);
   void lose(Member& member, Error cause, Parting parting, Time now);
   void broken_protocol(Member& member, std::string_view what, Time now);
@@ -184,6 +185,8 @@ class Coordinator {
   void advance(Time now);
   bool step(Time now);
   bool stale(Epoch epoch);
+  void ignore() { ++counters_.ignored_commands; }
+  void await_local(Duration within, Time now);
   Member* find(MemberId member);
   Member* at(Rank rank);
   bool ready_in_epoch() const;
@@ -192,6 +195,7 @@ class Coordinator {
   void beat(Time now);
   void check_member(Member& member, Time now);
   void check_phase(Time now);
+  Duration tick() const;
 
   // coordinator_joining.cpp
   void on_welcome(Member& member, const wire::Welcome& welcome, Time now);
@@ -204,16 +208,17 @@ class Coordinator {
   void on_ready(Member& member, Epoch epoch, Time now);
   void route_blobs(Time now);
   void start_epoch(Time now);
-  template <typename Blobs>
-  bool take_blobs(Rank from, const Blobs& blobs);
+  bool take_blobs(Rank from, const std::vector<PeerBlob>& blobs);
 
   // coordinator_running.cpp
   void on_progress(Member& member, Epoch epoch, std::uint64_t bytes_done, Time now);
   void on_suspect(Member& member, const wire::Suspect& suspect, Time now);
   void on_probe_answer(Member& member, std::uint64_t nonce);
+  void got_further(std::uint64_t by, Time now);
   void add_suspicion(Rank observer, Rank suspect, std::string cause, Time now);
   void probe(Rank rank, Time now);
   void judge(Time now);
+  Member* most_suspected();
   void end_stall(Time now);
 
   // coordinator_ending.cpp
@@ -223,8 +228,7 @@ class Coordinator {
 
   // coordinator_committing.cpp
   void on_delivered(Member& member, Epoch epoch, std::string_view report, Time now);
-  void on_committed(Member& member, std::string_view report);
-  void on_abort_done(Member& member);
+  void on_committed(Member& member, std::string_view report, Time now);
   void release_committed(Time now);
 
   CoordinatorConfig config_;
@@ -232,14 +236,15 @@ class Coordinator {
   std::unordered_map<std::uint32_t, std::size_t> index_;  ///< member id -> position in members_
   std::vector<std::size_t> by_rank_;                      ///< rank - 1 -> position in members_, of epoch_
   Phase phase_ = Phase::idle;
-  Epoch epoch_{0};      ///< the last one formed
-  Epoch candidate_{0};  ///< the one whose parameters are asked for; only grows
-  bool local_owes_ = false;
+  Epoch epoch_{0};             ///< the last one formed
+  Epoch candidate_{0};         ///< the one whose parameters are asked for; only grows
+  bool choose_again_ = false;  ///< a candidate was lost while our application chooses
+  bool local_owes_ = false;    ///< our own application owes this phase's answer
   std::vector<PeerBlob> local_inbox_;
   Time phase_deadline_ = Time::never();  ///< of what our own application owes
   Time stall_deadline_ = Time::never();
   Time judge_at_ = Time::never();
-  Time next_sweep_ = Time::never(), last_sweep_{};
+  Time next_sweep_ = Time::never();
   std::vector<Suspicion> suspicions_;
   std::vector<FailedMember> unnamed_;  ///< lost from epoch_, not yet told to the others
   std::uint64_t next_nonce_ = 1;

@@ -121,6 +121,7 @@ class Participant {
   enum class Delivery : std::uint8_t { none, reported, committing, committed };
 
   void dispatch(const wire::Envelope& envelope, Time now);
+  void on_job(const std::string& description, Time now);
   void on_hello(const wire::Hello& hello, Time now);
   void on_form(const wire::Form& form, Time now);
   void on_peers(const wire::Peers& peers, Time now);
@@ -134,23 +135,28 @@ class Participant {
   void send_progress(Time now);
   void enter(Phase phase, Time now);
   void broken_protocol(std::string_view what, Time now);
-  void leave(const Error& cause, bool coordinator_lost, Time now);
+  void give_up(Error cause, Time now);
+  void leave(Error cause, bool coordinator_lost, Time now);
+  void close();
   void finish(Status status, Error cause);
   bool stale(Epoch epoch);
   bool in_epoch() const { return phase_ >= Phase::blobs && phase_ <= Phase::running; }
+  bool listening() const { return channel_open_ && phase_ > Phase::greeting; }
+  bool owes_progress() const { return phase_ == Phase::running && bytes_done_ > bytes_reported_; }
   void ignore() { ++counters_.ignored_commands; }
   Duration phase_timeout() const;
 
   ParticipantConfig config_;
   Phase phase_ = Phase::unconnected;
   Delivery delivery_ = Delivery::none;
+  SessionId session_{};
   Epoch epoch_{0};
   Rank rank_{};
   std::size_t member_count_ = 0;
   bool channel_open_ = false;
-  bool commit_waits_for_loss_ = false;  ///< the coordinator went while the application was committing
-  Error cause_{};                       ///< why we are aborting
-  Time last_heard_{}, last_sent_{}, last_progress_{}, last_call_{};
+  bool detached_ = false;  ///< the coordinator went while our application commits: its answer is the outcome
+  Error cause_{};          ///< why we are aborting
+  Time last_heard_{}, last_sent_{}, last_progress_{};
   Time phase_deadline_ = Time::never();
   std::uint64_t bytes_done_ = 0, bytes_reported_ = 0, group_advance_ = 0;
   std::vector<Rank> suspected_;

@@ -1,0 +1,126 @@
+// Running: progress, and the judgement of what data paths suspect. A queue pair in the error state cannot
+// recover within its epoch, so a suspicion always ends the epoch; the question is who is left out of the
+// next. README.md has the rule and its reasons.
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/session/coordinator.hpp"
+#include "controlplane/session/messages.hpp"
+
+namespace rdmc::session {
+
+void Coordinator::got_further(std::uint64_t by, Time now) {
+  advance_ += by;
+  if (phase_ == Phase::running) stall_deadline_ = now + config_.timing.stall_after;
+}
+
+void Coordinator::on_progress(Member& member, Epoch epoch, std::uint64_t bytes_done, Time now) {
+  if (stale(epoch)) return;
+  if (epoch != epoch_ || phase_ != Phase::running || !member.in_epoch)
+    return broken_protocol(member, "sent Progress out of turn", now);
+  if (bytes_done <= member.bytes_done) return;
+  got_further(bytes_done - member.bytes_done, now);
+  member.bytes_done = bytes_done;
+  outputs_.emplace_back(Progressed{member.spec.member, bytes_done});
+}
+
+void Coordinator::on_suspect(Member& member, const wire::Suspect& suspect, Time now) {
+  const Epoch epoch{suspect.epoch()};
+  if (stale(epoch)) return;
+  const Rank rank{suspect.rank()};
+  if (epoch != epoch_ || !member.in_epoch) return broken_protocol(member, "sent Suspect out of turn", now);
+  if (value_of(rank) > by_rank_.size() || rank == member.rank)
+    return broken_protocol(member, "suspects a member it does not have", now);
+  add_suspicion(member.rank, rank, printable(suspect.cause()), now);
+}
+
+void Coordinator::suspect(Epoch epoch, Rank rank, std::string_view cause, Time now) {
+  const bool current = epoch == epoch_ && phase_ >= Phase::exchanging && phase_ <= Phase::running;
+  if (!current || rank == kRootRank || value_of(rank) > by_rank_.size()) return ignore();
+  add_suspicion(kRootRank, rank, printable(cause), now);
+}
+
+void Coordinator::add_suspicion(Rank observer, Rank suspect, std::string cause, Time now) {
+  const auto same = [&](const Suspicion& s) { return s.observer == observer && s.suspect == suspect; };
+  if (std::ranges::any_of(suspicions_, same)) return;
+  ++counters_.suspicions;
+  if (suspicions_.empty()) judge_at_ = now + config_.timing.probe_timeout;
+  suspicions_.push_back({observer, suspect, std::move(cause)});
+  probe(suspect, now);
+  probe(observer, now);
+}
+
+/// Both ends of a suspected link are asked for a sign of life, once per epoch.
+void Coordinator::probe(Rank rank, Time now) {
+  Member* member = at(rank);
+  if (member == nullptr || member->probed) return;
+  member->probed = now;
+  member->probe_due = next_nonce_++;
+  wire::Envelope envelope;
+  envelope.mutable_probe()->set_nonce(member->probe_due);
+  send(*member, envelope, now);
+}
+
+void Coordinator::on_probe_answer(Member& member, std::uint64_t nonce) {
+  if (nonce == member.probe_due)
+    member.probe_due = 0;
+  else
+    ++counters_.late_messages;
+}
+
+void Coordinator::judge(Time now) {
+  ++counters_.judgements;
+  for (Member& member : members_) {
+    if (!member.in_epoch || member.probe_due == 0) continue;
+    const bool had_time = now - *member.probed >= config_.timing.probe_timeout / 2;
+    if (had_time)
+      lose(member, {Errc::peer_failed, "is suspected and did not answer a probe"}, Parting::dismiss, now);
+  }
+  while (Member* member = most_suspected()) {
+    const auto about = [&](const Suspicion& s) {
+      return s.suspect == member->rank || s.observer == member->rank;
+    };
+    const Suspicion& first = *std::ranges::find_if(suspicions_, about);
+    lose(*member, {Errc::peer_failed, "has a broken data link: " + first.cause}, Parting::abort, now);
+  }
+  end_epoch(now);
+}
+
+/// Among the suspicions that no loss explains yet: the member with the most observers, the first suspected of
+/// equals. Suspecting the root, which cannot be left out, speaks against the observer. Links of members that
+/// have delivered need no victim: those members take no part in the next epoch anyway.
+Coordinator::Member* Coordinator::most_suspected() {
+  Member* most = nullptr;
+  std::size_t most_observers = 0;
+  const auto leaves = [&](Rank rank) {
+    if (rank == kRootRank) return false;
+    const Member* member = at(rank);
+    return member == nullptr || member->delivery != Delivery::none;
+  };
+  const auto accused = [](const Suspicion& s) { return s.suspect == kRootRank ? s.observer : s.suspect; };
+  const auto open = [&](const Suspicion& s) { return !leaves(s.observer) && !leaves(s.suspect); };
+  for (const Suspicion& candidate : suspicions_) {
+    if (!open(candidate)) continue;
+    const auto against = [&](const Suspicion& s) { return open(s) && accused(s) == accused(candidate); };
+    const auto observers = static_cast<std::size_t>(std::ranges::count_if(suspicions_, against));
+    if (observers <= most_observers) continue;
+    most_observers = observers;
+    most = at(accused(candidate));
+  }
+  return most;
+}
+
+/// Nobody got another byte for long, and no data path says why: those who are furthest behind are left out.
+void Coordinator::end_stall(Time now) {
+  ++counters_.stalls;
+  std::uint64_t least = ~std::uint64_t{0};
+  const auto lacks = [](const Member& m) { return m.in_epoch && m.delivery == Delivery::none; };
+  for (const Member& member : members_)
+    if (lacks(member)) least = std::min(least, member.bytes_done);
+  for (Member& member : members_)
+    if (lacks(member) && member.bytes_done == least)
+      lose(member, {Errc::timed_out, "got no further for " + to_text(config_.timing.stall_after)},
+           Parting::abort, now);
+}
+
+}  // namespace rdmc::session

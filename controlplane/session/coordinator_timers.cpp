@@ -1,0 +1,70 @@
+// Time: one sweep over all members a few times per heartbeat looks at everything that can be due, so that the
+// cost of a deadline does not grow with the number of members.
+#include <algorithm>
+
+#include "controlplane/session/coordinator.hpp"
+#include "controlplane/session/messages.hpp"
+
+namespace rdmc::session {
+namespace {
+
+/// What a sweep may add to any wait, whatever the heartbeat.
+constexpr Duration kLongestTick = milliseconds(25);
+
+}  // namespace
+
+Duration Coordinator::tick() const {
+  return std::min(config_.timing.heartbeat_interval / 4, kLongestTick);
+}
+
+Time Coordinator::next_deadline() const {
+  return next_sweep_;
+}
+
+void Coordinator::on_timer(Time now) {
+  if (now < next_sweep_) return;
+  // If we were stopped ourselves, the others' heartbeats wait unread: don't hold our absence against them.
+  const Duration late = now - next_sweep_;
+  if (late > config_.timing.suspect_after / 4) {
+    for (Member& member : members_) member.last_heard = std::min(now, member.last_heard + late);
+    if (judge_at_ != Time::never()) judge_at_ = judge_at_ + late;
+  }
+  next_sweep_ = now + tick();
+  beat(now);
+  for (Member& member : members_) check_member(member, now);
+  check_phase(now);
+  advance(now);
+}
+
+void Coordinator::beat(Time now) {
+  wire::Envelope envelope;
+  envelope.mutable_heartbeat()->set_advance(advance_);
+  for (Member& member : members_) {
+    const bool connected = member.standing > Standing::unconnected && member.standing < Standing::gone;
+    if (connected && member.last_sent + config_.timing.heartbeat_interval <= now + tick())
+      send(member, envelope, now);
+  }
+}
+
+void Coordinator::check_member(Member& member, Time now) {
+  const bool heartbeats = member.standing == Standing::deciding || member.standing == Standing::active;
+  if (heartbeats && now - member.last_heard >= config_.timing.suspect_after) {
+    lose(member, {Errc::peer_failed, "fell silent for " + to_text(config_.timing.suspect_after)},
+         Parting::dismiss, now);
+  } else if (now >= member.deadline) {
+    if (member.standing == Standing::aborting) return close(member);
+    const Error cause{Errc::timed_out, std::string("did not ").append(member.due).append(" in time")};
+    const bool tell = member.standing == Standing::active && member.delivery < Delivery::committing;
+    const bool connected = member.standing != Standing::unconnected;
+    lose(member, cause, tell ? Parting::abort : connected ? Parting::dismiss : Parting::close, now);
+  }
+}
+
+void Coordinator::check_phase(Time now) {
+  if (now >= judge_at_) judge(now);
+  if (now >= stall_deadline_) end_stall(now);
+  if (now >= phase_deadline_)
+    interrupt({Errc::timed_out, "the root's own application did not answer in time"}, now);
+}
+
+}  // namespace rdmc::session

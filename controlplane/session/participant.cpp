@@ -1,0 +1,244 @@
+// Inputs, joining, time, and the ways out. Forming and running an epoch, and committing, have files of their
+// own.
+#include "controlplane/session/participant.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/session/messages.hpp"
+
+namespace rdmc::session {
+
+Participant::Participant(ParticipantConfig config) : config_(std::move(config)) {}
+
+void Participant::on_connected(Time now) {
+  if (phase_ != Phase::unconnected) return ignore();
+  channel_open_ = true;
+  last_heard_ = now;
+  enter(Phase::greeting, now);
+}
+
+void Participant::on_message(std::span<const std::byte> bytes, Time now) {
+  if (!channel_open_) {
+    ++counters_.late_messages;
+    return;
+  }
+  ++counters_.messages_received;
+  last_heard_ = now;
+  const Result<wire::Envelope> envelope = parse_envelope(bytes);
+  if (!envelope)
+    broken_protocol(envelope.error().what, now);
+  else if (phase_ == Phase::aborting)
+    ++counters_.late_messages;
+  else
+    dispatch(*envelope, now);
+}
+
+void Participant::dispatch(const wire::Envelope& envelope, Time now) {
+  const auto body = envelope.body_case();
+  if ((phase_ == Phase::greeting) != (body == wire::Envelope::kHello))
+    return broken_protocol(std::string("sent ").append(name(envelope)).append(" out of turn"), now);
+  switch (body) {
+    case wire::Envelope::kHello: return on_hello(envelope.hello(), now);
+    case wire::Envelope::kJob: return on_job(envelope.job().description(), now);
+    case wire::Envelope::kForm: return on_form(envelope.form(), now);
+    case wire::Envelope::kPeers: return on_peers(envelope.peers(), now);
+    case wire::Envelope::kStart: return on_start(Epoch{envelope.start().epoch()}, now);
+    case wire::Envelope::kHeartbeat: return on_heartbeat(envelope.heartbeat().advance(), now);
+    case wire::Envelope::kProbe: {
+      wire::Envelope answer;
+      answer.mutable_probe_answer()->set_nonce(envelope.probe().nonce());
+      return send(answer, now);
+    }
+    case wire::Envelope::kEnd: return on_end(envelope.end(), now);
+    case wire::Envelope::kCommit: return on_commit(now);
+    case wire::Envelope::kFinish: return on_finish(now);
+    case wire::Envelope::kAbort: return leave(load(envelope.abort().cause()), false, now);
+    default: return broken_protocol(std::string("sent ").append(name(envelope)).append(" out of turn"), now);
+  }
+}
+
+void Participant::on_hello(const wire::Hello& hello, Time now) {
+  wire::Envelope envelope;
+  envelope.mutable_welcome()->set_version(kProtocolVersion);
+  envelope.mutable_welcome()->set_agent(printable(config_.agent));
+  send(envelope, now);
+  if (hello.version() != kProtocolVersion) {
+    return finish(Status::failed, {Errc::version_mismatch,
+                                   "the coordinator speaks version " + std::to_string(hello.version()) +
+                                       " of the session protocol, not " + std::to_string(kProtocolVersion)});
+  }
+  constexpr auto kShortest = static_cast<std::uint64_t>(milliseconds(1).ns);
+  constexpr auto kLongest = static_cast<std::uint64_t>(seconds(60).ns);
+  const std::uint64_t interval = hello.heartbeat_interval_ns(), silence = hello.suspect_after_ns();
+  if (hello.session().size() != SessionId{}.size() || interval < kShortest || interval > kLongest ||
+      silence < 2 * interval || silence > 60 * kLongest)
+    return broken_protocol("sent a Hello with bad values", now);
+  config_.timing.heartbeat_interval = nanoseconds(static_cast<std::int64_t>(interval));
+  config_.timing.suspect_after = nanoseconds(static_cast<std::int64_t>(silence));
+  std::ranges::copy(to_bytes(hello.session()), session_.begin());
+  enter(Phase::offering, now);
+}
+
+void Participant::on_job(const std::string& description, Time now) {
+  if (phase_ != Phase::offering) return broken_protocol("sent Job out of turn", now);
+  enter(Phase::deciding, now);
+  outputs_.emplace_back(JobOffered{session_, to_bytes(description)});
+}
+
+void Participant::accept(Bytes state, Time now) {
+  if (phase_ != Phase::deciding) return ignore();
+  wire::Envelope envelope;
+  envelope.mutable_accept()->set_state(std::string(to_view(state)));
+  send(envelope, now);
+  enter(Phase::idle, now);
+}
+
+void Participant::refuse(Error cause, Time now) {
+  if (phase_ != Phase::deciding) return ignore();
+  wire::Envelope envelope;
+  store(*envelope.mutable_refuse()->mutable_cause(), cause);
+  send(envelope, now);
+  finish(Status::refused, std::move(cause));
+}
+
+void Participant::fail(Error cause, Time now) {
+  if (phase_ == Phase::finished || delivery_ == Delivery::committed) return ignore();
+  if (phase_ == Phase::aborting) return abort_done(now);
+  if (listening()) {
+    wire::Envelope envelope;
+    store(*envelope.mutable_failed()->mutable_cause(), cause);
+    send(envelope, now);
+  }
+  finish(Status::failed, std::move(cause));
+}
+
+void Participant::on_closed(const Error& cause, Time now) {
+  if (!channel_open_ && phase_ != Phase::unconnected) return;
+  channel_open_ = false;
+  leave({Errc::peer_failed, "the coordinator's channel closed: " + cause.what}, true, now);
+}
+
+/// Our own view of a coordinator that breaks the protocol or makes no sense of the job any more.
+void Participant::give_up(Error cause, Time now) {
+  if (listening() && phase_ != Phase::aborting) {
+    wire::Envelope envelope;
+    store(*envelope.mutable_failed()->mutable_cause(), cause);
+    send(envelope, now);
+  }
+  close();
+  leave(std::move(cause), false, now);
+}
+
+void Participant::broken_protocol(std::string_view what, Time now) {
+  ++counters_.protocol_errors;
+  give_up({Errc::protocol_error, std::string("the coordinator ").append(what)}, now);
+}
+
+/// The job is over for us without our having failed. What is committed stays; what is being committed is
+/// decided by our application alone; anything else is undone first, if the application has been offered the
+/// job at all.
+void Participant::leave(Error cause, bool coordinator_lost, Time now) {
+  if (phase_ == Phase::finished || phase_ == Phase::aborting || detached_) return;
+  if (delivery_ == Delivery::committed) return finish(Status::ok, {});
+  if (phase_ < Phase::deciding) return finish(Status::failed, std::move(cause));
+  cause_ = cause;
+  if (delivery_ == Delivery::committing) {
+    detached_ = true;
+    phase_deadline_ = now + config_.timing.commit_timeout;
+    return close();
+  }
+  enter(Phase::aborting, now);
+  outputs_.emplace_back(AbortRequested{std::move(cause), coordinator_lost});
+}
+
+void Participant::abort_done(Time now) {
+  if (phase_ != Phase::aborting) return ignore();
+  if (channel_open_) {
+    wire::Envelope envelope;
+    envelope.mutable_abort_done();
+    send(envelope, now);
+  }
+  finish(Status::failed, cause_);
+}
+
+void Participant::close() {
+  if (channel_open_) outputs_.emplace_back(CloseChannel{kRoot});
+  channel_open_ = false;
+}
+
+void Participant::finish(Status status, Error cause) {
+  close();
+  phase_ = Phase::finished;
+  phase_deadline_ = Time::never();
+  outputs_.emplace_back(Finished{status, std::move(cause)});
+}
+
+void Participant::on_timer(Time now) {
+  const Time due = next_deadline();
+  if (now < due) return;
+  // If we were stopped ourselves, the coordinator's heartbeats wait unread: don't hold our absence against
+  // it.
+  if (const Duration late = now - due; late > config_.timing.suspect_after / 4)
+    last_heard_ = std::min(now, last_heard_ + late);
+  if (listening() && now - last_heard_ >= config_.timing.suspect_after) {
+    close();
+    leave({Errc::peer_failed, "the coordinator fell silent for " + to_text(config_.timing.suspect_after)},
+          true, now);
+  }
+  if (now >= phase_deadline_) {
+    if (phase_ == Phase::aborting || detached_)
+      finish(Status::failed, cause_);
+    else if (phase_ == Phase::deciding)
+      fail({Errc::timed_out, "its application did not answer the job in time"}, now);
+    else
+      give_up({Errc::timed_out, "the coordinator did not go on with the job in time"}, now);
+  }
+  if (!listening()) return;
+  if (owes_progress() && now >= last_progress_ + kProgressInterval) send_progress(now);
+  if (now >= last_sent_ + config_.timing.heartbeat_interval) {
+    wire::Envelope envelope;
+    envelope.mutable_heartbeat();
+    send(envelope, now);
+  }
+}
+
+Time Participant::next_deadline() const {
+  Time next = phase_deadline_;
+  if (listening()) {
+    next = std::min(
+        {next, last_sent_ + config_.timing.heartbeat_interval, last_heard_ + config_.timing.suspect_after});
+    if (owes_progress()) next = std::min(next, last_progress_ + kProgressInterval);
+  }
+  return next;
+}
+
+void Participant::send(const wire::Envelope& envelope, Time now) {
+  outputs_.emplace_back(Send{kRoot, serialize(envelope)});
+  last_sent_ = now;
+  ++counters_.messages_sent;
+}
+
+void Participant::enter(Phase phase, Time now) {
+  phase_ = phase;
+  phase_deadline_ = now + phase_timeout();
+}
+
+Duration Participant::phase_timeout() const {
+  switch (phase_) {
+    case Phase::greeting:
+    case Phase::offering: return config_.timing.greet_timeout;
+    case Phase::deciding: return config_.timing.job_timeout;
+    case Phase::aborting: return config_.timing.abort_timeout;
+    default: return config_.timing.patience;
+  }
+}
+
+std::optional<ParticipantOutput> Participant::poll() {
+  if (outputs_.empty()) return std::nullopt;
+  ParticipantOutput output = std::move(outputs_.front());
+  outputs_.pop_front();
+  return output;
+}
+
+}  // namespace rdmc::session

@@ -1,0 +1,134 @@
+// One epoch of a participant: forming it, running it, ending it.
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/session/messages.hpp"
+#include "controlplane/session/participant.hpp"
+
+namespace rdmc::session {
+
+/// True for an epoch that is over.
+bool Participant::stale(Epoch epoch) {
+  if (epoch == Epoch{0} || epoch >= epoch_) return false;
+  ++counters_.late_messages;
+  return true;
+}
+
+void Participant::on_form(const wire::Form& form, Time now) {
+  const Epoch epoch{form.epoch()};
+  if (phase_ != Phase::idle || delivery_ != Delivery::none || epoch <= epoch_)
+    return broken_protocol("sent Form out of turn", now);
+  FormRequested request{epoch, Rank{form.rank()}, {}, to_bytes(form.parameters())};
+  for (const wire::Member& member : form.members()) {
+    if (member.rank() != request.members.size())
+      return broken_protocol("sent a Form with ranks out of order", now);
+    request.members.push_back({Rank{member.rank()}, printable(member.name()), printable(member.address())});
+  }
+  if (form.rank() == 0 || form.rank() >= request.members.size())
+    return broken_protocol("sent a Form without a rank for us", now);
+  epoch_ = epoch;
+  rank_ = request.rank;
+  member_count_ = request.members.size();
+  suspected_.clear();
+  enter(Phase::blobs, now);
+  outputs_.emplace_back(std::move(request));
+}
+
+void Participant::local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now) {
+  if (phase_ != Phase::blobs || epoch != epoch_) return ignore();
+  wire::Envelope envelope;
+  envelope.mutable_blobs()->set_epoch(value_of(epoch));
+  for (const PeerBlob& blob : blobs) {
+    wire::Blob& to = *envelope.mutable_blobs()->add_blobs();
+    to.set_peer(value_of(blob.peer));
+    to.set_blob(std::string(to_view(blob.blob)));
+  }
+  send(envelope, now);
+  enter(Phase::exchanged, now);
+}
+
+void Participant::on_peers(const wire::Peers& peers, Time now) {
+  const Epoch epoch{peers.epoch()};
+  if (stale(epoch)) return;
+  if (phase_ != Phase::exchanged || epoch != epoch_) return broken_protocol("sent Peers out of turn", now);
+  PeersReady ready{epoch, {}};
+  for (const wire::Blob& blob : peers.blobs()) {
+    if (blob.peer() >= member_count_ || Rank{blob.peer()} == rank_)
+      return broken_protocol("sent Peers that we don't have", now);
+    ready.blobs.push_back({Rank{blob.peer()}, to_bytes(blob.blob())});
+  }
+  enter(Phase::joining, now);
+  outputs_.emplace_back(std::move(ready));
+}
+
+void Participant::local_ready(Epoch epoch, Time now) {
+  if (phase_ != Phase::joining || epoch != epoch_) return ignore();
+  wire::Envelope envelope;
+  envelope.mutable_ready()->set_epoch(value_of(epoch));
+  send(envelope, now);
+  enter(Phase::ready, now);
+}
+
+void Participant::on_start(Epoch epoch, Time now) {
+  if (stale(epoch)) return;
+  if (phase_ != Phase::ready || epoch != epoch_) return broken_protocol("sent Start out of turn", now);
+  enter(Phase::running, now);
+  outputs_.emplace_back(StartData{epoch});
+}
+
+/// As long as anybody gets further, we wait on: our data may be needed, or come, later.
+void Participant::on_heartbeat(std::uint64_t advance, Time now) {
+  if (advance == group_advance_ || phase_ < Phase::idle || detached_) return;
+  group_advance_ = advance;
+  phase_deadline_ = now + phase_timeout();
+}
+
+void Participant::progress(std::uint64_t bytes_done, Time now) {
+  if (phase_ != Phase::running) return ignore();
+  if (bytes_done <= bytes_done_) return;
+  bytes_done_ = bytes_done;
+  if (now >= last_progress_ + kProgressInterval) send_progress(now);
+}
+
+void Participant::send_progress(Time now) {
+  wire::Envelope envelope;
+  envelope.mutable_progress()->set_epoch(value_of(epoch_));
+  envelope.mutable_progress()->set_bytes_done(bytes_done_);
+  bytes_reported_ = bytes_done_;
+  last_progress_ = now;
+  send(envelope, now);
+}
+
+void Participant::suspect(Epoch epoch, Rank rank, std::string_view cause, Time now) {
+  if (!in_epoch() || epoch != epoch_ || rank == rank_ || value_of(rank) >= member_count_) return ignore();
+  if (std::ranges::find(suspected_, rank) != suspected_.end()) return;
+  suspected_.push_back(rank);
+  wire::Envelope envelope;
+  envelope.mutable_suspect()->set_epoch(value_of(epoch));
+  envelope.mutable_suspect()->set_rank(value_of(rank));
+  envelope.mutable_suspect()->set_cause(printable(cause));
+  send(envelope, now);
+}
+
+void Participant::on_end(const wire::End& end, Time now) {
+  const Epoch epoch{end.epoch()};
+  if (stale(epoch)) return;
+  if (epoch != epoch_ || phase_ < Phase::idle) return broken_protocol("sent End out of turn", now);
+  if (!in_epoch()) {
+    outputs_.emplace_back(AlsoFailed{epoch, load_failed(end)});
+    return;
+  }
+  enter(Phase::ending, now);
+  outputs_.emplace_back(EndData{epoch, load_failed(end)});
+}
+
+void Participant::ended_state(Epoch epoch, Bytes state, Time now) {
+  if (phase_ != Phase::ending || epoch != epoch_ || detached_) return ignore();
+  wire::Envelope envelope;
+  envelope.mutable_ended()->set_epoch(value_of(epoch));
+  envelope.mutable_ended()->set_state(std::string(to_view(state)));
+  send(envelope, now);
+  enter(Phase::idle, now);
+}
+
+}  // namespace rdmc::session
