@@ -1,0 +1,155 @@
+// The peer that our broadcast is measured beside: MPI_Bcast under the same rules as `rdmc_perf bcast`. Every
+// rank has a writable buffer of its own as large as the message, touched beforehand; two warm-up iterations;
+// what arrived is checked outside the timing; an iteration's time runs from the root's start to the last
+// rank's return.
+//
+// The ranks run on one machine, so that CLOCK_MONOTONIC is one clock for all of them: no barrier is inside
+// the time. Run it as `mpirun -np N [--mca btl tcp,self] mpi_bcast --size BYTES --iterations I`; rank 0
+// prints one JSON object.
+#define OMPI_SKIP_MPICXX 1  // the C interface is all we use
+#include <mpi.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr int kWarmUps = 2;
+// MPI counts elements with an int: a message is cut into pieces that surely fit.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
+
+struct Options {
+  std::size_t size = std::size_t{256} << 20;
+  int iterations = 7;
+};
+
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// Byte `index` of the message of `iteration`: no two neighbouring pages or iterations are alike.
+std::uint64_t word(std::size_t index, int iteration) {
+  return (index + 1) * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(iteration) * 0xD1B54A32D192ED03U;
+}
+
+void fill(std::vector<std::uint64_t>& words, int iteration) {
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = word(i, iteration);
+}
+
+bool right(const std::vector<std::uint64_t>& words, std::size_t whole_words, int iteration) {
+  for (std::size_t i = 0; i < whole_words; ++i)
+    if (words[i] != word(i, iteration)) return false;
+  return true;
+}
+
+void broadcast(std::byte* bytes, std::size_t size) {
+  for (std::size_t at = 0; at < size; at += kPieceBytes)
+    MPI_Bcast(bytes + at, static_cast<int>(std::min(kPieceBytes, size - at)), MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+/// False for an option that is not known or has no value.
+bool parse(int count, char** arguments, Options& options) {
+  for (int i = 1; i < count; i += 2) {
+    if (i + 1 == count) return false;
+    const std::string_view name = arguments[i];
+    const long long value = std::atoll(arguments[i + 1]);
+    if (value <= 0) return false;
+    if (name == "--size")
+      options.size = static_cast<std::size_t>(value);
+    else if (name == "--iterations")
+      options.iterations = static_cast<int>(value);
+    else
+      return false;
+  }
+  return true;
+}
+
+struct Measured {
+  std::vector<double> seconds;  ///< sorted
+  double cpu = 0;               ///< user and system time of all ranks over the timed part
+  bool intact = true;
+};
+
+Measured measure(const Options& options, int rank) {
+  // Whole words are compared; up to seven bytes at the end are sent with them.
+  std::vector<std::uint64_t> words((options.size + 7) / 8);
+  Measured result;
+  for (int iteration = -kWarmUps; iteration < options.iterations; ++iteration) {
+    if (rank == 0)
+      fill(words, iteration);
+    else
+      std::fill(words.begin(), words.end(), 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double cpu_before = cpu_seconds(), start = now();
+    broadcast(reinterpret_cast<std::byte*>(words.data()), options.size);
+    const double end = now(), cpu = cpu_seconds() - cpu_before;
+
+    double root_start = start, last_end = 0, all_cpu = 0;
+    MPI_Bcast(&root_start, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    MPI_Allreduce(&end, &last_end, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&cpu, &all_cpu, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    int mine = right(words, options.size / 8, iteration), all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    result.intact = result.intact && all == 1;
+    if (iteration < 0) continue;
+    result.seconds.push_back(last_end - root_start);
+    result.cpu += all_cpu;
+  }
+  std::sort(result.seconds.begin(), result.seconds.end());
+  return result;
+}
+
+void print(const Options& options, int members, const Measured& measured) {
+  const auto& sorted = measured.seconds;
+  double sum = 0;
+  for (const double seconds : sorted) sum += seconds;
+  const double median = sorted[sorted.size() / 2];
+  const std::size_t p99 = std::min(sorted.size() - 1, sorted.size() * 99 / 100);
+  std::printf(
+      "{\"members\":%d,\"size_bytes\":%zu,\"iterations\":%zu,\"mean_seconds\":%.9f,\"median_seconds\":%.9f,"
+      "\"p99_seconds\":%.9f,\"goodput_gbps\":%.3f,\"cpu_seconds\":%.6f}\n",
+      members, options.size, sorted.size(), sum / static_cast<double>(sorted.size()), median, sorted[p99],
+      static_cast<double>(options.size) * 8 / median / 1e9, measured.cpu);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, members = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &members);
+  Options options;
+  int status = 0;
+  if (parse(argc, argv, options)) {
+    const Measured measured = measure(options, rank);
+    if (rank == 0) print(options, members, measured);
+    if (!measured.intact) {
+      if (rank == 0) std::fputs("mpi_bcast: what arrived is not what was sent\n", stderr);
+      status = 2;
+    }
+  } else {
+    if (rank == 0) std::fputs("usage: mpi_bcast [--size BYTES] [--iterations I]\n", stderr);
+    status = 1;
+  }
+  MPI_Finalize();
+  return status;
+}
