@@ -92,6 +92,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::vector<std::byte> landing_scratch_;  // headers and trailers of planned trains
   std::size_t landing_scratch_used_ = 0;
   std::vector<std::byte> linear_;  // a train gathered for repair
+  Time last_progress_{};
   SoftwareFabricCounters counters_;
 };
 
