@@ -43,24 +43,25 @@ std::size_t Engine::poll(Time now) {
   return done;
 }
 
-void Engine::block_until_due() {
+void Engine::block_until_due(Time latest) {
   blocked_ = true;  // before the last look at the queue, so that a post after that look sees it and wakes us
-  Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : Time::never();
+  Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
   for (const Agent* agent : agents_) deadline = std::min(deadline, agent->next_deadline());
   waiter_.wait(deadline);
   blocked_ = false;
 }
 
-void Engine::run() {
-  Time last_work = monotonic_now();
-  while (!stopping_) {
-    const Time now = monotonic_now();
-    if (poll(now) != 0) {
-      last_work = now;
-    } else if (!idle_.busy_poll && now - last_work >= idle_.spin) {
-      block_until_due();
-    }
+void Engine::turn(Duration longest) {
+  const Time now = monotonic_now();
+  if (poll(now) != 0) {
+    last_work_ = now;
+  } else if (!idle_.busy_poll && now - last_work_ >= idle_.spin) {
+    block_until_due(now + longest);
   }
+}
+
+void Engine::run() {
+  while (!stopping_) turn(seconds(3600));
   run_tasks();
 }
 

@@ -59,6 +59,9 @@ class Engine {
   /// One turn without blocking; returns how much was done. For applications that own the loop.
   std::size_t poll(Time now);
 
+  /// One turn and, if there was nothing to do for as long as the idle strategy says, a wait of at most `longest`.
+  void turn(Duration longest);
+
   /// Runs turns until stop(). Work posted before stop() is done before run returns.
   void run();
   /// Any thread.
@@ -66,12 +69,13 @@ class Engine {
 
  private:
   std::size_t run_tasks();
-  void block_until_due();
+  void block_until_due(Time latest);
 
   struct Queue;
   Waiter& waiter_;
   IdleStrategy idle_;
   std::vector<Agent*> agents_;
+  Time last_work_{};
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> blocked_ = false;
