@@ -1,0 +1,48 @@
+#include "apps/bcast-cli/data_plane.hpp"
+
+namespace rdmc::bcast {
+
+Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, const EpochPlan& plan) {
+  end();
+  epoch_ = epoch;
+  rank_ = rank;
+  plan_ = plan;
+  group::GroupConfig config{.rank = rank,
+                            .members = plan.members,
+                            .algorithm = plan.algorithm,
+                            .block_bytes = plan.block_bytes,
+                            .max_writes_in_flight = plan.writes_in_flight,
+                            .announce_lengths = false};
+  config.queue_pair.selective_repeat = plan.selective_repeat;
+  auto group = group::Group::create(fabric_, config, *this);
+  if (!group) return std::unexpected(group.error());
+  group_ = std::move(*group);
+  std::vector<session::PeerBlob> blobs;
+  for (auto& [peer, blob] : group_->local_blobs()) blobs.push_back({peer, std::move(blob)});
+  return blobs;
+}
+
+Result<void> DataPlane::connect(std::span<const session::PeerBlob> blobs) {
+  if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
+  for (const auto& [peer, blob] : blobs) {
+    if (auto connected = group_->connect(peer, blob); !connected) return connected;
+  }
+  return {};
+}
+
+Result<void> DataPlane::start(group::Store& store) {
+  if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
+  const auto begun = value_of(rank_) == 0 ? group_->send(store, plan_.message_bytes)
+                                          : group_->receive(store, plan_.message_bytes);
+  if (!begun) return std::unexpected(begun.error());
+  engine_.add(*group_);
+  return {};
+}
+
+void DataPlane::end() {
+  if (!group_) return;
+  engine_.remove(*group_);
+  group_.reset();
+}
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,77 @@
+// One member's data plane in a job, epoch after epoch: makes the group of an epoch, connects it, moves the
+// epoch's message between the group and a store, and ends it. It has no thread and no clock of its own:
+// everything is called on the engine's thread, and its events come on that thread too, from the engine's
+// turns. The session's state machines say when; the simulator drives the same class.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "controlplane/session/types.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/queue_pair.hpp"
+#include "lib/group/group.hpp"
+
+namespace rdmc::bcast {
+
+/// What all members of an epoch must know alike.
+struct EpochPlan {
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  std::uint32_t members = 1;
+  std::uint32_t block_bytes = 1;    ///< > 0
+  std::uint64_t message_bytes = 0;  ///< of the epoch's message: the blocks that somebody lacks
+  std::uint32_t writes_in_flight = 16;
+  bool selective_repeat = true;
+};
+
+class DataPlane final : private group::Listener {
+ public:
+  struct Events {
+    /// Every byte of the epoch's message is here and consumed (root: has been read).
+    std::function<void(Epoch)> delivered;
+    /// Delivered, and all that this member had to relay is acknowledged.
+    std::function<void(Epoch)> completed;
+    /// The epoch can't go on; `peer` is whom the data path gave up on, nobody if the fault is our own. Once
+    /// an epoch.
+    std::function<void(Epoch, std::optional<Rank> peer, const Error&)> failed;
+  };
+
+  DataPlane(fabric::Fabric& fabric, engine::Engine& engine, Events events)
+      : fabric_(fabric), engine_(engine), events_(std::move(events)) {}
+  ~DataPlane() override { end(); }
+  DataPlane(const DataPlane&) = delete;
+  DataPlane& operator=(const DataPlane&) = delete;
+
+  /// Ends the epoch before, if any, and makes the queue pairs of this one; returns the blob for each
+  /// neighbour.
+  Result<std::vector<session::PeerBlob>> form(Epoch epoch, Rank rank, const EpochPlan& plan);
+  Result<void> connect(std::span<const session::PeerBlob> blobs);
+  /// Moves the message; the store lives until end(). Errors: invalid_argument (a ring too small for the
+  /// schedule).
+  Result<void> start(group::Store& store);
+  /// From its return on no byte of the store is touched by the data path or by a peer. Not from within an
+  /// event.
+  void end();
+
+  std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
+
+ private:
+  group::Store* incoming(std::uint64_t, std::uint64_t) override { return nullptr; }
+  void delivered(std::uint64_t) override { events_.delivered(epoch_); }
+  void completed(std::uint64_t) override { events_.completed(epoch_); }
+  void failed(std::optional<Rank> peer, const Error& error) override { events_.failed(epoch_, peer, error); }
+
+  fabric::Fabric& fabric_;
+  engine::Engine& engine_;
+  Events events_;
+  Epoch epoch_{};
+  Rank rank_{};
+  EpochPlan plan_;
+  std::unique_ptr<group::Group> group_;
+};
+
+}  // namespace rdmc::bcast
