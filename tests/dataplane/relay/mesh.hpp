@@ -1,0 +1,324 @@
+// A whole group of relays over a modelled network: real bytes in modelled memories, one FIFO per direction
+// and pair as a queue pair has it, and an order of events that a seeded generator picks. It plays the
+// driver's part by the book and notes the first thing that goes wrong.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "dataplane/base/random.hpp"
+#include "dataplane/relay/relay.hpp"
+
+namespace rdmc::relay {
+
+struct MeshOptions {
+  std::uint32_t members = 2;
+  std::uint64_t length = 0;
+  std::uint32_t block_bytes = 1;
+  std::uint32_t max_writes_in_flight = 4;
+  std::uint32_t landings_ahead = 4;
+  std::uint64_t spare_slots = 0;       ///< beyond the least ring; ~0 = whole messages
+  bool arenas = false;                 ///< lengths travel ahead of the first block, which lands in an arena
+  std::uint32_t slow_per_million = 0;  ///< how often a picked event is put off: makes members drift far apart
+  std::uint64_t seed = 1;
+};
+
+class Mesh {
+ public:
+  explicit Mesh(const MeshOptions& options) : options_(options), random_(options.seed) {
+    message_.resize(options.length);
+    for (auto& byte : message_) byte = static_cast<std::byte>(random_.next());
+    for (std::uint32_t rank = 0; rank < options.members; ++rank) members_.push_back(make(rank));
+  }
+
+  /// Runs until nothing can happen any more. What went wrong, or nothing.
+  std::string run() {
+    while (problem_.empty()) {
+      if (members_.size() > 1) start_somebody();
+      for (auto& member : members_) drain(member);
+      if (!happen()) break;
+    }
+    for (auto& member : members_) {
+      if (!problem_.empty()) break;
+      check_end(member);
+    }
+    return problem_;
+  }
+
+  std::uint64_t grants() const { return grants_; }
+
+ private:
+  static constexpr std::byte kGarbage{0xEE};
+
+  struct Announcement {};
+  struct Arrival {
+    BlockWrite write;
+    std::vector<std::byte> bytes;
+  };
+  using Item = std::variant<Announcement, Grant, Arrival>;
+
+  struct Member {
+    Relay relay;
+    std::uint32_t rank;
+    std::vector<std::byte> memory;
+    std::uint64_t slots = 0;
+    std::vector<std::byte> arena;
+    std::vector<std::byte> file;            ///< what was consumed
+    std::vector<std::uint64_t> unconsumed;  ///< arrived, in memory
+    std::map<Rank, std::deque<Landing>> landings;
+    std::uint64_t wiped = 0;       ///< slots of blocks below were filled with garbage
+    std::uint64_t read_ahead = 0;  ///< root: blocks made available
+    bool first_in_arena = false;
+    bool first_landed = false;
+    bool wants_memory = false;
+    std::optional<std::uint64_t> arena_block;
+  };
+
+  Member make(std::uint32_t rank) {
+    auto relay = Relay::create({.rank = Rank{rank},
+                                .members = options_.members,
+                                .block_bytes = options_.block_bytes,
+                                .max_writes_in_flight = options_.max_writes_in_flight,
+                                .landings_ahead = options_.landings_ahead,
+                                .slot_id = static_cast<std::uint8_t>(rank * 7)});
+    Member member{.relay = std::move(*relay), .rank = rank};
+    member.file.resize(options_.length);
+    if (rank == 0) {
+      expect(member.relay.set_length(options_.length).has_value(), "the root's length");
+      take_memory(member);
+    } else if (options_.arenas) {
+      member.arena.assign(options_.block_bytes, kGarbage);
+      expect(member.relay.offer_arena(arena_address(rank), key(rank)).has_value(), "the arena");
+    }
+    return member;
+  }
+
+  static std::uint64_t arena_address(std::uint32_t rank) {
+    return 0x8000'0000'0000 + (std::uint64_t{rank} << 24);
+  }
+  static std::uint64_t memory_address(std::uint32_t rank) {
+    return 0x1000'0000'0000 + (std::uint64_t{rank} << 24);
+  }
+  static RemoteKey key(std::uint32_t rank) { return RemoteKey{rank + 1000}; }
+
+  void expect(bool holds, const std::string& what) {
+    if (!holds && problem_.empty()) problem_ = what;
+  }
+
+  void take_memory(Member& member) {
+    Relay& relay = member.relay;
+    const std::uint64_t least = member.rank == 0 ? 1 : relay.schedule().minimum_slots();
+    member.slots = std::min(relay.block_count(), options_.spare_slots > relay.block_count()
+                                                     ? relay.block_count()
+                                                     : least + options_.spare_slots);
+    member.memory.assign(member.slots * options_.block_bytes, kGarbage);
+    expect(relay.set_memory({member.slots, memory_address(member.rank), key(member.rank)}).has_value(),
+           "the memory");
+    member.wants_memory = false;
+  }
+
+  /// Without arenas every receiver learns the length on its own, at any time.
+  void start_somebody() {
+    Member& member = members_[1 + random_.below(members_.size() - 1)];
+    if (!options_.arenas && !member.relay.has_length() && random_.below(3) == 0) learn(member);
+  }
+
+  void learn(Member& member) {
+    if (!member.relay.has_length()) member.wants_memory = true;
+    expect(member.relay.set_length(options_.length).has_value(), "a receiver's length");
+  }
+
+  std::deque<Item>& wire(std::uint32_t from, std::uint32_t to) { return wires_[{from, to}]; }
+
+  void drain(Member& member) {
+    Rank to{};
+    for (Grant grant; member.relay.poll_grant(to, grant);) {
+      ++grants_;
+      if (grant.first_only) member.first_in_arena = true;
+      auto decoded = decode_grant(encode(grant));
+      expect(decoded && *decoded == grant, "a grant survives the wire");
+      wire(member.rank, value_of(to)).push_back(grant);
+    }
+    for (Landing landing; member.relay.poll_landing(landing);)
+      member.landings[landing.from].push_back(landing);
+    for (BlockWrite write; member.relay.poll_write(write);) {
+      expect(member.relay.writes_in_flight() <= options_.max_writes_in_flight, "too many writes in flight");
+      if (write.into_arena) wire(member.rank, value_of(write.to)).push_back(Announcement{});
+      wire(member.rank, value_of(write.to)).push_back(Arrival{write, read(member, write)});
+    }
+  }
+
+  std::vector<std::byte> read(const Member& member, const BlockWrite& write) {
+    const auto& memory = write.from_arena ? member.arena : member.memory;
+    expect(write.local_offset + write.bytes <= memory.size(), "a read outside the memory");
+    if (!problem_.empty()) return {};
+    const auto at = memory.begin() + static_cast<std::ptrdiff_t>(write.local_offset);
+    std::vector<std::byte> bytes(at, at + write.bytes);
+    expect(is_block(write.block, bytes), "a write sends other bytes than the block's");
+    return bytes;
+  }
+
+  bool is_block(std::uint64_t block, const std::vector<std::byte>& bytes) const {
+    const std::uint64_t start = block * options_.block_bytes;
+    const std::uint64_t size = std::min<std::uint64_t>(options_.block_bytes, options_.length - start);
+    return bytes.size() == size &&
+           std::equal(bytes.begin(), bytes.end(), message_.begin() + std::ptrdiff_t(start));
+  }
+
+  /// One event, anywhere. False when none is possible.
+  bool happen() {
+    choices_.clear();
+    for (auto& [ends, items] : wires_) {
+      if (!items.empty())
+        choices_.push_back([this, &ends, &items] { deliver(ends.first, ends.second, items); });
+    }
+    for (auto& [ends, writes] : acknowledgements_) {
+      if (!writes.empty()) choices_.push_back([this, &ends, &writes] { acknowledge(ends.first, writes); });
+    }
+    for (auto& member : members_) {
+      if (!options_.arenas && member.rank != 0 && !member.relay.has_length()) {
+        choices_.push_back([this, &member] { learn(member); });
+      }
+      if (member.wants_memory) choices_.push_back([this, &member] { take_memory(member); });
+      if (member.arena_block && member.slots != 0) choices_.push_back([this, &member] { place(member); });
+      if (member.slots != 0 && !member.unconsumed.empty())
+        choices_.push_back([this, &member] { consume(member); });
+      if (member.rank == 0 && can_read_ahead(member))
+        choices_.push_back([this, &member] { read_ahead(member); });
+    }
+    if (choices_.empty()) return false;
+    std::uint64_t pick = random_.below(choices_.size());
+    if (random_.chance(options_.slow_per_million)) pick = 0;  // favours low ranks: the others fall behind
+    choices_[pick]();
+    for (auto& member : members_) wipe_released(member);
+    return true;
+  }
+
+  void deliver(std::uint32_t from, std::uint32_t to, std::deque<Item>& items) {
+    const Item item = std::move(items.front());
+    items.pop_front();
+    Member& member = members_[to];
+    if (std::holds_alternative<Announcement>(item)) return learn(member);
+    if (const Grant* grant = std::get_if<Grant>(&item)) {
+      return expect(member.relay.on_grant(Rank{from}, *grant).has_value(), "a grant is refused");
+    }
+    const Arrival& arrival = std::get<Arrival>(item);
+    land(member, Rank{from}, arrival);
+    acknowledgements_[{from, to}].push_back(arrival.write);
+  }
+
+  void land(Member& member, Rank from, const Arrival& arrival) {
+    const BlockWrite& write = arrival.write;
+    const bool in_arena = member.first_in_arena && !member.first_landed &&
+                          member.relay.schedule().first_receive(1)->peer == from;
+    auto& memory = in_arena ? member.arena : member.memory;
+    const std::uint64_t base = in_arena ? arena_address(member.rank) : memory_address(member.rank);
+    expect(write.key == key(member.rank) && write.into_arena == in_arena, "a write with the wrong grant");
+    expect(write.remote_address >= base && write.remote_address - base + write.bytes <= memory.size(),
+           "a write outside the granted memory");
+    if (!problem_.empty()) return;
+    std::copy(arrival.bytes.begin(), arrival.bytes.end(),
+              memory.begin() + std::ptrdiff_t(write.remote_address - base));
+    const auto block = member.relay.on_block(from, write.immediate, write.bytes);
+    expect(block.has_value(), "a block is refused");
+    if (!block) return;
+    expect(*block == write.block, "a block's index is rebuilt wrongly");
+    if (in_arena) {
+      expect(*block == member.relay.first_block(), "the arena holds another block");
+      member.first_landed = true;
+      member.arena_block = *block;
+      return;
+    }
+    member.unconsumed.push_back(*block);
+    auto& told = member.landings[from];
+    expect(!told.empty() && told.front().block == *block && told.front().bytes == write.bytes &&
+               told.front().offset == write.remote_address - base,
+           "a landing was foretold wrongly");
+    if (!told.empty()) told.pop_front();
+  }
+
+  void acknowledge(std::uint32_t from, std::deque<BlockWrite>& writes) {
+    const BlockWrite write = writes.front();
+    writes.pop_front();
+    read(members_[from], write.from_arena && !members_[from].arena_block ? at_its_slot(from, write) : write);
+    members_[from].relay.on_write_complete(write.to, write.block);
+  }
+
+  BlockWrite at_its_slot(std::uint32_t rank, BlockWrite write) const {
+    write.from_arena = false;
+    write.local_offset = members_[rank].relay.offset_of(write.block);
+    return write;
+  }
+
+  void place(Member& member) {
+    const std::uint64_t block = *member.arena_block;
+    std::copy_n(member.arena.begin(), member.relay.block_length(block),
+                member.memory.begin() + std::ptrdiff_t(member.relay.offset_of(block)));
+    if (!member.relay.first_block_busy()) std::ranges::fill(member.arena, kGarbage);
+    member.relay.place_first_block();
+    member.arena_block.reset();
+    member.unconsumed.push_back(block);
+  }
+
+  void consume(Member& member) {
+    const std::uint64_t index = random_.below(member.unconsumed.size());
+    const std::uint64_t block = member.unconsumed[index];
+    member.unconsumed.erase(member.unconsumed.begin() + std::ptrdiff_t(index));
+    const auto from = member.memory.begin() + std::ptrdiff_t(member.relay.offset_of(block));
+    std::copy_n(from, member.relay.block_length(block),
+                member.file.begin() + std::ptrdiff_t(block * options_.block_bytes));
+    member.relay.on_consumed(block);
+  }
+
+  bool can_read_ahead(const Member& root) const {
+    return root.read_ahead < std::min(root.relay.block_count(), root.relay.released_limit() + root.slots);
+  }
+
+  void read_ahead(Member& root) {
+    const std::uint64_t block = root.read_ahead++;
+    std::copy_n(message_.begin() + std::ptrdiff_t(block * options_.block_bytes),
+                root.relay.block_length(block),
+                root.memory.begin() + std::ptrdiff_t(root.relay.offset_of(block)));
+    std::copy_n(message_.begin() + std::ptrdiff_t(block * options_.block_bytes),
+                root.relay.block_length(block),
+                root.file.begin() + std::ptrdiff_t(block * options_.block_bytes));
+    root.relay.on_available(root.read_ahead);
+  }
+
+  /// A released slot may be used for anything, so it is.
+  void wipe_released(Member& member) {
+    for (; member.wiped < member.relay.released_limit(); ++member.wiped) {
+      std::fill_n(member.memory.begin() + std::ptrdiff_t(member.relay.offset_of(member.wiped)),
+                  member.relay.block_length(member.wiped), kGarbage);
+    }
+  }
+
+  void check_end(const Member& member) {
+    const std::string who = "member " + std::to_string(member.rank) + ": ";
+    expect(member.relay.is_delivered(), who + "not delivered: deadlock");
+    expect(member.relay.is_complete(), who + "not complete: deadlock");
+    expect(member.relay.length() == options_.length, who + "another length");
+    expect(member.relay.writes_in_flight() == 0 && !member.relay.first_block_busy(), who + "still busy");
+    expect(member.file == message_, who + "other bytes");
+    for (const auto& [from, told] : member.landings) expect(told.empty(), who + "a landing that never came");
+  }
+
+  MeshOptions options_;
+  Random random_;
+  std::vector<std::byte> message_;
+  std::vector<Member> members_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Item>> wires_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<BlockWrite>> acknowledgements_;
+  std::vector<std::function<void()>> choices_;
+  std::uint64_t grants_ = 0;
+  std::string problem_;
+};
+
+}  // namespace rdmc::relay

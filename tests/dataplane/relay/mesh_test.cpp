@@ -1,0 +1,139 @@
+// Whole groups of relays under every order of events: nobody ends with other bytes, another length or not at
+// all.
+#define BOOST_TEST_MODULE relay_mesh
+#include "tests/dataplane/relay/mesh.hpp"
+
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+namespace rdmc::relay {
+namespace {
+
+constexpr std::uint64_t kWhole = std::numeric_limits<std::uint64_t>::max();
+
+std::string outcome(const MeshOptions& options) {
+  return Mesh(options).run();
+}
+
+std::string describe(const MeshOptions& o) {
+  return std::to_string(o.members) + " members, " + std::to_string(o.length) + " bytes, blocks of " +
+         std::to_string(o.block_bytes) + ", spare slots " + std::to_string(o.spare_slots) + ", in flight " +
+         std::to_string(o.max_writes_in_flight) + (o.arenas ? ", arenas" : "") + ", seed " +
+         std::to_string(o.seed);
+}
+
+BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_order_of_events) {
+  const bool held = rc::check("every member completes", [] {
+    MeshOptions options;
+    options.members = *rc::gen::inRange<std::uint32_t>(1, 40);
+    options.block_bytes = *rc::gen::inRange<std::uint32_t>(1, 9);
+    options.length = *rc::gen::inRange<std::uint64_t>(0, 30 * options.block_bytes);
+    options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 3, 16);
+    options.landings_ahead = *rc::gen::element<std::uint32_t>(1, 2, 16);
+    options.spare_slots = *rc::gen::element<std::uint64_t>(0, 0, 1, 3, 8, kWhole);
+    options.arenas = *rc::gen::arbitrary<bool>();
+    options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000, 900'000);
+    options.seed = *rc::gen::arbitrary<std::uint64_t>();
+    const std::string problem = outcome(options);
+    if (!problem.empty()) RC_FAIL(problem + ": " + describe(options));
+  });
+  BOOST_TEST(held);
+}
+
+BOOST_AUTO_TEST_CASE(every_small_group_and_message_completes_on_the_least_ring) {
+  for (std::uint32_t members = 1; members <= 18; ++members) {
+    for (std::uint64_t length = 0; length <= 40; ++length) {
+      for (const bool arenas : {false, true}) {
+        const MeshOptions options{.members = members,
+                                  .length = length,
+                                  .block_bytes = 3,
+                                  .arenas = arenas,
+                                  .seed = members * 1000 + length};
+        const std::string problem = outcome(options);
+        BOOST_REQUIRE_MESSAGE(problem.empty(), problem << ": " << describe(options));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(large_groups_complete_on_the_least_ring) {
+  for (const std::uint32_t members : {63U, 64U, 65U, 127U, 130U}) {
+    for (const std::uint64_t length : {2ULL, 41ULL}) {
+      const MeshOptions options{.members = members,
+                                .length = length,
+                                .block_bytes = 2,
+                                .arenas = length == 2,
+                                .slow_per_million = 500'000,
+                                .seed = members};
+      const std::string problem = outcome(options);
+      BOOST_REQUIRE_MESSAGE(problem.empty(), problem << ": " << describe(options));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_ring_takes_fewer_grants) {
+  const auto grants = [](std::uint64_t spare) {
+    Mesh mesh({.members = 8, .length = 200, .block_bytes = 1, .spare_slots = spare});
+    BOOST_REQUIRE(mesh.run().empty());
+    return mesh.grants();
+  };
+  const std::uint64_t whole = grants(kWhole);
+  const std::uint64_t ring = grants(61);
+  BOOST_TEST(whole == 21u);  // each of three sources of each of seven receivers, once
+  BOOST_TEST(ring <= 21 * (2 + 200 / 16));
+  BOOST_TEST(ring < grants(0) / 4);
+}
+
+/// All members go in step: a write arrives, is acknowledged and consumed, and grants travel, between two
+/// steps.
+std::uint64_t lockstep_steps(std::uint32_t members, std::uint64_t blocks, std::uint64_t slots) {
+  std::vector<Relay> group;
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    group.push_back(*Relay::create({.rank = Rank{rank}, .members = members, .block_bytes = 4}));
+    BOOST_REQUIRE(group[rank].set_length(4 * blocks - 1).has_value());
+    BOOST_REQUIRE(group[rank].set_memory({slots, 1 << 20, RemoteKey{1}}).has_value());
+  }
+  group[0].on_available(blocks);
+  const auto is_complete = [](const Relay& one) { return one.is_complete(); };
+  std::uint64_t step = 0;
+  for (; !std::ranges::all_of(group, is_complete) && step < 2 * blocks + 64; ++step) {
+    for (std::uint32_t rank = 0; rank < members; ++rank) {
+      Rank to{};
+      for (Grant grant; group[rank].poll_grant(to, grant);) {
+        BOOST_REQUIRE(group[value_of(to)].on_grant(Rank{rank}, grant).has_value());
+      }
+    }
+    std::vector<std::pair<std::uint32_t, BlockWrite>> posted;
+    for (std::uint32_t rank = 0; rank < members; ++rank) {
+      const auto planned = group[rank].schedule().at(step, blocks).send;
+      BlockWrite write;
+      if (!planned || !group[rank].poll_write(write)) continue;
+      BOOST_REQUIRE((planned == Transfer{write.to, write.block}));
+      posted.emplace_back(rank, write);
+    }
+    for (const auto& [rank, write] : posted) {
+      Relay& receiver = group[value_of(write.to)];
+      BOOST_REQUIRE(receiver.on_block(Rank{rank}, write.immediate, write.bytes) == write.block);
+      group[rank].on_write_complete(write.to, write.block);
+      receiver.on_consumed(write.block);
+    }
+  }
+  return step;
+}
+
+BOOST_AUTO_TEST_CASE(in_step_the_bound_is_met_on_the_least_ring_and_no_grant_ever_starves) {
+  for (std::uint32_t members = 2; members <= 66; ++members) {
+    const Schedule root(Algorithm::binomial_pipeline, Rank{0}, members);
+    for (const std::uint64_t blocks : {1ULL, 2ULL, 7ULL, 40ULL}) {
+      for (const std::uint64_t spare : {0ULL, 1ULL, 5ULL, 100ULL}) {
+        BOOST_REQUIRE_EQUAL(lockstep_steps(members, blocks, root.minimum_slots() + spare),
+                            root.steps(blocks));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmc::relay
