@@ -1,0 +1,63 @@
+// A stream of whole messages to one peer that has proved to hold the cluster key: what sessions, agents and
+// stores talk through. Made by connect() and Listener. Messages arrive in order, each once, or the channel is
+// closed with a precise cause. All functions and handlers run on the control loop's thread; only destroying
+// is possible on any thread, and waits there until no handler runs. Destroying without close() cuts the
+// connection at once.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::control {
+
+class Connection;
+
+class Channel {
+ public:
+  using MessageHandler = std::move_only_function<void(std::vector<std::byte> message)>;
+  using ClosedHandler = std::move_only_function<void(const Error& cause)>;
+  using DrainedHandler = std::move_only_function<void()>;
+
+  /// Of this room alone; others get theirs from connect() or a Listener.
+  explicit Channel(std::shared_ptr<Connection> connection);
+  Channel(Channel&&) noexcept = default;
+  Channel& operator=(Channel&& other) noexcept;
+  ~Channel();
+
+  /// Begins to read; before, nothing is. Once. `on_closed` is called exactly once, after the last message and
+  /// never from inside start(), send() or close(), unless the channel is destroyed first. Both handlers may
+  /// destroy the channel. They are released after on_closed. The cause names the peer:
+  ///   cancelled         either side closed in order, or the loop stopped
+  ///   peer_failed       the peer ended without a goodbye (it died), reset, or became unreachable
+  ///   timed_out         the peer was silent too long, or did not read what close() flushed
+  ///   protocol_error    a message beyond the limit, or bytes that make no sense
+  ///   corrupt           a TLS record was changed on its way
+  void start(MessageHandler on_message, ClosedHandler on_closed);
+
+  /// Queues a message. Errors: would_block (the queue is full: wait for on_drained), invalid_argument (longer
+  /// than the limit), cancelled or peer_failed (it is closed or about to be).
+  Result<void> send(std::vector<std::byte> message);
+
+  /// `handler` is called each time that the queue has fallen to half after send() said would_block.
+  void on_drained(DrainedHandler handler);
+
+  /// Sends what is queued, says goodbye, and waits until the peer has read it all; then on_closed comes with
+  /// cancelled. No message is delivered any more. The channel may be destroyed meanwhile: the flush goes on.
+  void close();
+
+  /// Bytes that send() accepted and the kernel has not.
+  std::size_t queued_bytes() const;
+  const Address& peer() const;
+  Address local() const;
+
+ private:
+  void abandon();
+  std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace rdmc::control

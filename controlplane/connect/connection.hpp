@@ -1,0 +1,109 @@
+// The driver of one ChannelProtocol: a socket, a timer, and the queue of messages to send. Channel is the
+// handle that users hold; the connection lives as long as the loop has operations of it, so that last words
+// are sent even when the handle is gone. Internal to this room; the loop's thread only.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+
+#include "controlplane/connect/channel.hpp"
+#include "controlplane/connect/channel_protocol.hpp"
+#include "controlplane/connect/loop_core.hpp"
+#include "controlplane/connect/socket.hpp"
+
+namespace rdmc::control {
+
+class Connection final : public LoopMember, public std::enable_shared_from_this<Connection> {
+ public:
+  using HandshakeDone = std::move_only_function<void(Result<void>)>;
+
+  /// `socket` is connected and non-blocking.
+  Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const Address& peer, Role role,
+             const ChannelOptions& options);
+
+  /// Runs the handshake; `done` is called exactly once, never from inside this call, unless abandon() comes
+  /// first.
+  void handshake(Duration deadline, HandshakeDone done);
+  /// Ends a handshake that is under way with `error`.
+  void refuse(Error error);
+
+  void start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed);
+  Result<void> send(Message message);
+  void on_drained(Channel::DrainedHandler handler) { on_drained_ = std::move(handler); }
+  void close();
+  /// The handle is gone: no handler is called any more. A close() under way is completed.
+  void abandon();
+
+  void on_loop_stop() override;
+
+  const Address& peer() const { return peer_; }
+  Address local() const { return local_; }
+  std::size_t queued_bytes() const { return queued_bytes_; }
+  const std::shared_ptr<LoopCore>& core() const { return core_; }
+
+ private:
+  /// handshaking -> open -> closing -> closed; any -> draining (last words on their way, nobody waits) ->
+  /// closed.
+  enum class State { handshaking, open, closing, draining, closed };
+
+  void arm_read();
+  void arm_write();
+  void arm_timer(Duration delay);
+  void flush_soon();
+
+  void on_readable();
+  void on_timer();
+  void advance();
+  bool deliver();
+  void flush();
+  bool fill_output();
+  void tell_drained();
+
+  /// The connection is over: tells the user, and lets the socket live on for last words where that helps.
+  void end(Error error, bool drain);
+  void end_of_stream(int read_error);
+  void report(Error error);
+  void shut();
+  Error about_peer(Errc code, const std::string& what) const {
+    return {code, to_string(peer_) + ": " + what};
+  }
+
+  const std::shared_ptr<LoopCore> core_;
+  const ChannelOptions options_;
+  const Address peer_;
+  Address local_;
+  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer timer_;
+  ChannelProtocol protocol_;
+  State state_ = State::handshaking;
+
+  HandshakeDone handshake_done_;
+  Channel::MessageHandler on_message_;
+  Channel::ClosedHandler on_closed_;
+  Channel::DrainedHandler on_drained_;
+  std::optional<Error> early_end_;  // it ended before start()
+  std::string deadline_text_;
+  bool started_ = false;
+  bool abandoned_ = false;
+  bool delivering_ = false;
+
+  struct Outgoing {
+    std::array<std::byte, kLengthBytes> length;
+    Message body;
+    std::size_t sent = 0;  // of both together
+    std::size_t size() const { return kLengthBytes + body.size(); }
+  };
+  std::deque<Outgoing> queue_;
+  std::size_t queued_bytes_ = 0;
+  std::size_t output_sent_ = 0;  // of protocol_.output()
+  bool would_block_told_ = false;
+  bool said_goodbye_ = false;
+  bool shut_ = false;
+  int write_error_ = 0;
+  bool read_armed_ = false;
+  bool write_armed_ = false;
+  bool flush_posted_ = false;
+};
+
+}  // namespace rdmc::control

@@ -1,0 +1,177 @@
+#include "controlplane/connect/control_loop.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cassert>
+#include <chrono>
+#include <future>
+#include <system_error>
+
+#include "controlplane/connect/loop_core.hpp"
+
+namespace rdmc::control {
+
+LoopCore::LoopCore() : work_(std::in_place, context_.get_executor()) {}
+
+bool LoopCore::post(ControlLoop::Task task) {
+  const std::lock_guard lock(mutex_);
+  // Under the lock, so that nothing is queued behind the end of run(): it would never be freed.
+  if (!accepting_) return false;
+  boost::asio::post(context_, std::move(task));
+  return true;
+}
+
+void LoopCore::run_and_wait(ControlLoop::Task task) {
+  if (on_loop_thread()) return task();
+  std::promise<void> done;
+  const auto finished = done.get_future();
+  const bool posted = post([&task, done = std::move(done)]() mutable {
+    task();
+    done.set_value();
+  });
+  if (posted) return finished.wait();
+  ended_.wait(false);
+  task();
+}
+
+void LoopCore::stop() {
+  const std::lock_guard lock(mutex_);
+  if (!accepting_) return;
+  accepting_ = false;
+  boost::asio::post(context_, [this] { end_members(); });
+}
+
+void LoopCore::end_members() {
+  stopping_ = true;
+  work_.reset();
+  while (!members_.empty()) {
+    const auto member = members_.begin()->second.lock();
+    members_.erase(members_.begin());
+    if (member) member->on_loop_stop();
+  }
+}
+
+void LoopCore::add(const std::shared_ptr<LoopMember>& member) {
+  if (stopping_) {
+    boost::asio::post(context_, [member] { member->on_loop_stop(); });
+  } else {
+    members_.emplace(member.get(), member);
+  }
+}
+
+Resolver& LoopCore::resolver() {
+  if (!resolver_) resolver_.emplace(weak_from_this());
+  return *resolver_;
+}
+
+void LoopCore::run() {
+  thread_id_.store(std::this_thread::get_id());
+  context_.run();
+  thread_id_.store({});
+  ended_ = true;
+  ended_.notify_all();
+}
+
+Result<std::unique_ptr<ControlLoop>> ControlLoop::create() {
+  try {
+    auto core = std::make_shared<LoopCore>();
+    // Signals belong to the program's own threads; a thread inherits the mask of the one that makes it.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      core->thread = std::thread([raw = core.get()] {
+        pthread_setname_np(pthread_self(), "rdmc-control");
+        raw->run();
+      });
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return std::unique_ptr<ControlLoop>(new ControlLoop(std::move(core)));
+  } catch (const std::system_error& error) {  // Boost's own derives from it
+    return fail(Errc::resource_limit, std::string("cannot start the control loop: ") + error.what());
+  }
+}
+
+ControlLoop::ControlLoop(std::shared_ptr<LoopCore> core) : core_(std::move(core)) {}
+
+ControlLoop::~ControlLoop() {
+  assert(!on_loop_thread());
+  stop();
+  core_->thread.join();
+}
+
+void ControlLoop::stop() {
+  core_->stop();
+}
+bool ControlLoop::post(Task task) {
+  return core_->post(std::move(task));
+}
+void ControlLoop::run_and_wait(Task task) {
+  core_->run_and_wait(std::move(task));
+}
+bool ControlLoop::on_loop_thread() const {
+  return core_->on_loop_thread();
+}
+
+struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::State> {
+  State(std::shared_ptr<LoopCore> loop, ControlLoop::Task run)
+      : core(std::move(loop)), timer(core->context()), task(std::move(run)) {}
+
+  void begin(std::chrono::steady_clock::time_point when) {
+    if (!task) return;  // cancelled before it began
+    core->add(shared_from_this());
+    timer.expires_at(when);
+    timer.async_wait([self = shared_from_this()](boost::system::error_code) {
+      // Cancelling may come too late for asio, when the expiry is queued already; an empty task says so.
+      if (ControlLoop::Task due = std::exchange(self->task, nullptr)) {
+        self->core->remove(self.get());
+        due();
+      }
+    });
+  }
+  void on_loop_stop() override {
+    core->remove(this);
+    task = nullptr;
+    timer.cancel();
+  }
+
+  std::shared_ptr<LoopCore> core;
+  boost::asio::steady_timer timer;
+  ControlLoop::Task task;
+};
+
+Timer ControlLoop::after(Duration delay, Task task) {
+  const auto when = std::chrono::steady_clock::now() + std::chrono::nanoseconds(delay.ns);
+  auto state = std::make_shared<Timer::State>(core_, std::move(task));
+  core_->post([state, when] { state->begin(when); });
+  return Timer(std::move(state));
+}
+
+void Timer::cancel() {
+  if (!state_) return;
+  const auto state = std::move(state_);
+  // Taking the core out keeps it alive: the state may hold the last reference.
+  const auto core = state->core;
+  core->run_and_wait([&] { state->on_loop_stop(); });
+}
+
+Timer::~Timer() {
+  cancel();
+}
+
+Timer& Timer::operator=(Timer&& other) noexcept {
+  if (this != &other) {
+    cancel();
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+}  // namespace rdmc::control

@@ -1,0 +1,187 @@
+#include "controlplane/connect/listener.hpp"
+
+#include <algorithm>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cassert>
+#include <chrono>
+#include <list>
+
+#include "controlplane/connect/connection.hpp"
+
+namespace rdmc::control {
+namespace {
+
+using boost::system::error_code;
+
+/// Connections taken in one turn; others of the loop get theirs in between.
+constexpr int kAcceptsPerTurn = 32;
+/// Without descriptors or memory accept() fails at once and for as long as nobody gives any back.
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+class Listener::Impl final : public LoopMember, public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(std::shared_ptr<LoopCore> loop, Descriptor socket, const ListenOptions& options,
+       ListenHandlers handlers)
+      : core(std::move(loop)),
+        address(local_address(socket.get())),
+        options_(options),
+        on_channel_(std::move(handlers.on_channel)),
+        on_refused_(std::move(handlers.on_refused)),
+        pending_socket_(std::move(socket)),
+        socket_(core->context()),
+        pause_(core->context()) {}
+
+  void begin() {
+    if (closed_) return;
+    core->add(shared_from_this());
+    error_code error;
+    socket_.assign(pending_socket_.get(), error);
+    if (error) {
+      // epoll has no room for it now (max_user_watches)
+      ++counters.accept_failures;
+      return pause([this] { begin(); });
+    }
+    (void)pending_socket_.release();
+    arm();
+  }
+
+  void close() {
+    closed_ = true;
+    core->remove(this);
+    pause_.cancel();
+    error_code ignored;
+    socket_.close(ignored);
+    pending_socket_.reset();
+    for (const auto& connection : std::exchange(handshakes_, {})) connection->abandon();
+    if (in_handler_ == 0) release_handlers();
+  }
+
+  void on_loop_stop() override { close(); }
+
+  const std::shared_ptr<LoopCore> core;
+  const Address address;
+  Counters counters;
+
+ private:
+  void arm() {
+    socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this()](error_code error) {
+                         if (!error && !self->closed_) self->on_readable();
+                       });
+  }
+
+  template <typename Function>
+  void pause(Function then) {
+    pause_.expires_after(kAcceptPause);
+    pause_.async_wait([self = shared_from_this(), then](error_code error) {
+      if (!error && !self->closed_) then();
+    });
+  }
+
+  void on_readable() {
+    for (int i = 0; i < kAcceptsPerTurn && !closed_; ++i) {
+      Address peer;
+      auto socket = accept_one(socket_.native_handle(), peer);
+      if (!socket && socket.error().code == Errc::would_block) break;
+      if (!socket) {
+        ++counters.accept_failures;
+        // Somebody who has not proved anything holds a descriptor that would do.
+        drop_oldest();
+        return pause([this] { arm(); });
+      }
+      if (handshakes_.size() >= std::max<std::size_t>(options_.max_unauthenticated, 1)) drop_oldest();
+      if (!closed_) admit(std::move(*socket), peer);
+    }
+    if (!closed_) arm();
+  }
+
+  void drop_oldest() {
+    if (handshakes_.empty()) return;
+    const auto oldest = handshakes_.front();
+    oldest->refuse({Errc::resource_limit, "dropped, too many connections had not finished the handshake"});
+  }
+
+  void admit(Descriptor socket, const Address& peer) {
+    const auto connection =
+        std::make_shared<Connection>(core, std::move(socket), peer, Role::server, options_.channel);
+    const auto place = handshakes_.insert(handshakes_.end(), connection);
+    connection->handshake(options_.channel.handshake_deadline,
+                          [self = shared_from_this(), place](Result<void> done) {
+                            const auto finished = *place;
+                            self->handshakes_.erase(place);
+                            self->on_handshake(finished, done);
+                          });
+  }
+
+  void on_handshake(const std::shared_ptr<Connection>& connection, const Result<void>& done) {
+    ++in_handler_;  // the handler may destroy the listener, and so itself
+    if (done) {
+      ++counters.accepted;
+      on_channel_(Channel(connection));
+    } else {
+      ++counters.refused;
+      if (on_refused_) on_refused_(connection->peer(), done.error());
+    }
+    if (--in_handler_ == 0 && closed_) release_handlers();
+  }
+
+  void release_handlers() {
+    on_channel_ = nullptr;
+    on_refused_ = nullptr;
+  }
+
+  const ListenOptions options_;
+  std::move_only_function<void(Channel)> on_channel_;
+  std::move_only_function<void(const Address&, const Error&)> on_refused_;
+  Descriptor pending_socket_;  // until the loop takes it
+  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer pause_;
+  std::list<std::shared_ptr<Connection>> handshakes_;  // oldest first
+  int in_handler_ = 0;
+  bool closed_ = false;
+};
+
+Result<Listener> Listener::listen(ControlLoop& loop, const Address& address, const ListenOptions& options,
+                                  ListenHandlers handlers) {
+  assert(handlers.on_channel);
+  auto socket = listen_on(address);
+  if (!socket) return std::unexpected(socket.error());
+  auto impl = std::make_shared<Impl>(loop.core(), std::move(*socket), options, std::move(handlers));
+  if (!loop.post([impl] { impl->begin(); }))
+    return fail(Errc::cancelled, "cannot listen on " + to_string(address) + ": the control loop has stopped");
+  return Listener(std::move(impl));
+}
+
+const Address& Listener::address() const {
+  return impl_->address;
+}
+
+Listener::Counters Listener::counters() const {
+  Counters counters;
+  impl_->core->run_and_wait([&] { counters = impl_->counters; });
+  return counters;
+}
+
+void Listener::close() {
+  if (!impl_) return;
+  const auto impl = std::move(impl_);
+  const auto core = impl->core;
+  core->run_and_wait([&] { impl->close(); });
+}
+
+Listener::~Listener() {
+  close();
+}
+
+Listener& Listener::operator=(Listener&& other) noexcept {
+  if (this != &other) {
+    close();
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+
+}  // namespace rdmc::control

@@ -1,0 +1,34 @@
+// Turns a host's name into addresses without holding up the loop. getaddrinfo() blocks for as long as the
+// system's resolver likes and cannot be cancelled, so it runs on threads that nobody waits for: a loop can
+// stop meanwhile. Internal to this room; the loop's thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::control {
+
+class LoopCore;
+
+class Resolver {
+ public:
+  using Done = std::move_only_function<void(Result<std::vector<Address>>)>;
+
+  explicit Resolver(std::weak_ptr<LoopCore> core);
+
+  /// All addresses of `host`, in the order the system prefers. `done` runs on the loop's thread, or never
+  /// when the loop stops before. Errors: not_found, timed_out (the resolver is not reachable now), io_error.
+  void resolve(std::string host, std::uint16_t port, Done done);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace rdmc::control
