@@ -1,0 +1,43 @@
+// Where a file goes on a receiver: the meaning of DEST. With a trailing slash, or where a directory stands,
+// the copy goes into it under the source's name; otherwise DEST is the copy's new name. Names are bytes:
+// spaces, newlines and invalid UTF-8 pass untouched. Blocking calls; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/bcast-cli/file_io.hpp"
+#include "apps/bcast-cli/root.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::bcast {
+
+struct DestinationRequest {
+  std::string destination;  ///< DEST, relative to the root
+  std::string source_name;  ///< the source's own name, without directories
+  bool overwrite = false;
+};
+
+/// A directory, held open, and a name in it that may be taken.
+struct Placement {
+  FileDescriptor directory;
+  std::string name;
+  std::string path;  ///< for people
+};
+
+/// Finds the place and makes missing parents. Errors: invalid_argument (a name or path that cannot be, a
+/// directory or device in the way), already_exists (without `overwrite`), permission_denied (out of the
+/// root), as mkdir(2).
+Result<Placement> place(const Root& root, const DestinationRequest& request);
+
+/// What place() would answer, without making anything: the path of the copy-to-be. For a dry run.
+Result<std::string> foresee(const Root& root, const DestinationRequest& request);
+
+/// The last component of a path; what the copy is called inside a directory.
+std::string_view base_name(std::string_view path);
+
+/// ".NAME.rdmc-partial", where a file stands while it is incomplete. A NAME too long for `name_max` bytes is
+/// cut and carries a hash instead of its end.
+std::string partial_name(std::string_view name, std::size_t name_max);
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,92 @@
+#include "apps/bcast-cli/partial_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace rdmc::bcast {
+namespace {
+
+constexpr int kMaxClaims = 64;  // each one that fails was won by another transfer in between
+
+/// The name in the directory still means the file that is open here.
+bool names_open_file(int directory, const std::string& name, int fd) {
+  struct stat named {};
+  struct stat open {};
+  return ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+int sync(int fd) {
+  int result = 0;
+  do result = ::fsync(fd);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+/// Gives a file its final name only if that is free; link(2) where the file system has no RENAME_NOREPLACE.
+int rename_to_free_name(int directory, const char* from, const char* to) {
+  if (::renameat2(directory, from, directory, to, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  if (::linkat(directory, from, directory, to, 0) != 0) return -1;
+  return ::unlinkat(directory, from, 0);
+}
+
+}  // namespace
+
+Result<PartialFile> PartialFile::claim(Placement placement, bool overwrite, mode_t mode) {
+  const int directory = placement.directory.get();
+  const auto limit = ::fpathconf(directory, _PC_NAME_MAX);
+  const auto name = partial_name(placement.name, limit > 0 ? static_cast<std::size_t>(limit) : 255);
+  const auto cannot = [&](const char* what) {
+    return fail_errno(fmt::format("cannot {} the partial file of {}", what, placement.path), errno);
+  };
+  for (int i = 0; i < kMaxClaims; ++i) {
+    FileDescriptor file(
+        ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777));
+    if (file) {
+      // Between the two calls another transfer may have taken our file for a dead one's and removed it.
+      if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && names_open_file(directory, name, file.get()))
+        return PartialFile(std::move(placement), std::move(file), name, overwrite);
+      continue;
+    }
+    if (errno != EEXIST) return cannot("make");
+    file.reset(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file && errno == ENOENT) continue;
+    if (!file) return cannot("take over");
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK)
+        return fail(Errc::already_exists, fmt::format("{} is in use by another transfer", placement.path));
+      return cannot("lock");
+    }
+    if (!names_open_file(directory, name, file.get())) continue;
+    if (::unlinkat(directory, name.c_str(), 0) != 0 && errno != ENOENT) return cannot("remove");
+  }
+  return fail(Errc::already_exists, fmt::format("{} is in use by other transfers", placement.path));
+}
+
+PartialFile::~PartialFile() {
+  if (!file_ || committed_) return;
+  if (names_open_file(directory(), temporary_, fd())) ::unlinkat(directory(), temporary_.c_str(), 0);
+}
+
+Result<void> PartialFile::commit() {
+  if (sync(fd()) != 0) return fail_errno(fmt::format("cannot write {}", path()), errno);
+  const int renamed = overwrite_
+                          ? ::renameat(directory(), temporary_.c_str(), directory(), placement_.name.c_str())
+                          : rename_to_free_name(directory(), temporary_.c_str(), placement_.name.c_str());
+  if (renamed != 0 && errno == EEXIST)
+    return fail(Errc::already_exists, fmt::format("{} has appeared during the transfer", path()));
+  if (renamed != 0) return fail_errno(fmt::format("cannot name {}", path()), errno);
+  committed_ = true;
+  // Some file systems cannot sync a directory and say EINVAL; the file itself is safe by then.
+  if (sync(directory()) != 0 && errno != EINVAL)
+    return fail_errno(fmt::format("cannot sync the directory of {}", path()), errno);
+  return {};
+}
+
+}  // namespace rdmc::bcast
