@@ -1,0 +1,87 @@
+#include "dataplane/roce/congestion.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rdmc::roce {
+
+Congestion::Congestion(const Options& options)
+    : options_(options),
+      bytes_(std::min(options.window_bytes,
+                      std::max(kInitialWindowBytes, kMinimumWindowPackets * options.path_mtu))),
+      window_(options.enabled ? static_cast<std::uint32_t>(bytes_) : options.window_bytes),
+      slow_start_end_(options.window_bytes) {}
+
+// Section 3.5: alpha / sqrt(cwnd) + beta, with both chosen so that the range ends at the two window sizes.
+Duration Congestion::target() const {
+  const double low = 1 / std::sqrt(kScalingLowPackets), high = 1 / std::sqrt(kScalingHighPackets);
+  const double packets = std::max(bytes_ / options_.path_mtu, 1.0);
+  const double share = std::clamp((1 / std::sqrt(packets) - high) / (low - high), 0.0, 1.0);
+  const Duration base = options_.selective_repeat ? kTargetDelay : kTextbookTargetDelay;
+  const Duration range = options_.selective_repeat ? kScalingRange : kTextbookTargetDelay;
+  return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
+}
+
+void Congestion::on_acknowledge(std::optional<Duration> rtt, Duration smoothed, std::uint32_t bytes,
+                                bool limited, Time now) {
+  if (!options_.enabled) return;
+  acknowledged_ += bytes;
+  if (rtt) {
+    least_ = least_ ? std::min(*least_, *rtt) : *rtt;
+    ++samples_;
+  }
+  if (limited && least_ && *least_ <= target()) {
+    bytes_ += slow_start_ ? bytes : kAdditiveIncrease * options_.path_mtu * bytes / bytes_;
+    if (bytes_ >= slow_start_end_) slow_start_ = false;
+    clamp();
+  }
+  if (samples_ >= kSamplesPerRound && now - round_start_ >= smoothed) end_round(now);
+}
+
+void Congestion::end_round(Time now) {
+  const Duration aim = target();
+  if (least_ && *least_ > aim) {
+    const double excess = static_cast<double>((*least_ - aim).ns) / static_cast<double>(least_->ns);
+    scale(std::max(1 - kDecreaseSlope * excess, 1 - kMostDecrease));
+  }
+  lossy_rounds_ = lost_ > 0 ? lossy_rounds_ + 1 : 0;
+  const bool heavy = options_.selective_repeat
+                         ? lost_ > 4.0 * options_.path_mtu && lost_ > kHeavyLoss * (lost_ + acknowledged_)
+                         : lossy_rounds_ >= kLossyRounds;
+  if (heavy) {
+    scale(kHeavyLossDecrease);
+    lossy_rounds_ = 0;
+  }
+  round_start_ = now;
+  least_.reset();
+  samples_ = 0;
+  acknowledged_ = lost_ = 0;
+}
+
+void Congestion::on_loss(std::uint32_t packets) {
+  lost_ += static_cast<double>(packets) * options_.path_mtu;
+}
+
+// What was under way is unknown, so the window starts over from half, but finds back to where it was at twice
+// the pace of a round trip: a host that merely got no CPU for a while loses little.
+void Congestion::on_timeout() {
+  if (!options_.enabled) return;
+  if (!slow_start_) slow_start_end_ = bytes_;
+  scale(0.5);
+  slow_start_ = true;
+}
+
+void Congestion::scale(double factor) {
+  bytes_ *= factor;
+  slow_start_ = false;
+  clamp();
+}
+
+void Congestion::clamp() {
+  const double least = kMinimumWindowPackets * options_.path_mtu;
+  bytes_ = std::clamp(bytes_, std::min<double>(least, options_.window_bytes),
+                      static_cast<double>(options_.window_bytes));
+  window_ = static_cast<std::uint32_t>(bytes_);
+}
+
+}  // namespace rdmc::roce

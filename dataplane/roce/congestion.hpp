@@ -1,0 +1,54 @@
+// How many bytes may be under way: Swift's delay-based control (Kumar et al., SIGCOMM 2020), without its
+// pacing below one packet. It steers the round trip to a target: additive increase below it, at most one
+// multiplicative decrease per round trip above. A lost packet says nothing here unless many are lost; a
+// second timeout in a row does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "dataplane/base/types.hpp"
+#include "dataplane/roce/constants.hpp"
+
+namespace rdmc::roce {
+
+class Congestion {
+ public:
+  struct Options {
+    bool enabled = false;
+    bool selective_repeat = false;
+    std::uint32_t path_mtu = 1024;
+    std::uint32_t window_bytes = 1 << 20;
+  };
+  explicit Congestion(const Options& options);
+
+  std::uint32_t window() const { return window_; }
+
+  /// `bytes` were newly acknowledged. `rtt` if this told a round trip, `smoothed` the estimate so far;
+  /// `limited`: the window, not the application, held transmission back.
+  void on_acknowledge(std::optional<Duration> rtt, Duration smoothed, std::uint32_t bytes, bool limited,
+                      Time now);
+  /// `packets` were found lost (go-back-N: 1 for each gap, not what is sent again).
+  void on_loss(std::uint32_t packets);
+  void on_timeout();
+
+  /// The round trip that is steered to at the present window.
+  Duration target() const;
+
+ private:
+  void end_round(Time now);
+  void scale(double factor);
+  void clamp();
+
+  Options options_;
+  double bytes_;  ///< Swift's cwnd
+  std::uint32_t window_;
+  bool slow_start_ = true;
+  double slow_start_end_;
+  Time round_start_{};
+  std::optional<Duration> least_;  ///< of this round's samples
+  std::uint32_t samples_ = 0, lossy_rounds_ = 0;
+  double acknowledged_ = 0, lost_ = 0;  ///< bytes in this round
+};
+
+}  // namespace rdmc::roce

@@ -1,0 +1,130 @@
+#include "dataplane/roce/connection.hpp"
+
+#include <algorithm>
+
+#include "dataplane/roce/requester.hpp"
+#include "dataplane/roce/responder.hpp"
+
+namespace rdmc::roce {
+
+struct Connection::Impl {
+  Impl(const ConnectionConfig& c, const RegionTable& regions)
+      : config(c),
+        completions(c.send_depth + c.receive_depth),
+        requester(config, completions, counters),
+        responder(config, regions, completions, counters) {}
+
+  // The requester's work at fault comes first, then everything else, in the order posted.
+  void fail(FailureCause reason) {
+    if (cause != FailureCause::none || reason == FailureCause::none) return;
+    cause = reason;
+    requester.flush(reason);
+    responder.flush(reason);
+  }
+  bool failed() const { return cause != FailureCause::none; }
+
+  const ConnectionConfig config;
+  ConnectionCounters counters;
+  FixedRing<WorkCompletion> completions;
+  Requester requester;
+  Responder responder;
+  FailureCause cause = FailureCause::none;
+};
+
+Connection::Connection(const ConnectionConfig& config, const RegionTable& regions)
+    : impl_(std::make_unique<Impl>(config, regions)) {}
+Connection::~Connection() = default;
+Connection::Connection(Connection&&) noexcept = default;
+Connection& Connection::operator=(Connection&&) noexcept = default;
+
+Result<void> Connection::post_send(const SendWork& work) {
+  if (impl_->failed()) return rdmc::fail(Errc::peer_failed, "in error state");
+  return impl_->requester.post(work);
+}
+
+Result<void> Connection::post_receive(const ReceiveWork& work) {
+  if (impl_->failed()) return rdmc::fail(Errc::peer_failed, "in error state");
+  auto posted = impl_->responder.post(work);
+  impl_->fail(impl_->responder.failure());
+  return posted;
+}
+
+Arrival Connection::on_packet(const Packet& packet, Time now) {
+  Impl& self = *impl_;
+  ++self.counters.packets_received;
+  const bool answer = packet.bth.opcode == Opcode::acknowledge || packet.bth.opcode == Opcode::x_acknowledge;
+  if (self.failed()) {
+    if (!answer) self.responder.repeat_refusal();
+    return {};
+  }
+  if (answer) {
+    if (packet.bth.opcode == Opcode::x_acknowledge && !self.config.selective_repeat) return {};
+    self.fail(self.requester.on_acknowledge(packet, now));
+    return {Arrival::Verdict::accepted};
+  }
+  const Arrival arrival = self.responder.on_request(packet, now);
+  self.fail(self.responder.failure());
+  return arrival;
+}
+
+void Connection::on_timer(Time now) {
+  if (!impl_->failed()) impl_->fail(impl_->requester.on_timer(now));
+}
+
+std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out) {
+  Impl& self = *impl_;
+  // After a failure only the NAK that tells the peer about it still leaves.
+  if (self.failed() && self.responder.failure() == FailureCause::none) return 0;
+  const std::size_t answers = self.responder.transmit(now, out);
+  return self.failed() ? answers : answers + self.requester.transmit(now, out.subspan(answers));
+}
+
+bool Connection::poll_completion(WorkCompletion& out) {
+  if (impl_->completions.empty()) return false;
+  out = impl_->completions.front();
+  impl_->completions.pop();
+  const bool ours = out.kind == CompletionKind::send || out.kind == CompletionKind::write;
+  if (ours)
+    impl_->requester.release();
+  else
+    impl_->responder.release();
+  return true;
+}
+
+Time Connection::next_deadline() const {
+  if (impl_->failed()) return Time::never();
+  return std::min(impl_->requester.next_deadline(), impl_->responder.next_deadline());
+}
+
+void Connection::end_of_burst(Time) {
+  impl_->responder.end_of_burst();
+}
+
+std::size_t Connection::predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const {
+  if (impl_->failed() || !impl_->config.selective_repeat) return 0;
+  return impl_->responder.prediction().predict(out, skip_packets);
+}
+
+void Connection::expect_write(std::span<std::byte> where) {
+  if (!impl_->failed() && impl_->config.selective_repeat) impl_->responder.prediction().expect(where);
+}
+
+void Connection::forget_expected_writes() {
+  impl_->responder.prediction().forget();
+}
+
+void Connection::close() {
+  impl_->fail(FailureCause::closed);
+}
+
+bool Connection::failed() const {
+  return impl_->failed();
+}
+FailureCause Connection::cause() const {
+  return impl_->cause;
+}
+const ConnectionCounters& Connection::counters() const {
+  return impl_->counters;
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,78 @@
+// Every knob of the RC core, with the reason for its value. Protocol limits that a peer relies on come first,
+// then those that only this side feels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::roce {
+
+/// PSNs that may be under way in selective repeat: the responder's bitmap, and kMaxBitmapWords on the wire.
+inline constexpr std::size_t kWindowPackets = 1024;
+/// PSNs under way towards a stranger. Soft-RoCE keeps 128 itself (RXE_MAX_UNACKED_PSNS); with go-back-N a
+/// longer window only means more to send again.
+inline constexpr std::size_t kTextbookWindowPackets = 128;
+/// Most packets without AckReq; Soft-RoCE's own limit is 64 (RXE_MAX_PKT_PER_ACK).
+inline constexpr std::uint32_t kMaxPacketsPerAckRequest = 32;
+static_assert(kMaxPacketsPerAckRequest <= 64 && 2 * kMaxPacketsPerAckRequest <= kTextbookWindowPackets);
+
+/// Selective repeat: new packets after which an answer is due although nobody asked.
+inline constexpr std::uint32_t kAckEveryPackets = 32;
+/// … and how long fewer may wait for theirs.
+inline constexpr Duration kDelayedAck = milliseconds(1);
+
+/// A work's bytes: the DMA length is 32 bits, and one message stays under 2^23 PSNs at every path MTU from
+/// 256.
+inline constexpr std::uint32_t kMaxMessageBytes = 0x7FFF'FFFF;
+
+/// What a packet costs the peer's socket buffer at least: an skb is charged by its memory, not by its
+/// payload.
+inline constexpr std::uint32_t kMinimumCharge = 512;
+/// Once the window has closed, new packets wait for this much room (or a quarter of the window), so that they
+/// leave in trains that UDP_SEGMENT carries whole and not one by one.
+inline constexpr std::uint32_t kBurstBytes = 64 << 10;
+
+/// Loss detection (RACK, RFC 8985, counted in transmissions): a packet is lost when one that was sent this
+/// many transmissions later has arrived. Grows when it proves too hasty.
+inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
+
+/// The retransmission timer is RFC 6298's, within [minimum, ConnectionConfig::ack_timeout], doubling from
+/// each expiry to the next. A peer is given up after (retry_limit + 1) ack timeouts of silence, however many
+/// expiries that were: 8 x 67 ms = 536 ms by default, so that a dead host is known in well under a second and
+/// a process that gets no CPU for 300 ms is not taken for one.
+inline constexpr Duration kMinimumTimeout = milliseconds(2);
+/// Go-back-N sends a whole window again, so it hesitates longer.
+inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
+/// Before the first round trip has been measured.
+inline constexpr Duration kInitialTimeout = milliseconds(25);
+
+/// Swift (Kumar et al., SIGCOMM 2020). Target: the round trip to steer to. A train of 64 KB takes 0.5 ms on a
+/// 1 Gb/s link, acknowledgements queue behind trains of the opposite direction, and a sharing flow adds one
+/// of its own.
+inline constexpr Duration kTargetDelay = microseconds(1500);
+/// Go-back-N loses the whole queue with each lost packet, so it keeps the queue short.
+inline constexpr Duration kTextbookTargetDelay = microseconds(600);
+/// Flow scaling (section 3.5): a flow with a small window tolerates more delay, which evens out shares and
+/// leaves many flows on one link above the floor. Full below kScalingLowPackets, none above
+/// kScalingHighPackets.
+inline constexpr Duration kScalingRange = microseconds(1500);
+inline constexpr double kScalingLowPackets = 4, kScalingHighPackets = 100;
+/// Additive increase in packets per round trip; multiplicative decrease's slope and most in one round trip.
+inline constexpr double kAdditiveIncrease = 1, kDecreaseSlope = 0.8, kMostDecrease = 0.5;
+inline constexpr std::uint32_t kMinimumWindowPackets = 2;
+inline constexpr std::uint32_t kInitialWindowBytes = 128 << 10;
+/// Delay is judged by the least of at least so many samples per round trip: one that waited for a CPU is no
+/// queue.
+inline constexpr std::uint32_t kSamplesPerRound = 2;
+/// Selective repeat: a round that lost more than this share met a full queue, not noise …
+inline constexpr double kHeavyLoss = 0.125;
+/// … and go-back-N, which sees one loss per round at most, takes this many lossy rounds in a row for one.
+inline constexpr std::uint32_t kLossyRounds = 3;
+inline constexpr double kHeavyLossDecrease = 0.75;
+
+/// expect_write's hints remembered; further ones are not used.
+inline constexpr std::size_t kExpectedWrites = 256;
+
+}  // namespace rdmc::roce

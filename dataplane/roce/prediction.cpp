@@ -1,0 +1,75 @@
+#include "dataplane/roce/prediction.hpp"
+
+#include <algorithm>
+
+namespace rdmc::roce {
+
+Prediction::Prediction(const RegionTable& regions, std::uint32_t path_mtu)
+    : regions_(regions), path_mtu_(path_mtu), expected_(kExpectedWrites) {}
+
+void Prediction::expect(std::span<std::byte> where) {
+  if (where.empty() || expected_.size() == kExpectedWrites) return;
+  const auto place = regions_.locate(where);
+  if (!place) return;
+  if (rest_ > 0) {
+    const std::byte* const next = regions_.resolve(key_, next_address_, rest_);
+    if (next > where.data() && next < where.data() + where.size()) return;
+  }
+  expected_.push({.key = place->key, .address = place->address, .memory = where});
+}
+
+void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, const std::byte* destination,
+                            bool highest) {
+  const bool continues = rest_ > 0 && header.address == next_address_ && header.key == key_;
+  if (!continues && destination != nullptr) {
+    // Hints are in the order of the messages: those before this one have all their packets behind the highest
+    // PSN.
+    for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
+      const std::span<std::byte> memory = expected_[i].memory;
+      if (destination < memory.data() || destination >= memory.data() + memory.size()) continue;
+      while (expected_.head() != i + 1) expected_.pop();
+      break;
+    }
+  }
+  if (!highest) return;
+  key_ = header.key;
+  next_address_ = header.address + bytes;
+  rest_ = header.remaining - bytes;
+}
+
+std::size_t Prediction::predict(std::span<std::span<std::byte>> out, std::size_t skip) const {
+  std::size_t count = 0;
+  if (rest_ > 0) {
+    std::byte* const memory = regions_.resolve(key_, next_address_, rest_);
+    if (memory == nullptr || !append(memory, rest_, out, count, skip)) return count;
+  }
+  for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
+    const Expected& next = expected_[i];
+    if (regions_.resolve(next.key, next.address, next.memory.size()) != next.memory.data()) continue;
+    if (!append(next.memory.data(), next.memory.size(), out, count, skip)) return count;
+  }
+  return count;
+}
+
+bool Prediction::append(std::byte* memory, std::size_t bytes, std::span<std::span<std::byte>> out,
+                        std::size_t& count, std::size_t& skip) const {
+  const std::size_t packets = (bytes - 1) / path_mtu_ + 1;
+  if (skip >= packets) {
+    skip -= packets;
+    return true;
+  }
+  memory += skip * path_mtu_;
+  bytes -= skip * path_mtu_;
+  skip = 0;
+  while (bytes > 0) {
+    if (count == out.size()) return false;
+    const std::size_t part = std::min<std::size_t>(bytes, path_mtu_);
+    out[count++] = {memory, part};
+    memory += part;
+    bytes -= part;
+    if (part < path_mtu_) return false;
+  }
+  return true;
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,72 @@
+#include "dataplane/roce/requester.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace rdmc::roce {
+
+Requester::Requester(const ConnectionConfig& config, FixedRing<WorkCompletion>& completions,
+                     ConnectionCounters& counters)
+    : config_(config),
+      completions_(completions),
+      counters_(counters),
+      space_(config.send_psn),
+      congestion_({.enabled = config.congestion_control,
+                   .selective_repeat = config.selective_repeat,
+                   .path_mtu = config.path_mtu,
+                   .window_bytes = config.window_bytes}),
+      works_(config.send_depth) {
+  // Only the last packet of a message is ever padded to the ICRC's alignment.
+  assert(config.path_mtu > 0 && config.path_mtu % 4 == 0);
+}
+
+Result<void> Requester::post(const SendWork& work) {
+  if (work.bytes.size() > kMaxMessageBytes) return fail(Errc::invalid_argument, "longer than 2^31 - 1 bytes");
+  if (outstanding_ == config_.send_depth) return fail(Errc::would_block, "send queue full");
+  const auto bytes = static_cast<std::uint32_t>(work.bytes.size());
+  const std::uint32_t packets = bytes == 0 ? 1 : (bytes - 1) / config_.path_mtu + 1;
+  works_.push({.work = work, .first = assigned_, .packets = packets});
+  assigned_ += packets;
+  ++outstanding_;
+  return {};
+}
+
+std::uint32_t Requester::window() const {
+  return std::min(config_.window_bytes, congestion_.window());
+}
+
+void Requester::complete_works() {
+  while (!works_.empty()) {
+    const Posted& posted = works_.front();
+    if (posted.first + posted.packets > una_) return;
+    const bool write =
+        posted.work.opcode == SendOpcode::write || posted.work.opcode == SendOpcode::write_immediate;
+    completions_.push({.work_id = posted.work.work_id,
+                       .kind = write ? CompletionKind::write : CompletionKind::send,
+                       .byte_count = static_cast<std::uint32_t>(posted.work.bytes.size())});
+    works_.pop();
+  }
+}
+
+FailureCause Requester::fail_at(Sequence s, FailureCause cause) {
+  for (std::uint64_t i = works_.head(); i != works_.tail(); ++i) {
+    if (s < works_[i].first + works_[i].packets) {
+      fault_ = i;
+      break;
+    }
+  }
+  return cause;
+}
+
+void Requester::flush(FailureCause cause) {
+  for (; !works_.empty(); works_.pop()) {
+    const SendWork& work = works_.front().work;
+    const bool write = work.opcode == SendOpcode::write || work.opcode == SendOpcode::write_immediate;
+    completions_.push({.work_id = work.work_id,
+                       .kind = write ? CompletionKind::write : CompletionKind::send,
+                       .cause = cause,
+                       .flushed = works_.head() != fault_});
+  }
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,141 @@
+// Answers to our requests: ACK, the selective kind, and the NAKs. Every answer to a PSN acknowledges all
+// before it (IBTA vol. 1, 9.7.5.1.1).
+#include <algorithm>
+#include <bit>
+
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/roce/requester.hpp"
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce {
+
+FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
+  const Sequence s = space_.nearest(una_, packet.bth.psn);
+  if (s >= next_) {
+    ++counters_.ghosts;
+    return FailureCause::none;
+  }
+  const AethKind kind = kind_of(packet.aeth.syndrome);
+  newly_acknowledged_ = 0;
+  arrived_before_ = arrived_order_;
+  std::optional<Duration> rtt;
+  FailureCause cause = FailureCause::none;
+  if (kind == AethKind::acknowledge) {
+    rtt = round_trip(packet, s, now);
+    const bool stale = s + 1 < una_;  // overtaken by a later one on the way
+    advance(s + 1, now);
+    if (packet.bth.opcode == Opcode::x_acknowledge && !stale) {
+      take_bitmap(packet.x_ack, s + 1, now);
+      detect_losses();
+    }
+  } else {
+    advance(s, now);
+    if (s < una_) return FailureCause::none;  // about what has been acknowledged since
+    if (kind == AethKind::receiver_not_ready) {
+      cause = receiver_not_ready(s, packet.aeth.syndrome, now);
+    } else {
+      switch (packet.aeth.syndrome) {
+        case kSequenceError: sequence_error(s, now); break;
+        case kInvalidRequest: cause = fail_at(s, FailureCause::remote_invalid_request); break;
+        case kRemoteAccess: cause = fail_at(s, FailureCause::remote_access); break;
+        case kRemoteOperational: cause = fail_at(s, FailureCause::remote_operational); break;
+        default: break;  // reserved
+      }
+    }
+  }
+  if (newly_acknowledged_ > 0) {
+    silence_ = {};
+    expiries_ = 0;
+    if (!resume_) timer_start_ = now;
+    congestion_.on_acknowledge(rtt, rtt_.smoothed(), newly_acknowledged_, limited_, now);
+    limited_ = next_ < assigned_;
+  }
+  complete_works();
+  return cause;
+}
+
+// A packet that was sent twice does not say which of the two arrived (Karn), so it is not measured.
+std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cumulative, Time now) {
+  const bool selective = packet.bth.opcode == Opcode::x_acknowledge;
+  const Sequence s = selective ? space_.nearest(una_, packet.x_ack.newest) : cumulative;
+  if (s < una_ || s >= next_) return std::nullopt;
+  PacketSlot& newest = slot(s);
+  if (newest.state != PacketState::in_flight) return std::nullopt;
+  if (selective && newest.transmissions == 1 && newest.order > arrived_order_) {
+    // It arrived even if it could not be kept (a SEND behind a gap).
+    arrived_order_ = newest.order;
+    arrived_sent_at_ = newest.sent_at;
+  }
+  if (newest.transmissions != 1) return std::nullopt;
+  Duration rtt = now - newest.sent_at;
+  if (selective) rtt = rtt - nanoseconds(packet.x_ack.delay_ns);
+  rtt = std::max(rtt, nanoseconds(1));
+  rtt_.sample(rtt);
+  return rtt;
+}
+
+void Requester::acknowledge(Sequence s, Time now) {
+  PacketSlot& packet = slot(s);
+  if (packet.state == PacketState::in_flight) {
+    remove_in_flight(index(s));
+    in_flight_ -= packet.charge;
+  } else if (packet.state == PacketState::lost) {
+    lost_.clear(s);
+    --lost_count_;
+  }
+  const bool again = packet.transmissions > 1;
+  if (packet.state == PacketState::lost || (again && now - packet.sent_at < rtt_.least())) {
+    // It had only been overtaken: found lost but not sent again yet, or answered sooner than any round trip.
+    if (expiries_ == 0 && s != refused_) reorder_ = std::min(reorder_ * 2, kMaxReorderPackets);
+  } else {
+    // Reported later than something that was sent after it: the network reorders by this much.
+    if (!again && packet.order < arrived_before_)
+      reorder_ = std::clamp(arrived_before_ - packet.order + 1, reorder_, kMaxReorderPackets);
+    if (packet.order > arrived_order_) {
+      arrived_order_ = packet.order;
+      arrived_sent_at_ = packet.sent_at;
+    }
+  }
+  packet.state = PacketState::acknowledged;
+  newly_acknowledged_ += packet.charge;
+}
+
+void Requester::advance(Sequence to, Time now) {
+  if (to <= una_) return;
+  for (; una_ < to; ++una_) {
+    if (slot(una_).state == PacketState::acknowledged)
+      acknowledged_.clear(una_);
+    else
+      acknowledge(una_, now);
+  }
+  if (resume_ && una_ > refused_) resume_.reset();  // the receive was posted before we tried again
+}
+
+void Requester::take_bitmap(const XAck& ack, Sequence first, Time now) {
+  for (std::uint32_t w = 0; w < ack.words; ++w, first += 32) {
+    if (first >= next_) return;
+    std::uint32_t bits = load_be<std::uint32_t>(ack.bitmap + 4 * w) & ~acknowledged_.word32(first);
+    for (; bits != 0; bits &= bits - 1) {
+      const Sequence s = first + std::countr_zero(bits);
+      if (s >= next_) {
+        ++counters_.ghosts;
+        return;
+      }
+      acknowledge(s, now);
+      acknowledged_.set(s);
+    }
+  }
+}
+
+void Requester::sequence_error(Sequence s, Time now) {
+  ++counters_.sequence_naks_received;
+  const PacketSlot& packet = slot(s);
+  // Of an earlier pass: the packet has been sent again since, and no answer comes sooner than a round trip.
+  if (packet.transmissions > 1 && rtt_.measured() && now - packet.sent_at < rtt_.least()) return;
+  if (packet.state != PacketState::in_flight) return;
+  congestion_.on_loss(1);
+  go_back();
+  timer_start_ = now;
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,144 @@
+// Which packets leave now, and their headers.
+#include <algorithm>
+#include <cassert>
+
+#include "dataplane/roce/requester.hpp"
+
+namespace rdmc::roce {
+namespace {
+
+bool is_write(SendOpcode opcode) {
+  return opcode == SendOpcode::write || opcode == SendOpcode::write_immediate;
+}
+bool has_immediate(SendOpcode opcode) {
+  return opcode == SendOpcode::send_immediate || opcode == SendOpcode::write_immediate;
+}
+
+// IBTA table 38: FIRST, MIDDLE, LAST, LAST with immediate, ONLY, ONLY with immediate follow each other.
+Opcode textbook_opcode(SendOpcode opcode, bool first, bool last) {
+  const int base = value_of(is_write(opcode) ? Opcode::write_first : Opcode::send_first);
+  const int immediate = has_immediate(opcode) ? 1 : 0;
+  const int step = first ? (last ? 4 + immediate : 0) : (last ? 2 + immediate : 1);
+  return static_cast<Opcode>(base + step);
+}
+
+}  // namespace
+
+std::uint32_t Requester::payload_bytes(const Posted& posted, Sequence s) const {
+  const auto total = static_cast<std::uint32_t>(posted.work.bytes.size());
+  const std::uint32_t offset = static_cast<std::uint32_t>(s - posted.first) * config_.path_mtu;
+  return std::min(config_.path_mtu, total - offset);
+}
+
+bool Requester::may_fill(std::uint32_t window) const {
+  if (filling_ || in_flight_ == 0) return true;
+  if (in_flight_ >= window) return false;
+  const std::uint64_t room = window - in_flight_;
+  const auto waiting = static_cast<std::uint64_t>(assigned_ - next_);
+  return room >= std::min(kBurstBytes, window / 4) ||
+         waiting * std::max(config_.path_mtu, kMinimumCharge) <= room;
+}
+
+std::size_t Requester::transmit(Time now, std::span<TxPacket> out) {
+  if (resume_) {
+    if (now < *resume_) return 0;
+    resume_.reset();
+  }
+  if (lost_count_ == 0 && next_ == assigned_) return 0;
+  const std::uint32_t window = this->window();
+  const std::uint32_t spacing =
+      std::clamp<std::uint32_t>(window / config_.path_mtu / 4, 1, kMaxPacketsPerAckRequest);
+  std::size_t count = 0;
+
+  while (lost_count_ > 0 && count < out.size()) {
+    const Sequence s = lost_.first_set(una_);
+    const std::uint32_t charge = slot(s).charge;
+    if (in_flight_ > 0 && in_flight_ + charge > window && !probe_) return count;
+    probe_ = false;
+    const bool closing = lost_count_ == 1 || in_flight_ + charge + charge > window;
+    send(s, closing || config_.selective_repeat || unasked_ + 1 >= spacing, now, out[count++]);
+  }
+
+  const Sequence limit =
+      una_ + static_cast<Sequence>(config_.selective_repeat ? kWindowPackets : kTextbookWindowPackets);
+  if (next_ < assigned_) filling_ = may_fill(window);
+  while (filling_ && next_ < assigned_ && count < out.size()) {
+    const Posted& posted = works_[next_work_];
+    const std::uint32_t charge = std::max(payload_bytes(posted, next_), kMinimumCharge);
+    if (next_ == limit || (in_flight_ > 0 && in_flight_ + charge > window)) {
+      filling_ = false;
+      break;
+    }
+    if (next_ == una_) timer_start_ = now;
+    slot(next_) = {.work = next_work_, .charge = charge};
+    const Sequence s = next_++;
+    if (next_ == posted.first + posted.packets) ++next_work_;
+    const bool closing = next_ == assigned_ || next_ == limit ||
+                         in_flight_ + charge + std::max(config_.path_mtu, kMinimumCharge) > window;
+    const bool ends = !config_.selective_repeat && next_ == posted.first + posted.packets;
+    send(s, closing || ends || unasked_ + 1 >= spacing, now, out[count++]);
+  }
+  limited_ |= next_ < assigned_;
+  return count;
+}
+
+void Requester::send(Sequence s, bool ask, Time now, TxPacket& out) {
+  PacketSlot& packet = slot(s);
+  if (packet.transmissions > 0) {
+    lost_.clear(s);
+    --lost_count_;
+    ++counters_.retransmitted;
+  }
+  if (packet.transmissions < 0xFFFF) ++packet.transmissions;
+  packet.state = PacketState::in_flight;
+  packet.sent_at = now;
+  packet.order = next_order_++;
+  in_flight_ += packet.charge;
+  append_in_flight(index(s));
+  unasked_ = ask ? 0 : unasked_ + 1;
+
+  const Posted& posted = works_[packet.work];
+  const std::uint32_t bytes = payload_bytes(posted, s);
+  out.payload =
+      posted.work.bytes.subspan(static_cast<std::size_t>(s - posted.first) * config_.path_mtu, bytes);
+  out.pad_bytes = static_cast<std::uint8_t>(-bytes & 3);
+  out.bulk = true;
+  out.header_bytes = static_cast<std::uint8_t>(write_header(posted, s, bytes, ask, out));
+  ++counters_.packets_sent;
+  counters_.payload_bytes_sent += bytes;
+}
+
+std::size_t Requester::write_header(const Posted& posted, Sequence s, std::uint32_t bytes, bool ack_request,
+                                    TxPacket& out) {
+  const SendWork& work = posted.work;
+  const auto place = static_cast<std::uint32_t>(s - posted.first);
+  const bool first = place == 0, last = place + 1 == posted.packets, write = is_write(work.opcode);
+  Bth bth{.ack_request = ack_request,
+          .pad_bytes = out.pad_bytes,
+          .destination = config_.remote_qpn,
+          .psn = space_.psn(s)};
+  std::byte* const header = out.header.data();
+  const auto total = static_cast<std::uint32_t>(work.bytes.size());
+  out.extended_write = write && config_.selective_repeat;
+  if (out.extended_write) {
+    bth.opcode = !last                        ? Opcode::x_write
+                 : has_immediate(work.opcode) ? Opcode::x_write_last_immediate
+                                              : Opcode::x_write_last;
+    const std::uint32_t offset = place * config_.path_mtu;
+    const std::size_t used = write_bth(header, bth);
+    return used + write_x_write(header + used, {.address = work.remote_address + offset,
+                                                .key = work.remote_key,
+                                                .immediate = work.immediate,
+                                                .remaining = total - offset});
+  }
+  bth.opcode = textbook_opcode(work.opcode, first, last);
+  std::size_t used = write_bth(header, bth);
+  if (write && first)
+    used +=
+        write_reth(header + used, {.address = work.remote_address, .key = work.remote_key, .length = total});
+  if (last && has_immediate(work.opcode)) used += write_immediate(header + used, work.immediate);
+  assert(used <= out.header.size() && bytes <= config_.path_mtu);
+  return used;
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,148 @@
+#include "dataplane/roce/responder.hpp"
+
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce {
+namespace {
+
+bool is_x_write(Opcode opcode) {
+  return opcode == Opcode::x_write || opcode == Opcode::x_write_last ||
+         opcode == Opcode::x_write_last_immediate;
+}
+bool is_send(Opcode opcode) {
+  return opcode <= Opcode::send_only_immediate;
+}
+
+}  // namespace
+
+Responder::Responder(const ConnectionConfig& config, const RegionTable& regions,
+                     FixedRing<WorkCompletion>& completions, ConnectionCounters& counters)
+    : config_(config),
+      regions_(regions),
+      completions_(completions),
+      counters_(counters),
+      space_(config.receive_psn),
+      prediction_(regions, config.path_mtu),
+      receives_(config.receive_depth) {}
+
+Result<void> Responder::post(const ReceiveWork& work) {
+  if (outstanding_ == config_.receive_depth) return fail(Errc::would_block, "recv queue full");
+  receives_.push(work);
+  ++outstanding_;
+  if (waiting_) {
+    waiting_ = false;
+    nak_.reset();
+    received_.set(next_);
+    settle();
+    due_ = true;
+  }
+  return {};
+}
+
+Arrival Responder::on_request(const Packet& packet, Time now) {
+  const Sequence s = space_.nearest(next_, packet.bth.psn);
+  return config_.selective_repeat ? on_selective(packet, s, now) : on_textbook(packet, s);
+}
+
+// IBTA vol. 1, 9.7.5.1.3 and 9.7.4.1.2: behind is a duplicate and only acknowledged again, ahead is a gap and
+// reported once.
+Arrival Responder::on_textbook(const Packet& packet, Sequence s) {
+  if (s < next_) {
+    ++counters_.duplicates;
+    wanted_ = true;
+    return {Arrival::Verdict::duplicate};
+  }
+  if (s > next_) {
+    ++counters_.out_of_order;
+    if (!gap_reported_) {
+      gap_reported_ = true;
+      nak_ = {kSequenceError, next_};
+    }
+    return {Arrival::Verdict::out_of_order};
+  }
+  const Arrival arrival = is_send(packet.bth.opcode) ? take_send(packet)
+                          : is_x_write(packet.bth.opcode)
+                              ? refuse(kInvalidRequest, FailureCause::local_invalid_request)
+                              : take_write(packet);
+  if (arrival.verdict != Arrival::Verdict::accepted) return arrival;
+  ++next_;
+  gap_reported_ = false;
+  nak_.reset();
+  wanted_ |= packet.bth.ack_request;
+  return arrival;
+}
+
+Arrival Responder::on_selective(const Packet& packet, Sequence s, Time now) {
+  if (s >= next_ + static_cast<Sequence>(kWindowPackets)) return {Arrival::Verdict::ignored};
+  newest_ = s;
+  newest_at_ = now;
+  if (s < next_ || received_.test(s)) {
+    ++counters_.duplicates;
+    wanted_ = true;
+    return {Arrival::Verdict::duplicate};
+  }
+  const bool in_order = s == next_;
+  if (!in_order) {
+    ++counters_.out_of_order;
+    wanted_ = true;
+  }
+  Arrival arrival;
+  if (is_x_write(packet.bth.opcode)) {
+    arrival = take_x_write(packet, s, in_order);
+  } else if (!in_order) {
+    return {Arrival::Verdict::out_of_order};
+  } else if (is_send(packet.bth.opcode)) {
+    arrival = take_send(packet);
+    if (arrival.verdict == Arrival::Verdict::accepted) {
+      ++next_;
+      if (end_ < next_) {
+        end_ = next_;
+        prediction_.on_send();
+      }
+      settle();
+    }
+  } else {
+    arrival = refuse(kInvalidRequest, FailureCause::local_invalid_request);
+  }
+  if (arrival.verdict == Arrival::Verdict::accepted) {
+    wanted_ |= packet.bth.ack_request || end_ > next_;
+    count_new(now);
+  }
+  return arrival;
+}
+
+void Responder::complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate) {
+  completions_.push(
+      {.work_id = receives_.front().work_id, .kind = kind, .byte_count = bytes, .immediate = immediate});
+  receives_.pop();
+}
+
+// IBTA vol. 1, 9.9.3: the peer learns the reason, and both queue pairs go to the error state.
+Arrival Responder::refuse(std::uint8_t syndrome, FailureCause cause) {
+  ++counters_.refused;
+  nak_ = refusal_ = {syndrome, next_};
+  failure_ = cause;
+  return {Arrival::Verdict::refused};
+}
+
+// What follows will be dropped until the peer comes back to this PSN, and is not worth a NAK of its own.
+Arrival Responder::not_ready() {
+  nak_ = {rnr_syndrome(config_.rnr_timer), next_};
+  gap_reported_ = true;
+  return {Arrival::Verdict::ignored};
+}
+
+void Responder::flush(FailureCause cause) {
+  bool at_fault = cause == FailureCause::local_length;  // the receive that was too short is the oldest
+  for (; !receives_.empty(); receives_.pop()) {
+    completions_.push({.work_id = receives_.front().work_id,
+                       .kind = CompletionKind::receive,
+                       .cause = cause,
+                       .flushed = !at_fault});
+    at_fault = false;
+  }
+  prediction_.forget();
+  prediction_.on_send();
+}
+
+}  // namespace rdmc::roce

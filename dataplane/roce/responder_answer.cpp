@@ -1,0 +1,83 @@
+// Acknowledgements and NAKs, gathered while packets come in and sent once per burst.
+#include <algorithm>
+
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/roce/responder.hpp"
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce {
+
+void Responder::count_new(Time now) {
+  if (unanswered_++ == 0) first_unanswered_ = now;
+}
+
+void Responder::end_of_burst() {
+  due_ |= wanted_ || unanswered_ >= kAckEveryPackets;
+}
+
+Time Responder::next_deadline() const {
+  if (due_) return Time{};
+  return unanswered_ > 0 ? first_unanswered_ + kDelayedAck : Time::never();
+}
+
+void Responder::repeat_refusal() {
+  if (failure_ != FailureCause::none) nak_ = refusal_;
+}
+
+std::size_t Responder::transmit(Time now, std::span<TxPacket> out) {
+  std::size_t count = 0;
+  if (nak_ && count < out.size()) write_nak(out[count++]);
+  if (failure_ != FailureCause::none) return count;
+  // A textbook requester gets its answer at once; ours are told more by one answer to the whole burst.
+  const bool now_due = due_ || (!config_.selective_repeat && wanted_) || next_deadline() <= now;
+  if (now_due && count < out.size()) write_acknowledgement(now, out[count++]);
+  return count;
+}
+
+void Responder::write_nak(TxPacket& out) {
+  const std::size_t used = write_bth(
+      out.header.data(),
+      {.opcode = Opcode::acknowledge, .destination = config_.remote_qpn, .psn = space_.psn(nak_->at)});
+  write_aeth(out.header.data() + used, {.syndrome = nak_->syndrome, .msn = msn_});
+  out.header_bytes = kBthBytes + kAethBytes;
+  out.pad_bytes = 0;
+  out.bulk = out.extended_write = false;
+  out.payload = {};
+  if (nak_->syndrome == kSequenceError)
+    ++counters_.sequence_naks_sent;
+  else if (kind_of(nak_->syndrome) == AethKind::receiver_not_ready)
+    ++counters_.rnr_naks_sent;
+  nak_.reset();
+  ++counters_.packets_sent;
+  // It acknowledges all before it; what selective repeat holds beyond it is told besides.
+  if (!config_.selective_repeat) wanted_ = due_ = false;
+}
+
+void Responder::write_acknowledgement(Time now, TxPacket& out) {
+  const bool selective = config_.selective_repeat;
+  std::size_t used =
+      write_bth(out.header.data(), {.opcode = selective ? Opcode::x_acknowledge : Opcode::acknowledge,
+                                    .destination = config_.remote_qpn,
+                                    .psn = space_.psn(next_ - 1)});
+  used += write_aeth(out.header.data() + used, {.syndrome = kAckSyndrome, .msn = msn_});
+  out.payload = {};
+  if (selective) {
+    const auto words = static_cast<std::size_t>(std::max<Sequence>(end_ - next_ + 31, 0) / 32);
+    const std::int64_t delay = std::clamp<std::int64_t>((now - newest_at_).ns, 0, 0xFFFF'FFFF);
+    used += write_x_ack(out.header.data() + used, {.newest = space_.psn(newest_),
+                                                   .delay_ns = static_cast<std::uint32_t>(delay),
+                                                   .words = static_cast<std::uint8_t>(words)});
+    std::array<std::byte, kMaxBitmapWords* 4>& bitmap = bitmaps_[next_bitmap_++ % kAnswers];
+    for (std::size_t w = 0; w < words; ++w)
+      store_be(bitmap.data() + 4 * w, received_.word32(next_ + static_cast<Sequence>(32 * w)));
+    out.payload = std::span(bitmap).first(4 * words);
+  }
+  out.header_bytes = static_cast<std::uint8_t>(used);
+  out.pad_bytes = 0;
+  out.bulk = out.extended_write = false;
+  ++counters_.packets_sent;
+  wanted_ = due_ = false;
+  unanswered_ = 0;
+}
+
+}  // namespace rdmc::roce

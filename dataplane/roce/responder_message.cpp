@@ -1,0 +1,92 @@
+// The packet whose turn it is, when it is a SEND or a textbook WRITE (IBTA vol. 1, 9.7.4.1: opcode sequence,
+// length, key, resources - in this order).
+#include "dataplane/roce/responder.hpp"
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce {
+namespace {
+
+// Within SEND and within WRITE the opcodes stand in this order (IBTA table 38).
+enum class Place : std::uint8_t { first, middle, last, last_immediate, only, only_immediate };
+
+Place place_of(Opcode opcode) {
+  const std::uint8_t base = value_of(opcode < Opcode::write_first ? Opcode::send_first : Opcode::write_first);
+  return static_cast<Place>(value_of(opcode) - base);
+}
+bool starts(Place place) {
+  return place == Place::first || place >= Place::only;
+}
+bool ends(Place place) {
+  return place >= Place::last;
+}
+bool with_immediate(Place place) {
+  return place == Place::last_immediate || place == Place::only_immediate;
+}
+
+}  // namespace
+
+bool Responder::well_formed(const Packet& packet, Message message) const {
+  const Place place = place_of(packet.bth.opcode);
+  if (message_ != (starts(place) ? Message::none : message)) return false;
+  const std::size_t bytes = packet.payload.size();
+  if (!ends(place)) return bytes == config_.path_mtu;
+  return bytes <= config_.path_mtu && (starts(place) || bytes > 0);
+}
+
+Arrival Responder::take_send(const Packet& packet) {
+  if (!well_formed(packet, Message::send))
+    return refuse(kInvalidRequest, FailureCause::local_invalid_request);
+  const Place place = place_of(packet.bth.opcode);
+  if (starts(place) && receives_.empty()) return not_ready();
+  const std::span<std::byte> receive = receives_.front().bytes;
+  const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
+  const std::uint32_t offset = starts(place) ? 0 : message_bytes_;
+  if (bytes > receive.size() - offset) return refuse(kInvalidRequest, FailureCause::local_length);
+
+  counters_.payload_bytes_received += bytes;
+  message_ = Message::send;
+  message_bytes_ = offset + bytes;
+  if (ends(place)) {
+    complete(CompletionKind::receive, message_bytes_,
+             with_immediate(place) ? std::optional(packet.immediate) : std::nullopt);
+    message_ = Message::none;
+    msn_ = (msn_ + 1) & Psn::kMask;
+  }
+  return {Arrival::Verdict::accepted, bytes > 0 ? receive.data() + offset : nullptr};
+}
+
+Arrival Responder::take_write(const Packet& packet) {
+  if (!well_formed(packet, Message::write))
+    return refuse(kInvalidRequest, FailureCause::local_invalid_request);
+  const Place place = place_of(packet.bth.opcode);
+  const bool first = starts(place), last = ends(place);
+  const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
+  const RemoteKey key = first ? packet.reth.key : write_key_;
+  const std::uint64_t address = first ? packet.reth.address : write_address_;
+  const std::uint32_t rest = first ? packet.reth.length : write_rest_;
+  if (last ? rest != bytes : rest <= bytes)
+    return refuse(kInvalidRequest, FailureCause::local_invalid_request);
+  // A WRITE of no bytes names no memory (C9-88). The whole range is checked at its first packet, so that a
+  // bad one places nothing.
+  std::byte* destination = nullptr;
+  if (bytes > 0) {
+    destination = regions_.resolve(key, address, first ? rest : bytes);
+    if (destination == nullptr) return refuse(kRemoteAccess, FailureCause::local_access);
+  }
+  if (with_immediate(place) && receives_.empty()) return not_ready();
+
+  counters_.payload_bytes_received += bytes;
+  write_key_ = key;
+  write_address_ = address + bytes;
+  write_rest_ = rest - bytes;
+  message_bytes_ = (first ? 0 : message_bytes_) + bytes;
+  message_ = last ? Message::none : Message::write;
+  if (last) {
+    msn_ = (msn_ + 1) & Psn::kMask;
+    if (with_immediate(place))
+      complete(CompletionKind::receive_write_immediate, message_bytes_, packet.immediate);
+  }
+  return {Arrival::Verdict::accepted, destination};
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,72 @@
+// X_WRITE packets: placed in whatever order they come, completed in PSN order.
+#include <algorithm>
+
+#include "dataplane/roce/responder.hpp"
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce {
+
+// A packet that has to be refused is refused when its turn has come; before that it is dropped, so that the
+// NAK acknowledges all before it, as every NAK does.
+Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order) {
+  const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
+  const bool ends = packet.bth.opcode != Opcode::x_write;
+  const std::uint32_t remaining = packet.x_write.remaining;
+  const bool well_formed =
+      ends ? remaining == bytes && bytes <= config_.path_mtu : remaining > bytes && bytes == config_.path_mtu;
+  if (!well_formed) {
+    return in_order ? refuse(kInvalidRequest, FailureCause::local_invalid_request) : Arrival{};
+  }
+  Record& kept = record(s);
+  std::byte* destination = nullptr;
+  if (bytes > 0 && !(in_order && kept.placed)) {
+    destination = regions_.resolve(packet.x_write.key, packet.x_write.address, bytes);
+    if (destination == nullptr)
+      return in_order ? refuse(kRemoteAccess, FailureCause::local_access) : Arrival{};
+    counters_.payload_bytes_received += bytes;
+  }
+  prediction_.on_arrival(packet.x_write, bytes, destination, s >= end_);
+  kept = {.bytes = bytes,
+          .immediate = packet.x_write.immediate,
+          .ends = ends,
+          .has_immediate = packet.bth.opcode == Opcode::x_write_last_immediate,
+          .placed = false};
+  received_.set(s);
+  end_ = std::max(end_, s + 1);
+  if (in_order) {
+    waiting_ = false;
+    settle();
+    if (failure_ != FailureCause::none) return {Arrival::Verdict::refused};
+  }
+  return {Arrival::Verdict::accepted, destination};
+}
+
+// Everything whose turn has come.
+void Responder::settle() {
+  while (received_.test(next_)) {
+    Record& kept = record(next_);
+    if (message_ == Message::send) {
+      refuse(kInvalidRequest, FailureCause::local_invalid_request);
+      return;
+    }
+    if (kept.has_immediate && receives_.empty()) {
+      // Not received as far as the peer can tell, so that it asks again; but the bytes stay where they are.
+      received_.clear(next_);
+      kept.placed = waiting_ = true;
+      not_ready();
+      return;
+    }
+    received_.clear(next_);
+    kept.placed = false;
+    message_bytes_ = (message_ == Message::none ? 0 : message_bytes_) + kept.bytes;
+    message_ = kept.ends ? Message::none : Message::write;
+    if (kept.ends) {
+      msn_ = (msn_ + 1) & Psn::kMask;
+      if (kept.has_immediate)
+        complete(CompletionKind::receive_write_immediate, message_bytes_, kept.immediate);
+    }
+    ++next_;
+  }
+}
+
+}  // namespace rdmc::roce

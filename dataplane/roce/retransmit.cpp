@@ -1,0 +1,124 @@
+// What makes a packet count as lost: later ones that arrived, NAKs, silence; and how long to hold back after
+// RNR.
+#include <algorithm>
+
+#include "dataplane/roce/requester.hpp"
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce {
+
+void Requester::append_in_flight(Index i) {
+  slots_[i].previous = newest_;
+  slots_[i].next = kNone;
+  if (newest_ == kNone)
+    oldest_ = i;
+  else
+    slots_[newest_].next = i;
+  newest_ = i;
+}
+
+void Requester::remove_in_flight(Index i) {
+  const PacketSlot& packet = slots_[i];
+  if (packet.previous == kNone)
+    oldest_ = packet.next;
+  else
+    slots_[packet.previous].next = packet.next;
+  if (packet.next == kNone)
+    newest_ = packet.previous;
+  else
+    slots_[packet.next].previous = packet.previous;
+}
+
+void Requester::mark_lost(Sequence s) {
+  PacketSlot& packet = slot(s);
+  if (packet.state == PacketState::lost) return;
+  if (packet.state == PacketState::in_flight) {
+    remove_in_flight(index(s));
+    in_flight_ -= packet.charge;
+  } else {
+    acknowledged_.clear(s);
+  }
+  packet.state = PacketState::lost;
+  lost_.set(s);
+  ++lost_count_;
+}
+
+// RACK (RFC 8985): the list is in order of transmission, so those that are lost stand at its head. By count
+// where trains follow each other; by time - a whole round trip - where only a probe came after.
+void Requester::detect_losses() {
+  std::uint32_t found = 0;
+  while (oldest_ != kNone) {
+    const PacketSlot& packet = slots_[oldest_];
+    const bool by_count = packet.order + reorder_ <= arrived_order_;
+    const bool by_time = packet.order < arrived_order_ && packet.sent_at + rtt_.smoothed() < arrived_sent_at_;
+    if (!by_count && !by_time) break;
+    mark_lost(sequence_at(oldest_));
+    ++found;
+  }
+  if (found > 0) congestion_.on_loss(found);
+}
+
+// Go-back-N: the responder keeps nothing behind a gap.
+void Requester::go_back() {
+  while (oldest_ != kNone) mark_lost(sequence_at(oldest_));
+}
+
+Duration Requester::patience() const {
+  return config_.ack_timeout * (config_.retry_limit + 1);
+}
+
+Duration Requester::timeout() const {
+  const Duration least = config_.selective_repeat ? kMinimumTimeout : kTextbookMinimumTimeout;
+  const Duration doubled = rtt_.timeout(least) * (std::int64_t{1} << std::min(expiries_, 16U));
+  return std::min({doubled, config_.ack_timeout, patience() - silence_});
+}
+
+Time Requester::next_deadline() const {
+  if (resume_) return *resume_;
+  if (una_ == next_ || config_.ack_timeout.ns == 0) return Time::never();
+  return timer_start_ + timeout();
+}
+
+// Silence is counted in expiries and not by the clock: when this process itself got no CPU, one expiry
+// passes, and the answers that have arrived meanwhile are looked at before the next.
+FailureCause Requester::on_timer(Time now) {
+  if (now < next_deadline() || una_ == next_) return FailureCause::none;
+  if (resume_) {
+    resume_.reset();
+    return FailureCause::none;
+  }
+  silence_ = silence_ + timeout();
+  if (silence_ >= patience()) return fail_at(una_, FailureCause::retry_exceeded);
+  ++counters_.timeouts;
+  if (++expiries_ > 1) congestion_.on_timeout();
+  timer_start_ = now;
+  probe_ = true;
+  // Selective repeat asks with one packet only: its answer tells which others are missing.
+  if (config_.selective_repeat)
+    mark_lost(una_);
+  else
+    go_back();
+  return FailureCause::none;
+}
+
+FailureCause Requester::receiver_not_ready(Sequence s, std::uint8_t syndrome, Time now) {
+  ++counters_.rnr_naks_received;
+  if (resume_) return FailureCause::none;  // the same refusal, twice
+  if (s != refused_) {
+    refused_ = s;
+    refusals_ = 0;
+  }
+  constexpr std::uint8_t kForEver = 7;
+  if (config_.rnr_retry_limit != kForEver && refusals_++ >= config_.rnr_retry_limit)
+    return fail_at(s, FailureCause::rnr_retry_exceeded);
+  if (config_.selective_repeat)
+    mark_lost(s);
+  else
+    go_back();
+  silence_ = {};
+  expiries_ = 0;
+  resume_ = timer_start_ = now + rnr_delay(syndrome);
+  return FailureCause::none;
+}
+
+}  // namespace rdmc::roce

@@ -1,0 +1,194 @@
+// Whatever the network does, every message arrives intact, every completion comes once and in order, and
+// nothing hangs: in both modes, at every path MTU, in both directions at once, over the wrap of the PSN.
+#define BOOST_TEST_MODULE roce_delivery
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+#include "tests/dataplane/roce/pair.hpp"
+
+namespace rdmc::roce::testing {
+namespace {
+
+constexpr std::array kSizes{0, 1, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 1 << 20};
+
+struct Message {
+  SendOpcode opcode;
+  std::vector<std::byte> bytes;
+  std::uint32_t immediate;
+  std::size_t place;  ///< of a WRITE, in the receiver's memory
+
+  bool write() const { return opcode == SendOpcode::write || opcode == SendOpcode::write_immediate; }
+  bool receives() const { return opcode != SendOpcode::write; }
+};
+
+// One direction: what is sent, the memory it is written to, the receives it meets.
+struct Stream {
+  std::vector<Message> messages;
+  std::vector<std::byte> memory;
+  std::vector<std::vector<std::byte>> receives;  ///< one for each message that consumes one
+  std::size_t posted_sends = 0, posted_receives = 0, sent = 0, received = 0;
+  std::size_t next = 0;  ///< message not yet looked at for a receive
+
+  Stream(Random& random, std::size_t count) {
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      // Big messages are rarer, so that a run has many of all kinds.
+      const auto size =
+          static_cast<std::size_t>(kSizes[random.below(random.chance(60'000) ? kSizes.size() : 11)]);
+      Message m{static_cast<SendOpcode>(random.below(4)), std::vector<std::byte>(size),
+                static_cast<std::uint32_t>(random.next()), used};
+      for (auto& byte : m.bytes) byte = static_cast<std::byte>(random.next());
+      if (m.write()) used += size;
+      if (m.receives()) receives.emplace_back(m.write() ? 0 : size);
+      messages.push_back(std::move(m));
+    }
+    memory.resize(used + 1);
+  }
+  bool done() const { return sent == messages.size() && received == receives.size(); }
+};
+
+constexpr RemoteKey kKey{0xBEEF};
+constexpr std::uint64_t kBase = 0x7000'0000'0000;
+
+void post(Pair& pair, int from, Stream& stream, Random& random) {
+  while (stream.posted_sends < stream.messages.size()) {
+    const Message& m = stream.messages[stream.posted_sends];
+    if (!pair.connection(from).post_send({.work_id = stream.posted_sends,
+                                          .opcode = m.opcode,
+                                          .bytes = m.bytes,
+                                          .remote_address = kBase + m.place,
+                                          .remote_key = kKey,
+                                          .immediate = m.immediate}))
+      break;
+    ++stream.posted_sends;
+  }
+  // Receives come late now and then, so that RNR NAKs happen.
+  if (!random.chance(500'000)) return;
+  while (stream.posted_receives < stream.receives.size()) {
+    auto& bytes = stream.receives[stream.posted_receives];
+    if (!pair.connection(1 - from).post_receive({.work_id = stream.posted_receives, .bytes = bytes})) break;
+    ++stream.posted_receives;
+    if (random.chance(100'000)) break;
+  }
+}
+
+// Each completion is the next of its kind, and when it is there the bytes are.
+void check(Pair& pair, int end, Stream& out, Stream& in) {
+  for (const WorkCompletion& c : std::exchange(pair.completions(end), {})) {
+    BOOST_REQUIRE(c.cause == FailureCause::none);
+    if (c.kind == CompletionKind::send || c.kind == CompletionKind::write) {
+      const Message& m = out.messages.at(c.work_id);
+      BOOST_REQUIRE_EQUAL(c.work_id, out.sent++);
+      BOOST_REQUIRE((c.kind == CompletionKind::write) == m.write());
+      BOOST_REQUIRE_EQUAL(c.byte_count, m.bytes.size());
+      if (m.write())
+        BOOST_REQUIRE(std::ranges::equal(m.bytes, std::span(out.memory).subspan(m.place, m.bytes.size())));
+      continue;
+    }
+    while (!in.messages.at(in.next).receives()) ++in.next;
+    const Message& m = in.messages[in.next++];
+    BOOST_REQUIRE_EQUAL(c.work_id, in.received++);
+    BOOST_REQUIRE((c.kind == CompletionKind::receive_write_immediate) == m.write());
+    BOOST_REQUIRE_EQUAL(c.byte_count, m.bytes.size());
+    const bool immediate = m.opcode == SendOpcode::send_immediate || m.opcode == SendOpcode::write_immediate;
+    BOOST_REQUIRE(c.immediate == (immediate ? std::optional(m.immediate) : std::nullopt));
+    const auto arrived =
+        m.write() ? std::span(in.memory).subspan(m.place, m.bytes.size()) : in.receives[c.work_id];
+    BOOST_REQUIRE(std::ranges::equal(m.bytes, arrived));
+  }
+}
+
+struct Case {
+  bool selective;
+  std::uint32_t mtu;
+  std::uint64_t seed;
+  Faults faults;
+};
+
+struct Totals {
+  Struck struck;
+  ConnectionCounters counters;
+};
+
+void deliver(const Case& c, Totals& totals) {
+  BOOST_TEST_CONTEXT("selective " << c.selective << " mtu " << c.mtu << " seed " << c.seed) {
+    Random random(c.seed);
+    const ConnectionConfig common{
+        .path_mtu = c.mtu,
+        .selective_repeat = c.selective,
+        .congestion_control = random.chance(500'000),
+        .window_bytes = static_cast<std::uint32_t>(random.between(2 * c.mtu, 1 << 20)),
+        .send_depth = static_cast<std::uint32_t>(random.between(1, 64)),
+        .receive_depth = static_cast<std::uint32_t>(random.between(1, 64)),
+        .ack_timeout = milliseconds(200),  // the peer lives; only heavy loss is met
+        .retry_limit = 30,
+        .rnr_timer = static_cast<std::uint8_t>(random.between(1, 14))};
+    const auto configs = mirrored(common, 0xFFFFF0);
+    Pair pair(configs[0], configs[1], {.bits_per_second = 10e9, .faults = c.faults}, random.next());
+    std::array<Stream, 2> streams{Stream(random, 120), Stream(random, 60)};
+    for (int end : {0, 1}) BOOST_REQUIRE(pair.regions(1 - end).add(kKey, kBase, streams[end].memory));
+    const bool done = pair.run(Time{} + seconds(100), [&] {
+      for (int end : {0, 1}) {
+        check(pair, end, streams[end], streams[1 - end]);
+        post(pair, end, streams[end], random);
+      }
+      return streams[0].done() && streams[1].done();
+    });
+    BOOST_REQUIRE_MESSAGE(done, "hangs at " << streams[0].sent << " " << streams[0].received << " and "
+                                            << streams[1].sent << " " << streams[1].received);
+    pair.run_for(seconds(1));
+    for (int end : {0, 1}) {
+      BOOST_TEST(pair.completions(end).empty());
+      BOOST_TEST((pair.connection(end).next_deadline() == Time::never()));
+      const ConnectionCounters& counters = pair.connection(end).counters();
+      totals.counters.retransmitted += counters.retransmitted;
+      totals.counters.timeouts += counters.timeouts;
+      totals.counters.duplicates += counters.duplicates;
+      totals.counters.out_of_order += counters.out_of_order;
+      totals.counters.sequence_naks_received += counters.sequence_naks_received;
+      totals.counters.rnr_naks_received += counters.rnr_naks_received;
+      BOOST_TEST(counters.ghosts == 0);
+      BOOST_TEST(counters.refused == 0);
+    }
+    totals.struck.lost += pair.struck().lost;
+    totals.struck.duplicated += pair.struck().duplicated;
+    totals.struck.reordered += pair.struck().reordered;
+    totals.struck.corrupted += pair.struck().corrupted;
+  }
+}
+
+constexpr Faults kModest{.lose = 10'000, .duplicate = 5'000, .reorder = 10'000, .corrupt = 5'000};
+constexpr Faults kHeavy{.lose = 100'000, .duplicate = 50'000, .reorder = 100'000, .corrupt = 20'000};
+
+void deliver_in_all_ways(bool selective) {
+  Totals totals;
+  std::uint64_t seed = 1;
+  for (std::uint32_t mtu : {256, 512, 1024, 2048, 4096, 8192}) {
+    if (!selective && mtu > 4096) continue;
+    for (const Faults& faults : {Faults{}, kModest, kModest, kHeavy})
+      deliver({selective, mtu, seed++, faults}, totals);
+  }
+  BOOST_TEST(totals.struck.lost > 100);
+  BOOST_TEST(totals.struck.duplicated > 100);
+  BOOST_TEST(totals.struck.reordered > 100);
+  BOOST_TEST(totals.struck.corrupted > 100);
+  BOOST_TEST(totals.counters.retransmitted > 1000);
+  BOOST_TEST(totals.counters.timeouts > 0);
+  BOOST_TEST(totals.counters.duplicates > 0);
+  BOOST_TEST(totals.counters.out_of_order > 0);
+  BOOST_TEST(totals.counters.rnr_naks_received > 0);
+  if (!selective) BOOST_TEST(totals.counters.sequence_naks_received > 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(everything_arrives_once_and_in_order_between_strangers) {
+  deliver_in_all_ways(false);
+}
+
+BOOST_AUTO_TEST_CASE(everything_arrives_once_and_in_order_with_selective_repeat) {
+  deliver_in_all_ways(true);
+}
+
+}  // namespace rdmc::roce::testing
