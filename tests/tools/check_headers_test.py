@@ -16,9 +16,9 @@ class CheckHeaders(unittest.TestCase):
         self.root = pathlib.Path(folder.name, "a tree")
         self.out = self.root / "build"
         self.out.mkdir(parents=True)
-        command = "g++ -I../inc -DWIDTH=8 -std=c++23 -c x.cpp"
+        command = "g++ -I. -I../room -DWIDTH=8 -std=c++23 -c x.cpp"
         (self.out / "compile_commands.json").write_text(json.dumps([{"directory": str(self.out), "command": command}]))
-        self.write("inc/generated.h", "typedef int generated;\n")
+        (self.out / "generated.h").write_text("typedef int generated;\n")
         self.write("room/whole.hpp", "#pragma once\n#include <cstdint>\n#include <generated.h>\n"
                                      "struct Whole { std::uint8_t bytes[WIDTH]; generated g; };\n")
 
@@ -32,8 +32,8 @@ class CheckHeaders(unittest.TestCase):
         return done.returncode, done.stdout
 
     def test_whole_headers_pass_and_are_compiled_once(self):
-        self.assertEqual(self.check(), (0, "2 headers compile alone (2 compiled now)\n"))
-        self.assertEqual(self.check(), (0, "2 headers compile alone (0 compiled now)\n"))
+        self.assertEqual(self.check(), (0, "1 headers compile alone (1 compiled now)\n"))
+        self.assertEqual(self.check(), (0, "1 headers compile alone (0 compiled now)\n"))
 
     def test_a_header_that_leans_on_its_includer_is_found_every_time(self):
         self.write("room/leans.hpp", "#pragma once\ninline std::uint8_t f() { return 0; }\n")
