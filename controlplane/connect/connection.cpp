@@ -165,12 +165,17 @@ void Connection::end_of_stream(int read_error) {
   }
   if (error == ETIMEDOUT)
     return end(about_peer(Errc::timed_out, "silent for " + seconds_text(options_.silence_limit)), false);
-  if (error != 0) return end(fail_socket(to_string(peer_), error).error(), false);
-  const char* when = state_ == State::handshaking ? "the connection ended during the handshake"
-                     : state_ == State::closing   ? "the other side ended before it had read everything"
-                     : protocol_.mid_message()    ? "the connection ended in the middle of a message"
-                                                  : "the connection ended without a goodbye";
-  end(about_peer(Errc::peer_failed, when), false);
+  const std::string mid_message = protocol_.mid_message() ? " in the middle of a message" : "";
+  if (error != 0) {
+    auto lost = fail_socket(to_string(peer_), error).error();
+    lost.what += mid_message;
+    return end(std::move(lost), false);
+  }
+  if (state_ == State::handshaking)
+    return end(about_peer(Errc::peer_failed, "the connection ended during the handshake"), false);
+  if (state_ == State::closing)
+    return end(about_peer(Errc::peer_failed, "the other side ended before it had read everything"), false);
+  end(about_peer(Errc::peer_failed, "the connection ended without a goodbye" + mid_message), false);
 }
 
 void Connection::start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed) {
