@@ -1,0 +1,116 @@
+#define BOOST_TEST_MODULE session forming
+#include <boost/test/unit_test.hpp>
+
+#include "controlplane/session/messages.hpp"
+#include "tests/controlplane/session/world.hpp"
+
+namespace rdmc::session::test {
+namespace {
+
+constexpr Time kLimit{seconds(120).ns};
+
+BOOST_AUTO_TEST_CASE(each_member_gets_the_blobs_made_for_it_and_starts_once) {
+  World world({.participants = 6});
+  BOOST_REQUIRE(world.run(kLimit));
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    BOOST_TEST(world.find(i, "PeersReady")->blobs == 6u);
+    BOOST_TEST(world.count(i, "StartData") == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_starts_before_everybody_is_ready) {
+  World world({.participants = 3});
+  world.on(2, "PeersReady", [&] { world.pause(2, milliseconds(400)); });
+  BOOST_REQUIRE(world.run(kLimit));
+  const Time ready = world.find(2, "PeersReady")->at + milliseconds(400);
+  for (std::size_t i = 0; i < world.size(); ++i) BOOST_TEST((world.find(i, "StartData")->at > ready));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_lost_before_the_start_ends_the_epoch_and_ranks_close_up) {
+  for (const std::string phase : {"FormRequested", "PeersReady"}) {
+    World world({.participants = 4});
+    world.on(2, phase, [&] { world.kill(2); });
+    BOOST_REQUIRE(world.run(kLimit));
+    BOOST_TEST((world.find(3, "EndData")->failed == std::set<std::string>{"h2"}));
+    const std::vector<std::string> successor{"root", "h1", "h3", "h4"};
+    BOOST_TEST(world.find(3, "FormRequested", 2)->members == successor);
+    for (std::size_t i : {1, 3, 4}) {
+      BOOST_TEST((world.outcome(i)->status == Status::ok));
+      BOOST_TEST((world.find(i, "StartData")->epoch == Epoch{2}));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_application_that_offers_nothing_or_never_becomes_ready_times_out_by_name) {
+  for (const auto& [phase, due] : {std::pair{"FormRequested", "did not offer its queue pairs in time"},
+                                   std::pair{"PeersReady", "did not become ready in time"}}) {
+    World world({.participants = 3});
+    world.behaviour(1).mute_from = phase;
+    BOOST_REQUIRE(world.run(kLimit));
+    BOOST_TEST(world.outcome(1)->cause.what == due);
+    BOOST_TEST((world.own_outcome(1)->status == Status::failed));
+    BOOST_TEST((world.outcome(3)->status == Status::ok));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_candidate_lost_while_parameters_are_chosen_has_them_asked_for_anew) {
+  Coordinator coordinator({}, {{MemberId{1}, "h1", "", {}}, {MemberId{2}, "h2", "", {}}});
+  coordinator.start(Time{});
+  wire::Envelope welcome, accept;
+  welcome.mutable_welcome()->set_version(kProtocolVersion);
+  accept.mutable_accept();
+  for (const MemberId member : {MemberId{1}, MemberId{2}}) {
+    coordinator.on_connected(member, Time{});
+    coordinator.on_message(member, serialize(welcome), Time{});
+    coordinator.on_message(member, serialize(accept), Time{});
+  }
+  coordinator.on_closed(MemberId{2}, {Errc::peer_failed, "gone"}, Time{});
+  std::vector<std::size_t> candidates;
+  while (auto output = coordinator.poll())
+    if (const auto* needed = std::get_if<ParametersNeeded>(&*output))
+      candidates.push_back(needed->candidates.size());
+  const std::vector<std::size_t> two_then_one{2, 1};
+  BOOST_TEST(candidates == two_then_one);
+  coordinator.form(Epoch{1}, {}, Time{});  // an answer to the first question
+  BOOST_TEST(coordinator.counters().epochs == 0u);
+  coordinator.form(Epoch{2}, {}, Time{});
+  BOOST_TEST(coordinator.counters().epochs == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(blobs_for_a_member_that_does_not_exist_end_their_sender_only) {
+  World world({.participants = 3});
+  world.behaviour(1).mute_from = "FormRequested";
+  world.on(1, "FormRequested", [&] {
+    wire::Envelope envelope;
+    envelope.mutable_blobs()->set_epoch(1);
+    envelope.mutable_blobs()->add_blobs()->set_peer(9);
+    world.inject(1, serialize(envelope));
+  });
+  BOOST_REQUIRE(world.run(kLimit));
+  BOOST_TEST((world.outcome(1)->cause.code == Errc::protocol_error));
+  BOOST_TEST((world.outcome(2)->status == Status::ok));
+  BOOST_TEST((world.outcome(3)->status == Status::ok));
+}
+
+BOOST_AUTO_TEST_CASE(a_root_application_that_never_answers_ends_the_job) {
+  Coordinator coordinator({}, {{MemberId{1}, "h1", "", {}}});
+  coordinator.start(Time{});
+  wire::Envelope welcome, accept, heartbeat;
+  welcome.mutable_welcome()->set_version(kProtocolVersion);
+  accept.mutable_accept();
+  heartbeat.mutable_heartbeat();
+  coordinator.on_connected(MemberId{1}, Time{});
+  coordinator.on_message(MemberId{1}, serialize(welcome), Time{});
+  coordinator.on_message(MemberId{1}, serialize(accept), Time{});
+  Time now{};
+  while (!coordinator.finished() && now < kLimit) {
+    now = coordinator.next_deadline();
+    coordinator.on_message(MemberId{1}, serialize(heartbeat), now);
+    coordinator.on_timer(now);
+  }
+  BOOST_TEST(coordinator.finished());
+  BOOST_TEST((now - Time{} < Timing{}.application_timeout + seconds(5)));
+}
+
+}  // namespace
+}  // namespace rdmc::session::test

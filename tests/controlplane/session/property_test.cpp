@@ -1,0 +1,228 @@
+// Many seeded worlds with faults of every kind at every phase. What must hold: the job ends in bounded time;
+// everyone alive gets one outcome; nobody starts an epoch twice or with different members; the lost are named
+// to all others; an epoch ends everywhere within 1 s of a failure; who had no fault gets the bytes; the seed
+// decides everything.
+#define BOOST_TEST_MODULE session property
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/controlplane/session/world.hpp"
+
+namespace rdmc::session::test {
+namespace {
+
+constexpr int kWorlds = 3000;
+
+enum class Fault : std::uint8_t {
+  kill,
+  silence,
+  cut,
+  short_pause,
+  long_pause,
+  refusal,
+  full_disk,
+  mute,
+  wrong_digest,
+  broken_link,
+  garbage,
+  count
+};
+
+constexpr const char* kMoments[] = {"JobOffered", "FormRequested", "PeersReady",
+                                    "StartData",  "EndData",       "CommitRequested"};
+
+/// The plan of one world, and what its faults mean for the checks.
+struct Plan {
+  std::set<std::size_t> faulty;        ///< participants that may fail
+  std::map<std::size_t, Time> sudden;  ///< when a fault that the session must notice by itself struck
+  bool interrupted = false, root_dies = false;
+  std::map<Fault, int> struck;
+};
+
+Options draw_options(std::uint64_t seed) {
+  Random random(seed);
+  Options options{.participants = random.between(1, 16), .seed = seed};
+  options.max_delay = milliseconds(static_cast<std::int64_t>(random.between(1, 20)));
+  options.data_time = milliseconds(static_cast<std::int64_t>(random.between(50, 1500)));
+  return options;
+}
+
+void plan_fault(World& world, Plan& plan, Random& random) {
+  const auto fault = static_cast<Fault>(random.below(static_cast<std::uint64_t>(Fault::count)));
+  const std::size_t victim = random.between(1, world.size() - 1);
+  const std::string moment = kMoments[random.below(std::size(kMoments))];
+  const Duration after = microseconds(static_cast<std::int64_t>(random.below(60'000)));
+  if (fault != Fault::short_pause) plan.faulty.insert(victim);
+  const auto strike = [&](auto action) {
+    world.on(
+        victim, moment, [&plan, fault, action] { ++plan.struck[fault], action(); }, 1, after);
+  };
+  const auto suddenly = [&](auto action) {
+    strike([&world, &plan, victim, action] {
+      if (world.alive(victim)) plan.sudden.emplace(victim, world.now());
+      action();
+    });
+  };
+  switch (fault) {
+    case Fault::kill: return suddenly([&world, victim] { world.kill(victim); });
+    case Fault::silence: return suddenly([&world, victim] { world.freeze(victim); });
+    case Fault::cut: return suddenly([&world, victim] { world.cut(victim); });
+    case Fault::short_pause: return strike([&world, victim] { world.pause(victim, milliseconds(300)); });
+    case Fault::long_pause: return suddenly([&world, victim] { world.pause(victim, milliseconds(1500)); });
+    case Fault::refusal: world.behaviour(victim).refuses = true; break;
+    case Fault::full_disk: world.behaviour(victim).fails_at = moment; break;
+    case Fault::mute: world.behaviour(victim).mute_from = moment; break;
+    case Fault::wrong_digest: world.behaviour(victim).wrong_digest = true; break;
+    case Fault::broken_link: {
+      const std::size_t other = random.below(world.size());
+      if (other == victim) return;
+      if (other != 0) plan.faulty.insert(other);
+      return strike([&world, victim, other] { world.break_data_link(victim, other); });
+    }
+    case Fault::garbage: {
+      Bytes bytes(random.between(1, 40));
+      for (std::byte& b : bytes) b = static_cast<std::byte>(random.below(256));
+      return strike([&world, victim, bytes] { world.inject(victim, bytes); });
+    }
+    case Fault::count: return;
+  }
+  ++plan.struck[fault];
+}
+
+std::uint64_t run_world(std::uint64_t seed, Plan& plan, std::unique_ptr<World>& world) {
+  world = std::make_unique<World>(draw_options(seed));
+  Random random(seed ^ 0xFA17);
+  for (std::uint64_t faults = random.below(5); faults > 0; --faults) plan_fault(*world, plan, random);
+  const Time when = Time{} + milliseconds(static_cast<std::int64_t>(random.below(2500)));
+  if (random.chance(60'000)) {
+    plan.interrupted = true;
+    world->at(when, [&w = *world] { w.interrupt({Errc::cancelled, "interrupted"}); });
+  } else if (random.chance(60'000)) {
+    plan.root_dies = true;
+    world->at(when, [&w = *world] { w.kill(0); });
+  }
+  // Each fault costs at most one wait of Timing; the longest is that for a commit.
+  const bool ended =
+      world->run(Time{} + Timing{}.commit_timeout * static_cast<std::int64_t>(world->size() + 1));
+  BOOST_TEST(ended, "the job ends");
+  return world->trace_hash();
+}
+
+void check_outcomes(const World& world, const Plan& plan) {
+  const bool unharmed = !plan.interrupted && !plan.root_dies;
+  for (std::size_t i = 1; i < world.size(); ++i) {
+    const bool own = world.count(i, "Finished") == 1;
+    const bool stopped_or_dead = plan.sudden.contains(i);
+    BOOST_TEST((own || stopped_or_dead), "everyone alive gets one outcome");
+    BOOST_TEST(world.count(i, "Finished") <= 1);
+    const auto heard = std::ranges::count_if(world.records(), [&](const Record& record) {
+      return record.event == "MemberFinished" && record.subject == World::name_of(i);
+    });
+    BOOST_TEST((heard == 1 || (heard == 0 && plan.root_dies)), "the root hears one outcome of everyone");
+    if (!unharmed || plan.faulty.contains(i)) continue;
+    BOOST_TEST((world.outcome(i)->status == Status::ok), "who had no fault gets the bytes");
+    BOOST_TEST((world.own_outcome(i)->status == Status::ok), "and knows");
+  }
+}
+
+void check_epochs(const World& world, const Plan& plan) {
+  std::map<Epoch, std::vector<std::string>> members;
+  for (const Record& record : world.records())
+    if (record.process == 0 && record.event == "FormRequested") members[record.epoch] = record.members;
+  std::set<std::pair<std::size_t, Epoch>> started;
+  for (const Record& record : world.records()) {
+    if (record.event == "StartData")
+      BOOST_TEST(started.emplace(record.process, record.epoch).second, "one Start for one epoch");
+    if (record.event == "FormRequested")
+      BOOST_TEST(record.members == members[record.epoch], "one member list for one epoch");
+  }
+  if (plan.interrupted || plan.root_dies) return;
+
+  const auto named = [&](std::size_t process, Epoch epoch, std::string_view event) {
+    std::set<std::string> names;
+    for (const Record& record : world.records())
+      if (record.process == process && record.epoch == epoch && record.event == event)
+        names.insert(record.failed.begin(), record.failed.end());
+    return names;
+  };
+  for (const auto& [epoch, names] : members) {
+    for (std::size_t i = 1; i < world.size(); ++i) {
+      const bool member = std::ranges::find(names, World::name_of(i)) != names.end();
+      if (!member || plan.faulty.contains(i)) continue;
+      BOOST_TEST(named(i, epoch, "EndData") == named(0, epoch, "EndData"),
+                 "the lost are named to all others");
+      const bool goes_on = members.contains(Epoch{value_of(epoch) + 1}) &&
+                           std::ranges::find(members[Epoch{value_of(epoch) + 1}], World::name_of(i)) !=
+                               members[Epoch{value_of(epoch) + 1}].end();
+      if (goes_on)
+        BOOST_TEST(named(i, epoch, "AlsoFailed") == named(0, epoch, "AlsoFailed"), "the late ones too");
+    }
+  }
+}
+
+/// A member that is killed or falls silent in a formed epoch: everyone else there without a fault hears the
+/// end of it.
+void check_promptness(const World& world, const Plan& plan) {
+  for (const auto& [victim, when] : plan.sudden) {
+    const Record *formed = nullptr, *ended = nullptr;
+    for (const Record& record : world.records()) {
+      if (record.process != 0 || record.at > when) continue;
+      if (record.event == "FormRequested") formed = &record;
+      if (record.event == "EndData") ended = &record;
+    }
+    if (formed == nullptr || (ended != nullptr && ended->epoch == formed->epoch)) continue;
+    if (std::ranges::find(formed->members, World::name_of(victim)) == formed->members.end()) continue;
+    for (const std::string& name : formed->members) {
+      const std::size_t i = name == "root" ? 0 : std::stoul(name.substr(1));
+      if (plan.faulty.contains(i) || !world.alive(i)) continue;
+      const auto over = std::ranges::find_if(world.records(), [&](const Record& record) {
+        const bool end = record.event == "EndData" && record.epoch == formed->epoch;
+        return record.process == i && (end || record.event == "AbortRequested" ||
+                                       record.event == "CoordinatorLost" || record.event == "Finished");
+      });
+      if (over == world.records().end()) continue;  // never ended: check_outcomes says so
+      BOOST_TEST((over->at - when <= seconds(1)), "an epoch ends everywhere within 1 s of a failure");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
+  std::map<Fault, int> struck;
+  std::uint64_t epochs = 0, judgements = 0, late = 0;
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Plan plan;
+      std::unique_ptr<World> world;
+      run_world(seed, plan, world);
+      check_outcomes(*world, plan);
+      check_epochs(*world, plan);
+      check_promptness(*world, plan);
+      for (const auto& [fault, count] : plan.struck) struck[fault] += count;
+      epochs += world->coordinator().counters().epochs;
+      judgements += world->coordinator().counters().judgements;
+      late += world->coordinator().counters().late_messages;
+    }
+  }
+  // The faults must really have struck, or the properties were cheap.
+  for (int fault = 0; fault < static_cast<int>(Fault::count); ++fault)
+    BOOST_TEST(struck[static_cast<Fault>(fault)] > 20);
+  BOOST_TEST(epochs > kWorlds);
+  BOOST_TEST(judgements > 100u);
+  BOOST_TEST(late > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_a_function_of_its_seed) {
+  std::set<std::uint64_t> hashes;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Plan first_plan, second_plan;
+    std::unique_ptr<World> first, second;
+    BOOST_TEST(run_world(seed, first_plan, first) == run_world(seed, second_plan, second));
+    hashes.insert(first->trace_hash());
+  }
+  BOOST_TEST(hashes.size() == 50u);
+}
+
+}  // namespace
+}  // namespace rdmc::session::test
