@@ -1,0 +1,69 @@
+#include "dataplane/port/network_interface.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "dataplane/port/socket_address.hpp"
+
+namespace rdmc::port {
+namespace {
+
+Address address_of(const sockaddr& generic) {
+  SocketAddress copy;
+  if (generic.sa_family == AF_INET6) copy.ipv6 = reinterpret_cast<const sockaddr_in6&>(generic);
+  else copy.ipv4 = reinterpret_cast<const sockaddr_in&>(generic);
+  return copy.address();
+}
+
+bool same_prefix(const Address& a, const Address& b, const Address& mask) {
+  for (std::size_t i = 0; i < a.bytes.size(); ++i) {
+    if ((a.bytes[i] & mask.bytes[i]) != (b.bytes[i] & mask.bytes[i])) return false;
+  }
+  return true;
+}
+
+bool has(const ifaddrs& entry, const Address& wanted) {
+  if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != (wanted.ipv6 ? AF_INET6 : AF_INET))
+    return false;
+  const Address own = address_of(*entry.ifa_addr);
+  if (own.bytes == wanted.bytes) return true;
+  return (entry.ifa_flags & IFF_LOOPBACK) != 0 && entry.ifa_netmask != nullptr &&
+         same_prefix(own, wanted, address_of(*entry.ifa_netmask));
+}
+
+Result<std::uint32_t> mtu_of(const std::string& name) {
+  const int query = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (query < 0) return fail_errno("socket", errno);
+  ifreq request{};
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const int failed = ioctl(query, SIOCGIFMTU, &request) == 0 ? 0 : errno;
+  close(query);
+  if (failed != 0) return fail_errno("MTU of " + name, failed);
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
+}  // namespace
+
+Result<NetworkInterface> find_interface(const Address& address) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return fail_errno("getifaddrs", errno);
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (!has(*entry, address)) continue;
+    NetworkInterface found{.name = entry->ifa_name,
+                           .index = if_nametoindex(entry->ifa_name),
+                           .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0};
+    const auto mtu = mtu_of(found.name);
+    if (!mtu) return std::unexpected(mtu.error());
+    found.mtu = *mtu;
+    return found;
+  }
+  return fail(Errc::not_found, host_string(address) + " is not an address of this host");
+}
+
+}  // namespace rdmc::port

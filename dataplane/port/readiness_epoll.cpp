@@ -1,0 +1,97 @@
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/readiness.hpp"
+#include "dataplane/port/wake_event.hpp"
+
+namespace rdmc::port {
+namespace {
+
+constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+constexpr std::size_t kEventsPerCall = 64;
+
+class EpollReadiness final : public Readiness {
+ public:
+  explicit EpollReadiness(std::uint64_t& system_calls)
+      : system_calls_(system_calls), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+  ~EpollReadiness() override {
+    if (epoll_ >= 0) close(epoll_);
+  }
+  EpollReadiness(const EpollReadiness&) = delete;
+  EpollReadiness& operator=(const EpollReadiness&) = delete;
+
+  Result<void> start() {
+    if (epoll_ < 0) return fail_errno("epoll_create1", errno);
+    if (wake_.descriptor() < 0) return fail_errno("eventfd", errno);
+    return watch(wake_.descriptor(), kWakeTag);
+  }
+
+  Result<void> add(FlowId flow, int descriptor) override { return watch(descriptor, value_of(flow)); }
+
+  void remove(FlowId, int descriptor) override {
+    ++system_calls_;
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+  }
+
+  void poll(std::vector<FlowId>& readable) override {
+    std::array<epoll_event, kEventsPerCall> events;
+    ++system_calls_;
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
+      if (tag != kWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
+    }
+  }
+
+  void wait(Time deadline, std::vector<FlowId>& readable) override {
+    // The flag is looked at after poll() has consumed the eventfd's event, so that no wake is lost between
+    // the two.
+    do {
+      poll(readable);
+    } while (readable.empty() && !wake_.take() && sleep_until(deadline));
+  }
+
+  void wake() noexcept override { wake_.set(); }
+
+ private:
+  Result<void> watch(int descriptor, std::uint64_t tag) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    event.data.u64 = tag;
+    ++system_calls_;
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event) != 0) return fail_errno("epoll_ctl", errno);
+    return {};
+  }
+
+  /// False when the deadline has passed. ppoll, since epoll_wait counts in milliseconds.
+  bool sleep_until(Time deadline) {
+    timespec rest{};
+    if (deadline != Time::never()) {
+      const Duration left = deadline - monotonic_now();
+      if (left.ns <= 0) return false;
+      rest = {left.ns / 1'000'000'000, left.ns % 1'000'000'000};
+    }
+    pollfd any{epoll_, POLLIN, 0};
+    ++system_calls_;
+    return ppoll(&any, 1, deadline == Time::never() ? nullptr : &rest, nullptr) != 0;
+  }
+
+  std::uint64_t& system_calls_;
+  int epoll_;
+  WakeEvent wake_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Readiness>> make_epoll_readiness(std::uint64_t& system_calls) {
+  auto readiness = std::make_unique<EpollReadiness>(system_calls);
+  if (auto started = readiness->start(); !started) return std::unexpected(started.error());
+  return readiness;
+}
+
+}  // namespace rdmc::port

@@ -1,0 +1,109 @@
+// UdpPort, the class behind open_udp_port; its bodies are split by what they do: udp_open.cpp (sockets,
+// flows), udp_send.cpp, udp_receive.cpp. It owns the sockets, the message headers handed to the kernel, and
+// one overflow buffer for each train of a burst. One thread at a time.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dataplane/port/network_interface.hpp"
+#include "dataplane/port/port.hpp"
+#include "dataplane/port/readiness.hpp"
+#include "dataplane/port/socket_address.hpp"
+#include "dataplane/port/udp_port.hpp"
+#include "dataplane/port/udp_socket.hpp"
+
+namespace rdmc::port {
+
+class UdpPort final : public Port {
+ public:
+  /// What a call of receive_burst can return at most; each train has an overflow buffer.
+  static constexpr std::size_t kTrainsPerBurst = 16;
+  /// So that a busy flow leaves room for the others, and its bytes are looked at while they are in the cache.
+  static constexpr std::size_t kTrainsPerFlow = 4;
+  /// A header, a payload and a trailer for each of 64 segments, and the overflow buffer.
+  static constexpr std::size_t kPiecesPerTrain = 132;
+  /// Larger than any UDP packet or train.
+  static constexpr std::size_t kOverflowBytes = 64 * 1024;
+  /// While some flows are known to be readable the others are asked about this often.
+  static constexpr std::uint32_t kBurstsBetweenPolls = 4;
+  static constexpr std::size_t kMessagesPerCall = 32;
+
+  static Result<std::unique_ptr<Port>> open(const UdpPortOptions& options);
+
+  const PortInfo& info() const noexcept override { return info_; }
+  Result<FlowId> open_flow() override;
+  std::uint16_t udp_port(FlowId flow) const override;
+  void close_flow(FlowId flow) override;
+  std::size_t send_burst(std::span<const TxTrain> trains) override;
+  std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
+  void wait(Time deadline) override;
+  void wake() noexcept override { readiness_->wake(); }
+  const PortCounters& counters() const noexcept override { return counters_; }
+
+ private:
+  struct Flow {
+    UdpSocket socket;
+    std::uint16_t udp_port = 0;
+    std::uint32_t drops_seen = 0;
+    bool listed = false;  // is in readable_
+  };
+  struct alignas(cmsghdr) Control {
+    std::byte bytes[128];
+  };
+  /// One train of a burst: where the kernel is to put it.
+  struct Landing {
+    SocketAddress source;
+    Control control;
+    std::array<iovec, kPiecesPerTrain> pieces;
+    std::size_t planned;
+  };
+
+  explicit UdpPort(const UdpPortOptions& options) : options_(options) {}
+
+  // udp_open.cpp
+  Result<void> start();
+  Result<void> try_features();
+  Result<void> choose_readiness();
+  Result<Flow> bind_flow(std::uint16_t udp_port);
+  Flow* find(FlowId flow);
+
+  // udp_send.cpp
+  std::size_t send_together(std::span<const TxTrain> trains);
+  bool send_one_by_one(const TxTrain& train);
+  bool fits_one_call(const TxTrain& train) const;
+  void prepare(std::size_t slot, const TxTrain& train, std::uint32_t segment_bytes);
+  void count_sent(const TxTrain& train);
+  enum class Refusal : std::uint8_t { for_now, for_good };
+  Refusal refused(int error, bool train_of_several);
+
+  // udp_receive.cpp
+  void list_readable();
+  std::size_t receive_flow(FlowId id, LandingPlanner& planner, std::span<RxTrain> out);
+  std::size_t plan_landings(FlowId id, LandingPlanner& planner, std::size_t at_most);
+  bool finish(Flow& flow, FlowId id, std::size_t message, Landing& landing, RxTrain& train);
+
+  UdpPortOptions options_;
+  PortInfo info_;
+  NetworkInterface interface_;
+  PortCounters counters_;
+  std::unique_ptr<Readiness> readiness_;
+  std::vector<std::unique_ptr<Flow>> flows_;  // by FlowId; null: closed
+  std::vector<FlowId> readable_;              // may have something; served round robin
+  std::vector<FlowId> reported_;
+  std::uint32_t bursts_since_poll_ = 0;
+
+  std::array<mmsghdr, kMessagesPerCall> messages_{};
+  std::array<SocketAddress, kMessagesPerCall> destinations_;
+  std::array<Control, kMessagesPerCall> controls_;
+  std::vector<Landing> landings_;  // of the trains of a burst, one after the other
+  std::size_t landings_used_ = 0;
+  std::unique_ptr<std::byte[]> overflow_;
+};
+
+}  // namespace rdmc::port

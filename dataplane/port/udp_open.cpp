@@ -1,0 +1,153 @@
+// Opening a udp port: what address, what interface, what the kernel can do there; and its flows.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "dataplane/port/udp_driver.hpp"
+#include "dataplane/port/udp_self_test.hpp"
+
+namespace rdmc::port {
+namespace {
+
+constexpr std::uint32_t kSegmentsPerTrain = 64;  // UDP_MAX_SEGMENTS of the older kernels
+// The largest IP packet less its headers. An IPv6 payload could be 40 bytes longer, but not on every kernel.
+constexpr std::uint32_t kTrainBytesIpv4 = 65'535 - 20 - 8;
+constexpr std::uint32_t kTrainBytesIpv6 = 65'535 - 40 - 8;
+
+bool is_concrete(const Address& address) {
+  const bool zero = std::ranges::all_of(address.ip(), [](std::uint8_t byte) { return byte == 0; });
+  const bool multicast = address.ipv6 ? address.bytes[0] == 0xFF : address.bytes[0] >= 0xE0;
+  return !zero && !multicast;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> open_udp_port(const UdpPortOptions& options) {
+  return UdpPort::open(options);
+}
+
+Result<std::unique_ptr<Port>> UdpPort::open(const UdpPortOptions& options) {
+  std::unique_ptr<UdpPort> port(new UdpPort(options));
+  if (auto started = port->start(); !started) return std::unexpected(started.error());
+  return port;
+}
+
+Result<void> UdpPort::start() {
+  if (!is_concrete(options_.address))
+    return fail(Errc::invalid_argument,
+                host_string(options_.address) + " is not the address of one interface");
+  const auto interface = find_interface(options_.address);
+  if (!interface) return std::unexpected(interface.error());
+  interface_ = *interface;
+
+  const bool ipv6 = options_.address.ipv6;
+  info_.driver = "udp";
+  info_.mtu = std::min(interface_.mtu, 65'535U);
+  info_.train_bytes = ipv6 ? kTrainBytesIpv6 : kTrainBytesIpv4;
+  info_.same_host_only = interface_.loopback;
+  if (auto tried = try_features(); !tried) return tried;
+  if (auto chosen = choose_readiness(); !chosen) return chosen;
+
+  auto shared = bind_flow(options_.address.port);
+  if (!shared) return std::unexpected(shared.error());
+  info_.address = shared->socket.address();
+  // The kernel counts twice what was asked, for its own structures.
+  info_.receive_buffer_bytes = static_cast<std::uint32_t>(shared->socket.get(SOL_SOCKET, SO_RCVBUF)) / 2;
+  flows_.push_back(std::make_unique<Flow>(std::move(*shared)));
+  landings_.resize(kTrainsPerBurst);
+  overflow_ = std::make_unique_for_overwrite<std::byte[]>(kTrainsPerBurst * kOverflowBytes);
+  return readiness_->add(kSharedFlow, flows_[0]->socket.descriptor());
+}
+
+Result<void> UdpPort::try_features() {
+  Address any_port = options_.address;
+  any_port.port = 0;
+  const auto found = try_udp(SocketAddress(any_port, interface_.index));
+  if (!found) return std::unexpected(found.error());
+
+  const auto settle = [&](Use wanted, bool works, const char* feature) -> Result<bool> {
+    if (wanted == Use::off) return false;
+    if (works) return true;
+    const char* const cause =
+        found->reaches_itself ? " does not work here" : " was not tried: datagrams to itself got lost";
+    if (wanted == Use::on) return fail(Errc::unsupported, feature + std::string(cause));
+    info_.notes.push_back(feature + std::string(cause));
+    return false;
+  };
+  const auto segmentation =
+      settle(options_.segmentation, found->segmentation, "sending trains (UDP_SEGMENT)");
+  if (!segmentation) return std::unexpected(segmentation.error());
+  const auto trains = settle(options_.receive_trains, found->receive_trains, "receiving trains (UDP_GRO)");
+  if (!trains) return std::unexpected(trains.error());
+
+  info_.train_segments = *segmentation ? kSegmentsPerTrain : 1;
+  info_.receive_train_segments = *trains ? kSegmentsPerTrain : 1;
+  info_.identification_counts_up = *segmentation && !options_.address.ipv6;
+  if (found->first_identification.value_or(0) != 0)
+    info_.notes.push_back(
+        "this kernel numbers IPv4 datagrams: RoCE endpoints that are not ours will not accept them");
+  return {};
+}
+
+Result<void> UdpPort::choose_readiness() {
+  if (options_.io_uring != Use::off) {
+    auto ring = make_uring_readiness(counters_.system_calls);
+    if (ring) {
+      readiness_ = std::move(*ring);
+      return {};
+    }
+    if (options_.io_uring == Use::on) return fail(Errc::unsupported, ring.error().what);
+    info_.notes.push_back("epoll in place of io_uring: " + ring.error().what);
+  }
+  auto epoll = make_epoll_readiness(counters_.system_calls);
+  if (!epoll) return std::unexpected(epoll.error());
+  readiness_ = std::move(*epoll);
+  return {};
+}
+
+Result<UdpPort::Flow> UdpPort::bind_flow(std::uint16_t udp_port) {
+  Address address = options_.address;
+  address.port = udp_port;
+  auto socket = UdpSocket::bind(SocketAddress(address, interface_.index),
+                                {.receive_buffer_bytes = options_.receive_buffer_bytes,
+                                 .send_buffer_bytes = options_.send_buffer_bytes,
+                                 .busy_poll_us = options_.busy_poll_us,
+                                 .receive_trains = info_.receive_train_segments > 1});
+  if (!socket) return std::unexpected(socket.error());
+  const std::uint16_t bound = socket->address().port;
+  return Flow{.socket = std::move(*socket), .udp_port = bound};
+}
+
+Result<FlowId> UdpPort::open_flow() {
+  auto flow = bind_flow(0);
+  if (!flow) return std::unexpected(flow.error());
+  const auto gap = std::find(flows_.begin(), flows_.end(), nullptr);
+  const FlowId id{static_cast<std::uint32_t>(gap - flows_.begin())};
+  if (auto added = readiness_->add(id, flow->socket.descriptor()); !added)
+    return std::unexpected(added.error());
+  auto owned = std::make_unique<Flow>(std::move(*flow));
+  if (gap == flows_.end())
+    flows_.push_back(std::move(owned));
+  else
+    *gap = std::move(owned);
+  return id;
+}
+
+UdpPort::Flow* UdpPort::find(FlowId flow) {
+  return value_of(flow) < flows_.size() ? flows_[value_of(flow)].get() : nullptr;
+}
+
+std::uint16_t UdpPort::udp_port(FlowId flow) const {
+  assert(value_of(flow) < flows_.size() && flows_[value_of(flow)] != nullptr);
+  return flows_[value_of(flow)]->udp_port;
+}
+
+void UdpPort::close_flow(FlowId flow) {
+  assert(flow != kSharedFlow && find(flow) != nullptr);
+  readiness_->remove(flow, find(flow)->socket.descriptor());
+  std::erase(readable_, flow);
+  flows_[value_of(flow)].reset();
+}
+
+}  // namespace rdmc::port

@@ -1,0 +1,168 @@
+// Receiving: the planner is asked just before the kernel, the kernel scatters each train into the landing,
+// and what does not fit there goes to the overflow buffer at its end.
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/port/udp_driver.hpp"
+
+namespace rdmc::port {
+namespace {
+
+struct Ancillary {
+  std::uint32_t segment_bytes = 0;  // 0: not a train
+  std::uint32_t drops = 0;
+  bool congestion_experienced = false;
+};
+
+template <typename Value>
+Value value_in(cmsghdr* header) {
+  Value value;
+  std::memcpy(&value, CMSG_DATA(header), sizeof value);
+  return value;
+}
+
+bool marked(int traffic_class) {
+  return (traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
+}
+
+Ancillary parse(msghdr& message, std::uint32_t drops_seen) {
+  Ancillary found{.drops = drops_seen};
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    const int level = header->cmsg_level;
+    const int type = header->cmsg_type;
+    if (level == SOL_UDP && type == UDP_GRO)
+      found.segment_bytes = static_cast<std::uint32_t>(value_in<int>(header));
+    if (level == SOL_SOCKET && type == SO_RXQ_OVFL) found.drops = value_in<std::uint32_t>(header);
+    if (level == SOL_IP && type == IP_TOS)
+      found.congestion_experienced = marked(value_in<std::uint8_t>(header));
+    if (level == SOL_IPV6 && type == IPV6_TCLASS)
+      found.congestion_experienced = marked(value_in<int>(header));
+  }
+  return found;
+}
+
+}  // namespace
+
+/// Moves newly reported flows to the end of the round.
+void UdpPort::list_readable() {
+  for (const FlowId id : reported_) {
+    Flow* const flow = find(id);  // null: closed meanwhile
+    if (flow == nullptr || flow->listed) continue;
+    flow->listed = true;
+    readable_.push_back(id);
+  }
+  reported_.clear();
+}
+
+std::size_t UdpPort::receive_burst(LandingPlanner& planner, std::span<RxTrain> out) {
+  if (readable_.empty() || ++bursts_since_poll_ >= kBurstsBetweenPolls) {
+    bursts_since_poll_ = 0;
+    readiness_->poll(reported_);
+    list_readable();
+  }
+  const std::size_t room = std::min(out.size(), kTrainsPerBurst);
+  landings_used_ = 0;
+  std::size_t received = 0;
+  const std::size_t round = readable_.size();
+  std::size_t served = 0;
+  for (; served < round && landings_used_ < room; ++served) {
+    const FlowId id = readable_[served];
+    received += receive_flow(id, planner, out.subspan(received, room - landings_used_));
+    // A flow leaves the round when it was found empty, not before: no event will speak of what is there
+    // already.
+    if (find(id)->listed) readable_.push_back(id);
+  }
+  readable_.erase(readable_.begin(), readable_.begin() + static_cast<std::ptrdiff_t>(served));
+  return received;
+}
+
+/// Lays out where the next trains of a flow go; returns for how many. All but the first only if the planner
+/// can say.
+std::size_t UdpPort::plan_landings(FlowId id, LandingPlanner& planner, std::size_t at_most) {
+  const std::size_t first = landings_used_;
+  std::size_t count = 0;
+  bool planned = true;
+  for (; count < at_most; ++count) {
+    Landing& landing = landings_[first + count];
+    landing.planned = 0;
+    if (planned) {
+      const std::span room = std::span(landing.pieces).first(kPiecesPerTrain - 1);
+      landing.planned = planner.plan(id, static_cast<std::uint32_t>(count), room);
+      planned = landing.planned > 0;
+      if (!planned && count > 0) break;  // better to stop here and ask again than to copy
+    }
+    landing.pieces[landing.planned] = {overflow_.get() + (first + count) * kOverflowBytes, kOverflowBytes};
+    msghdr& message = messages_[count].msg_hdr;
+    message = {};
+    message.msg_name = &landing.source;
+    message.msg_namelen = sizeof landing.source;
+    message.msg_iov = landing.pieces.data();
+    message.msg_iovlen = landing.planned + 1;
+    message.msg_control = landing.control.bytes;
+    message.msg_controllen = sizeof landing.control.bytes;
+  }
+  return count;
+}
+
+std::size_t UdpPort::receive_flow(FlowId id, LandingPlanner& planner, std::span<RxTrain> out) {
+  Flow& flow = *find(id);
+  const std::size_t asked = plan_landings(id, planner, std::min(out.size(), kTrainsPerFlow));
+  ++counters_.system_calls;
+  const int got = recvmmsg(flow.socket.descriptor(), messages_.data(), static_cast<unsigned>(asked),
+                           MSG_DONTWAIT, nullptr);
+  if (got < 0) {
+    if (errno == EAGAIN) flow.listed = false;
+    return 0;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
+    if (finish(flow, id, i, landings_[landings_used_ + i], out[kept])) ++kept;
+  }
+  landings_used_ += static_cast<std::size_t>(got);
+  return kept;
+}
+
+/// Turns message `message` into a train; false if there is nothing to hand up.
+bool UdpPort::finish(Flow& flow, FlowId id, std::size_t message, Landing& landing, RxTrain& train) {
+  msghdr& header = messages_[message].msg_hdr;
+  const std::uint32_t bytes = messages_[message].msg_len;
+  const Ancillary ancillary = parse(header, flow.drops_seen);
+  counters_.receive_dropped += ancillary.drops - flow.drops_seen;
+  flow.drops_seen = ancillary.drops;
+  if ((header.msg_flags & MSG_TRUNC) != 0) {
+    ++counters_.receive_truncated;
+    return false;
+  }
+  const std::uint32_t segment = ancillary.segment_bytes != 0 ? ancillary.segment_bytes : bytes;
+  ++counters_.trains_received;
+  counters_.datagrams_received += bytes == 0 ? 1 : (bytes + segment - 1) / segment;
+  counters_.bytes_received += bytes;
+  if (bytes == 0) return false;  // an empty datagram says nothing to anybody
+
+  std::size_t used = 0;
+  for (std::size_t left = bytes; left > 0; ++used) {
+    landing.pieces[used].iov_len = std::min(landing.pieces[used].iov_len, left);
+    left -= landing.pieces[used].iov_len;
+  }
+  train = {.flow = id,
+           .source = landing.source.address(),
+           .pieces = std::span(landing.pieces).first(used),
+           .segment_bytes = segment,
+           .total_bytes = bytes,
+           .congestion_experienced = ancillary.congestion_experienced,
+           .planned = landing.planned > 0};
+  return true;
+}
+
+void UdpPort::wait(Time deadline) {
+  if (!readable_.empty()) return;
+  ++counters_.waits;
+  readiness_->wait(deadline, reported_);
+  list_readable();
+}
+
+}  // namespace rdmc::port

@@ -1,0 +1,171 @@
+// Sending: one message per train, its segments cut by the kernel (UDP_SEGMENT); as many messages in one call
+// as leave through the same flow.
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/port/udp_driver.hpp"
+
+namespace rdmc::port {
+namespace {
+
+std::uint32_t segments(const TxTrain& train) {
+  return (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
+}
+
+template <typename Value>
+cmsghdr* put(msghdr& message, cmsghdr* after, int level, int type, Value value) {
+  cmsghdr* const header = after == nullptr ? CMSG_FIRSTHDR(&message) : CMSG_NXTHDR(&message, after);
+  header->cmsg_len = CMSG_LEN(sizeof value);
+  header->cmsg_level = level;
+  header->cmsg_type = type;
+  std::memcpy(CMSG_DATA(header), &value, sizeof value);
+  return header;
+}
+
+/// Hands out the next `bytes` of a gather list, piece by piece.
+class PieceCutter {
+ public:
+  explicit PieceCutter(std::span<const iovec> pieces) : pieces_(pieces) {}
+
+  std::size_t cut(std::size_t bytes, std::span<iovec> out) {
+    std::size_t used = 0;
+    while (bytes > 0 && !pieces_.empty() && used < out.size()) {
+      const std::size_t part = std::min(bytes, pieces_[0].iov_len - offset_);
+      if (part > 0) out[used++] = {static_cast<std::byte*>(pieces_[0].iov_base) + offset_, part};
+      bytes -= part;
+      offset_ += part;
+      if (offset_ == pieces_[0].iov_len) {
+        pieces_ = pieces_.subspan(1);
+        offset_ = 0;
+      }
+    }
+    return used;
+  }
+
+ private:
+  std::span<const iovec> pieces_;
+  std::size_t offset_ = 0;
+};
+
+}  // namespace
+
+bool UdpPort::fits_one_call(const TxTrain& train) const {
+  return train.total_bytes <= train.segment_bytes || segments(train) <= info_.train_segments;
+}
+
+/// Everything of message `slot` but the pieces. segment_bytes 0: a single datagram.
+void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segment_bytes) {
+  destinations_[slot] = SocketAddress(train.destination, interface_.index);
+  msghdr& message = messages_[slot].msg_hdr;
+  message = {};
+  message.msg_name = &destinations_[slot];
+  message.msg_namelen = destinations_[slot].size();
+  if (segment_bytes == 0 && !train.ecn_capable) return;
+  controls_[slot] = {};  // CMSG_NXTHDR looks at what is there
+  message.msg_control = controls_[slot].bytes;
+  message.msg_controllen = sizeof controls_[slot].bytes;
+  cmsghdr* last = nullptr;
+  std::size_t length = 0;
+  if (segment_bytes != 0) {
+    last = put(message, last, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(segment_bytes));
+    length += CMSG_SPACE(sizeof(std::uint16_t));
+  }
+  if (train.ecn_capable) {
+    put(message, last, train.destination.ipv6 ? SOL_IPV6 : SOL_IP,
+        train.destination.ipv6 ? IPV6_TCLASS : IP_TOS, int{IPTOS_ECN_ECT0});
+    length += CMSG_SPACE(sizeof(int));
+  }
+  message.msg_controllen = length;
+}
+
+void UdpPort::count_sent(const TxTrain& train) {
+  ++counters_.trains_sent;
+  counters_.datagrams_sent += segments(train);
+  counters_.bytes_sent += train.total_bytes;
+}
+
+/// What an error of sending means. A device that cannot segment says so only when asked to.
+UdpPort::Refusal UdpPort::refused(int error, bool train_of_several) {
+  if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
+    ++counters_.send_refused;
+    return Refusal::for_now;
+  }
+  ++counters_.send_failed;
+  if (error == EIO && train_of_several && info_.train_segments > 1) {
+    info_.train_segments = 1;
+    info_.identification_counts_up = false;
+    info_.notes.push_back("sending trains (UDP_SEGMENT) turned off: " + interface_.name + " refused one");
+  }
+  return Refusal::for_good;
+}
+
+std::size_t UdpPort::send_burst(std::span<const TxTrain> trains) {
+  std::size_t taken = 0;
+  while (taken < trains.size()) {
+    const std::span rest = trains.subspan(taken);
+    assert(rest[0].segment_bytes > 0 && find(rest[0].source) != nullptr);
+    if (!fits_one_call(rest[0])) {
+      if (!send_one_by_one(rest[0])) break;
+      ++taken;
+      continue;
+    }
+    const auto other = std::ranges::find_if(rest.subspan(1), [&](const TxTrain& train) {
+      return train.source != rest[0].source || !fits_one_call(train);
+    });
+    const auto alike = static_cast<std::size_t>(other - rest.subspan(1).begin()) + 1;
+    const std::size_t now = send_together(rest.first(std::min(alike, kMessagesPerCall)));
+    if (now == 0) break;
+    taken += now;
+  }
+  return taken;
+}
+
+/// Trains of one flow, one message each. Returns how many were taken: 0 if the kernel has no room.
+std::size_t UdpPort::send_together(std::span<const TxTrain> trains) {
+  for (std::size_t i = 0; i < trains.size(); ++i) {
+    prepare(i, trains[i], trains[i].total_bytes > trains[i].segment_bytes ? trains[i].segment_bytes : 0);
+    messages_[i].msg_hdr.msg_iov = const_cast<iovec*>(trains[i].pieces.data());
+    messages_[i].msg_hdr.msg_iovlen = trains[i].pieces.size();
+  }
+  const int socket = find(trains[0].source)->socket.descriptor();
+  int sent = 0;
+  do {
+    ++counters_.system_calls;
+    sent = sendmmsg(socket, messages_.data(), static_cast<unsigned>(trains.size()), 0);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) {
+    const bool several = trains[0].total_bytes > trains[0].segment_bytes;
+    return refused(errno, several) == Refusal::for_good ? 1 : 0;
+  }
+  for (const TxTrain& train : trains.first(static_cast<std::size_t>(sent))) count_sent(train);
+  return static_cast<std::size_t>(sent);
+}
+
+/// Cuts the train here. False if the kernel had no room for all of it: the caller sends it again from its
+/// start, and those datagrams that left already are duplicates, which a network may make at any time.
+bool UdpPort::send_one_by_one(const TxTrain& train) {
+  const int socket = find(train.source)->socket.descriptor();
+  PieceCutter cutter(train.pieces);
+  std::array<iovec, kPiecesPerTrain> pieces;
+  prepare(0, train, 0);
+  msghdr& message = messages_[0].msg_hdr;
+  message.msg_iov = pieces.data();
+  for (std::uint32_t left = train.total_bytes; left > 0;) {
+    const std::uint32_t bytes = std::min(left, train.segment_bytes);
+    message.msg_iovlen = cutter.cut(bytes, pieces);
+    ++counters_.system_calls;
+    if (sendmsg(socket, &message, 0) < 0) {
+      if (refused(errno, false) == Refusal::for_now) return false;
+    }
+    left -= bytes;
+  }
+  count_sent(train);
+  return true;
+}
+
+}  // namespace rdmc::port

@@ -1,0 +1,67 @@
+#include "dataplane/port/udp_socket.hpp"
+
+#include <netinet/udp.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace rdmc::port {
+
+UdpSocket::~UdpSocket() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool UdpSocket::set(int level, int option, int value) const {
+  return setsockopt(descriptor_, level, option, &value, sizeof value) == 0;
+}
+
+int UdpSocket::get(int level, int option) const {
+  int value = 0;
+  socklen_t length = sizeof value;
+  getsockopt(descriptor_, level, option, &value, &length);
+  return value;
+}
+
+Address UdpSocket::address() const {
+  SocketAddress bound;
+  socklen_t length = sizeof bound;
+  getsockname(descriptor_, &bound.generic, &length);
+  return bound.address();
+}
+
+Result<void> UdpSocket::configure(bool ipv6, const UdpSocketOptions& options) const {
+  const bool never_fragments =
+      ipv6 ? set(SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) && set(SOL_IPV6, IPV6_V6ONLY, 1)
+           : set(SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  if (!never_fragments) return fail_errno("a UDP socket that never fragments", errno);
+  if (ipv6) {
+    set(SOL_IPV6, IPV6_RECVTCLASS, 1);
+    set(SOL_UDP, UDP_NO_CHECK6_RX, 1);  // NICs and Soft-RoCE send no UDP checksum, since the ICRC is stronger
+  } else {
+    set(SOL_IP, IP_RECVTOS, 1);
+  }
+  set(SOL_SOCKET, SO_RXQ_OVFL, 1);
+  const auto receive_bytes = static_cast<int>(options.receive_buffer_bytes);
+  if (!set(SOL_SOCKET, SO_RCVBUFFORCE, receive_bytes)) set(SOL_SOCKET, SO_RCVBUF, receive_bytes);
+  const auto send_bytes = static_cast<int>(options.send_buffer_bytes);
+  if (!set(SOL_SOCKET, SO_SNDBUFFORCE, send_bytes)) set(SOL_SOCKET, SO_SNDBUF, send_bytes);
+  if (options.busy_poll_us > 0) set(SOL_SOCKET, SO_BUSY_POLL, static_cast<int>(options.busy_poll_us));
+  if (options.receive_trains && !set(SOL_UDP, UDP_GRO, 1)) return fail_errno("UDP_GRO", errno);
+  return {};
+}
+
+Result<UdpSocket> UdpSocket::bind(const SocketAddress& address, const UdpSocketOptions& options) {
+  const int family = address.generic.sa_family;
+  UdpSocket made(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (made.descriptor_ < 0) return fail_errno("UDP socket", errno);
+  if (auto done = made.configure(family == AF_INET6, options); !done) return std::unexpected(done.error());
+  if (::bind(made.descriptor_, &address.generic, address.size()) != 0) {
+    const std::string where = "UDP address " + to_string(address.address());
+    if (errno == EADDRINUSE) return fail(Errc::already_exists, where + " is in use");
+    if (errno == EADDRNOTAVAIL) return fail(Errc::not_found, where + " is not on this host");
+    return fail_errno(where, errno);
+  }
+  return made;
+}
+
+}  // namespace rdmc::port
