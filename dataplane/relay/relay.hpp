@@ -95,6 +95,9 @@ class Relay {
   /// a copy at any time after it arrived and set_memory; with an exchange of pages only while
   /// !first_block_busy().
   void place_first_block();
+  /// The first block has arrived in the arena and was not placed. It need not be the first to arrive: once
+  /// memory is granted, another source may be faster.
+  bool first_block_in_arena() const { return arena_ == Arena::holds_first_block; }
   /// A write that reads the arena is in flight.
   bool first_block_busy() const { return arena_writes_in_flight_ != 0; }
   /// Index of the block that arrives in the arena; needs the length.
@@ -127,7 +130,8 @@ class Relay {
 
   // -- actions: drain each until false after every batch of events --
 
-  /// The next write to post, in schedule order.
+  /// The next write to post: in schedule order to each destination; overall too, except that writes to others
+  /// may overtake one whose block has not arrived. Post them in this order, and let them leave in this order.
   bool poll_write(BlockWrite& write);
   /// The next grant to send.
   bool poll_grant(Rank& to, Grant& grant);

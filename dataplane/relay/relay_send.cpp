@@ -66,22 +66,27 @@ bool Relay::can_write(const Destination& destination, std::uint64_t block) const
   return destination.memory && block < destination.memory->limit;
 }
 
+/// A block that is not here yet holds up its own destination only: the link would stand idle for as long as
+/// it is late, and every later step with it. A grant that is missing holds up everything: it is on its way
+/// when a message starts, and filling the link with the blocks of whoever granted first would turn the
+/// pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
-  std::uint64_t blocked = 0;  // destinations, by index: their writes keep their order
-  static_assert(std::numeric_limits<decltype(blocked)>::digits >= kMaxDestinations);
+  std::uint64_t overtaken = 0;  // destinations, by index: writes to one keep their order
+  static_assert(std::numeric_limits<decltype(overtaken)>::digits >= kMaxDestinations);
   for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
     SendWindow::Step& step = window_[at];
     if (step.state != SendWindow::State::waiting) continue;
     const std::uint64_t bit = std::uint64_t{1} << step.destination;
-    if ((blocked & bit) != 0) continue;
-    Destination& destination = destinations_[step.destination];
-    if (!holds(step.block)) return false;
-    if (can_write(destination, step.block)) {
-      fill_write(destination, step, write);
-      return true;
+    if ((overtaken & bit) != 0) continue;
+    if (!holds(step.block)) {
+      overtaken |= bit;
+      continue;
     }
-    blocked |= bit;
+    Destination& destination = destinations_[step.destination];
+    if (!can_write(destination, step.block)) return false;
+    fill_write(destination, step, write);
+    return true;
   }
   return false;
 }

@@ -230,6 +230,8 @@ class Mesh {
     expect(block.has_value(), "a block is refused");
     if (!block) return;
     expect(*block == write.block, "a block's index is rebuilt wrongly");
+    expect(in_arena == (member.relay.first_block_in_arena() && *block == member.relay.first_block()),
+           "the relay takes the block to be elsewhere");
     if (in_arena) {
       expect(*block == member.relay.first_block(), "the arena holds another block");
       member.first_landed = true;
