@@ -86,9 +86,9 @@ Result<void> run_bcast(Member& member) {
     const auto done = [&] { return recorder.completed() > i || !recorder.failure().empty(); };
     if (!member.run_until(done) || !recorder.failure().empty()) return stopped(recorder);
     if (i >= kWarmUpIterations) member.end_account();
-    if (!member.barrier()) return stopped(recorder);
     if (!root && !matches_digest(meet, message))
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
+    if (!member.barrier()) return stopped(recorder);
   }
   MemberFigures& figures = meet.figures[member.rank()];
   figures.bytes_copied += (*group)->counters().bytes_copied;

@@ -113,10 +113,10 @@ Result<void> run_unicast(Member& member) {
     if (!member.run_until(step) || broken) return stopped(endpoint);
     if (!sender) record_finish(meet, i);
     if (i >= kWarmUpIterations) member.end_account();
-    if (!member.barrier()) return stopped(endpoint);
     if (!sender && !matches_digest(meet, endpoint.message)) {
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
     }
+    if (!member.barrier()) return stopped(endpoint);
   }
   member.barrier();
   return {};

@@ -130,7 +130,7 @@ Result<void> Group::attach(Message& message, Store& store) {
   }
   if (auto set = message.relay.set_memory(memory); !set) return set;
   message.store = &store;
-  if (message.in_arena) place_first_block(message);
+  if (message.relay.first_block_in_arena()) place_first_block(message);
   return {};
 }
 

@@ -95,7 +95,6 @@ class Group final : public engine::Agent {
     std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while sources may write into it
     std::vector<Rank> announced_to;
     std::uint64_t released = 0;
-    bool in_arena = false;  // the first block has arrived and waits in the arena for the store
     bool delivered = false;
   };
 

@@ -117,10 +117,6 @@ Result<std::size_t> Group::drain_writes(Message& message) {
 // In the order of the messages, whatever order their last blocks came in.
 std::size_t Group::finish_messages() {
   std::size_t done = 0;
-  if (arena_in_use_ && next_arena_ > 0) {
-    const Message* const message = find(next_arena_ - 1);
-    arena_in_use_ = message != nullptr && (message->relay.blocks_held() == 0 || message->in_arena);
-  }
   for (std::size_t i = 0; i < messages_.size() && !failed_; ++i) {
     Message& message = messages_[i];
     if (message.delivered) continue;

@@ -79,15 +79,14 @@ Result<void> Group::on_block(Link& link, const fabric::Completion& completion) {
   const std::uint32_t immediate = completion.immediate.value_or(0);
   Message* const message = find_by_low_bits(relay::slot_id_of(immediate), 0xFF);
   if (message == nullptr) return rdmc::fail(Errc::protocol_error, "a block of a message that nobody granted");
-  const bool by_arena = config_.announce_lengths && message->relay.blocks_held() == 0;
+  const bool waited = message->relay.first_block_in_arena();
   const auto block = message->relay.on_block(link.peer(), immediate, completion.byte_count);
   if (!block) return std::unexpected(block.error());
   ++counters_.blocks_received;
-  if (by_arena) {
-    message->in_arena = true;
-    if (message->store != nullptr) place_first_block(*message);
-  } else {
+  if (waited == message->relay.first_block_in_arena()) {
     message->store->arrived(*block, completion.byte_count);
+  } else if (message->store != nullptr) {
+    place_first_block(*message);
   }
   return {};
 }
@@ -107,7 +106,7 @@ void Group::place_first_block(Message& message) {
   counters_.bytes_copied += copied;
   ++(copied < bytes ? counters_.first_blocks_exchanged : counters_.first_blocks_copied);
   message.relay.place_first_block();
-  message.in_arena = false;
+  arena_in_use_ = false;
   message.store->arrived(block, bytes);
 }
 
