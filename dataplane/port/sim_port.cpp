@@ -1,0 +1,228 @@
+#include "dataplane/port/sim_port.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace rdmc::port {
+namespace {
+
+constexpr std::uint32_t kIpAndUdp = 28;
+constexpr std::size_t kMostMergedBytes = 65'535;
+
+/// Walks the bytes of a scatter-gather list.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const iovec> pieces) : pieces_(pieces) {}
+
+  template <typename Use>
+  void advance(std::size_t bytes, Use&& use) {
+    while (bytes > 0) {
+      assert(!pieces_.empty() && "a train with fewer bytes in its pieces than it says");
+      const iovec& piece = pieces_.front();
+      const std::size_t part = std::min(bytes, piece.iov_len - used_);
+      if (part > 0) use(static_cast<std::byte*>(piece.iov_base) + used_, part);
+      bytes -= part;
+      used_ += part;
+      if (used_ == piece.iov_len) {
+        pieces_ = pieces_.subspan(1);
+        used_ = 0;
+      }
+    }
+  }
+
+ private:
+  std::span<const iovec> pieces_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace
+
+SimPort::SimPort(sim::Network& network, sim::ProcessId owner, const SimPortOptions& options)
+    : network_(network),
+      owner_(owner),
+      host_(network.simulation().host(owner)),
+      send_buffer_bytes_(options.send_buffer_bytes) {
+  flows_.push_back(std::make_unique<Flow>(*this, kSharedFlow));
+  Flow& shared = *flows_.front();
+  shared.udp_port = network_.bind(owner_, options.shared_port, shared) ? options.shared_port
+                                                                       : network_.bind_any(owner_, shared);
+  info_.driver = "sim";
+  info_.address = network_.address(host_);
+  info_.address.port = shared.udp_port;
+  info_.mtu = options.mtu;
+  info_.train_segments = options.train_segments;
+  info_.train_bytes = options.train_bytes;
+  info_.receive_train_segments = options.receive_train_segments;
+  info_.identification_counts_up = options.identification_counts_up;
+  info_.receive_buffer_bytes = options.receive_buffer_bytes;
+}
+
+SimPort::~SimPort() {
+  for (const auto& flow : flows_) close_flow(flow->flow);
+}
+
+Result<FlowId> SimPort::open_flow() {
+  const auto id = FlowId{static_cast<std::uint32_t>(flows_.size())};
+  flows_.push_back(std::make_unique<Flow>(*this, id));
+  flows_.back()->udp_port = network_.bind_any(owner_, *flows_.back());
+  return id;
+}
+
+std::uint16_t SimPort::udp_port(FlowId flow) const {
+  return flows_[value_of(flow)]->udp_port;
+}
+
+void SimPort::close_flow(FlowId id) {
+  Flow& flow = *flows_[value_of(id)];
+  if (!flow.open) return;
+  flow.open = false;
+  network_.unbind(owner_, flow.udp_port, flow);
+  for (const sim::DatagramId datagram : flow.queue) network_.release(datagram);
+  flow.queue.clear();
+  std::erase(ready_, id);
+}
+
+void SimPort::deliver(Flow& flow, sim::DatagramId id) {
+  const std::uint32_t size = network_[id].size;
+  if (flow.queued_bytes + size > info_.receive_buffer_bytes) {
+    ++counters_.receive_dropped;
+    network_.drop_received(id);
+    return;
+  }
+  if (flow.queue.empty()) ready_.push_back(flow.flow);
+  flow.queue.push_back(id);
+  flow.queued_bytes += size;
+  network_.simulation().wake(owner_);
+}
+
+std::size_t SimPort::send_burst(std::span<const TxTrain> trains) {
+  for (std::size_t i = 0; i < trains.size(); ++i) {
+    if (network_.send_backlog(host_) > send_buffer_bytes_) {
+      ++counters_.send_refused;
+      network_.wake_when_drained(owner_, send_buffer_bytes_ / 2);
+      return i;
+    }
+    ++counters_.system_calls;
+    if (fits(trains[i]))
+      send(trains[i]);
+    else
+      ++counters_.send_failed;
+  }
+  return trains.size();
+}
+
+bool SimPort::fits(const TxTrain& train) const {
+  const std::uint32_t segment = std::min(train.segment_bytes, train.total_bytes);
+  const std::uint32_t count = segment == 0 ? 1 : (train.total_bytes + segment - 1) / segment;
+  return segment + kIpAndUdp <= info_.mtu && count <= info_.train_segments &&
+         train.total_bytes <= info_.train_bytes && train.destination.ipv6 == info_.address.ipv6;
+}
+
+void SimPort::send(const TxTrain& train) {
+  Address source = info_.address;
+  source.port = udp_port(train.source);
+  Cursor cursor(train.pieces);
+  std::uint32_t left = train.total_bytes;
+  do {
+    const std::uint32_t size = std::min(left, train.segment_bytes);
+    const sim::DatagramId id = network_.allocate(size);
+    sim::Datagram& datagram = network_[id];
+    datagram.source = source;
+    datagram.destination = train.destination;
+    datagram.ecn_capable = train.ecn_capable;
+    std::byte* to = datagram.memory.get();
+    cursor.advance(size, [&to](const std::byte* from, std::size_t part) {
+      std::memcpy(to, from, part);
+      to += part;
+    });
+    network_.send(host_, id);
+    ++counters_.datagrams_sent;
+    left -= size;
+  } while (left > 0);
+  counters_.bytes_sent += train.total_bytes;
+  ++counters_.trains_sent;
+}
+
+std::size_t SimPort::receive_burst(LandingPlanner& planner, std::span<RxTrain> out) {
+  while (slots_.size() < out.size()) slots_.push_back(std::make_unique<Slot>());
+  std::size_t count = 0;
+  while (count < out.size() && !ready_.empty()) {
+    Flow& flow = *flows_[value_of(ready_.front())];
+    ready_.pop_front();
+    // Like a driver that reads until the socket is empty: it has to ask for a landing before it can know
+    // that.
+    for (std::uint32_t ahead = 0; count < out.size(); ++ahead) {
+      Slot& slot = *slots_[count];
+      const std::size_t planned =
+          flow.flow == kSharedFlow
+              ? 0
+              : planner.plan(flow.flow, ahead, std::span(slot.pieces).first(kMostPieces));
+      ++counters_.system_calls;
+      if (flow.queue.empty()) break;
+      out[count++] = take(flow, mergeable(flow), std::span(slot.pieces).first(planned), slot);
+    }
+    if (!flow.queue.empty()) ready_.push_back(flow.flow);
+  }
+  return count;
+}
+
+// What generic receive offload would merge: the same source and marks, one size, only the last shorter.
+std::size_t SimPort::mergeable(const Flow& flow) const {
+  const sim::Datagram& first = network_[flow.queue.front()];
+  std::size_t count = 1;
+  std::size_t bytes = first.size;
+  while (count < flow.queue.size() && count < info_.receive_train_segments) {
+    const sim::Datagram& next = network_[flow.queue[count]];
+    bytes += next.size;
+    if (next.source != first.source || next.size > first.size || next.size == 0 || bytes > kMostMergedBytes ||
+        next.congestion_experienced != first.congestion_experienced)
+      break;
+    ++count;
+    if (next.size < first.size) break;
+  }
+  return count;
+}
+
+RxTrain SimPort::take(Flow& flow, std::size_t count, std::span<iovec> landing, Slot& slot) {
+  const sim::Datagram& first = network_[flow.queue.front()];
+  RxTrain train{.flow = flow.flow,
+                .source = first.source,
+                .pieces = {},
+                .segment_bytes = first.size,
+                .total_bytes = 0,
+                .congestion_experienced = first.congestion_experienced,
+                .planned = !landing.empty()};
+  for (std::size_t i = 0; i < count; ++i) train.total_bytes += network_[flow.queue[i]].size;
+
+  // Cut the landing to the bytes there are, or let the port's own memory take those that it has no place for.
+  std::size_t used = 0, room = 0;
+  for (; used < landing.size() && room < train.total_bytes; ++used) {
+    landing[used].iov_len = std::min(landing[used].iov_len, train.total_bytes - room);
+    room += landing[used].iov_len;
+  }
+  if (room < train.total_bytes || used == 0) {
+    if (slot.memory.size() < train.total_bytes - room) slot.memory.resize(train.total_bytes - room);
+    slot.pieces[used++] = {slot.memory.data(), train.total_bytes - room};
+  }
+  train.pieces = std::span(slot.pieces).first(used);
+
+  Cursor cursor(train.pieces);
+  for (std::size_t i = 0; i < count; ++i) {
+    const sim::DatagramId id = flow.queue.front();
+    flow.queue.pop_front();
+    const std::byte* from = network_[id].memory.get();
+    cursor.advance(network_[id].size, [&from](std::byte* to, std::size_t part) {
+      std::memcpy(to, from, part);
+      from += part;
+    });
+    network_.release(id);
+  }
+  flow.queued_bytes -= train.total_bytes;
+  counters_.datagrams_received += count;
+  counters_.bytes_received += train.total_bytes;
+  ++counters_.trains_received;
+  return train;
+}
+
+}  // namespace rdmc::port
