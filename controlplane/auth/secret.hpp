@@ -27,8 +27,10 @@ class Secret {
   }
   ~Secret() { wipe(); }
 
-  std::span<std::byte, N> bytes() { return bytes_; }
-  std::span<const std::byte, N> bytes() const { return bytes_; }
+  std::span<std::byte, N> bytes() & { return bytes_; }
+  std::span<const std::byte, N> bytes() const& { return bytes_; }
+  /// A view of a temporary would see the wiped bytes.
+  std::span<const std::byte, N> bytes() const&& = delete;
   /// explicit_bzero: the compiler may not drop it, as it may a memset before the end of a life.
   void wipe() noexcept { explicit_bzero(bytes_.data(), N); }
 
