@@ -44,12 +44,17 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
   const std::span figures(meet.figures.data(), options.members);
   double cpu = 0;
   std::uint64_t copied = 0, exchanged = 0, in_place = 0, repaired = 0;
+  std::uint64_t retransmitted = 0, timeouts = 0, dropped = 0, system_calls = 0;
   for (const MemberFigures& f : figures) {
     cpu += f.cpu_seconds;
     copied += f.bytes_copied;
     exchanged += f.first_blocks_exchanged;
     in_place += f.packets_in_place;
     repaired += f.packets_repaired;
+    retransmitted += f.retransmitted;
+    timeouts += f.timeouts;
+    dropped += f.receive_dropped;
+    system_calls += f.system_calls;
   }
   nlohmann::ordered_json json{{"members", options.members}, {"size_bytes", options.size_bytes}};
   if (options.test == Test::latency) {
@@ -82,7 +87,11 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                {"goodput_gbps", static_cast<double>(options.size_bytes) * 8 / median / 1e9},
                {"cpu_seconds", cpu},
                {"packets_in_place", in_place},
-               {"packets_repaired", repaired}});
+               {"packets_repaired", repaired},
+               {"retransmitted", retransmitted},
+               {"timeouts", timeouts},
+               {"receive_dropped", dropped},
+               {"system_calls", system_calls}});
   return json;
 }
 

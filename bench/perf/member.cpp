@@ -93,6 +93,10 @@ void Member::end_account() {
   figures.bytes_copied = fabric_->counters().bytes_copied;
   figures.packets_in_place = fabric_->counters().packets_in_place;
   figures.packets_repaired = fabric_->counters().packets_repaired;
+  figures.retransmitted = fabric_->connection_counters().retransmitted;
+  figures.timeouts = fabric_->connection_counters().timeouts;
+  figures.receive_dropped = port_->counters().receive_dropped;
+  figures.system_calls = port_->counters().system_calls;
 }
 
 void stamp(std::span<std::byte> bytes, std::uint32_t iteration) {

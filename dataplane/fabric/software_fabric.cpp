@@ -12,7 +12,8 @@ constexpr std::size_t kLandingScratchBytes = 64 * 1024;
 constexpr std::size_t kLargestTrain =
     256 * 1024;  // a GRO train may exceed one IP packet on IPv6 with big TCP/UDP
 
-/// A port without room tells nobody when it has some again: look this much later. A 10 Gb/s link drains two trains.
+/// A port without room tells nobody when it has some again: look this much later. A 10 Gb/s link drains two
+/// trains.
 constexpr Duration kFullPortPause = microseconds(100);
 
 }  // namespace
@@ -83,6 +84,7 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
 }
 
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
+  if (queue_pair.connected_) closed_connections_ += queue_pair.connected_->connection.counters();
   batch_.clear();  // it may refer to this queue pair's memory; what was unsent counts as lost
   std::erase(ready_, &queue_pair);
   std::erase(touched_, &queue_pair);
@@ -103,6 +105,14 @@ void SoftwareFabric::revoke(RemoteKey key) {
   for (const auto& [qpn, queue_pair] : queue_pairs_) {
     if (queue_pair->connected_) queue_pair->connected_->connection.forget_expected_writes();
   }
+}
+
+roce::ConnectionCounters SoftwareFabric::connection_counters() const {
+  roce::ConnectionCounters sum = closed_connections_;
+  for (const auto& [qpn, queue_pair] : queue_pairs_) {
+    if (queue_pair->connected_) sum += queue_pair->connected_->connection.counters();
+  }
+  return sum;
 }
 
 std::size_t SoftwareFabric::progress(Time now) {

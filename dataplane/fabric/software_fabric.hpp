@@ -57,6 +57,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   void wake() noexcept override { port_.wake(); }
 
   const SoftwareFabricCounters& counters() const noexcept { return counters_; }
+  /// The sum over all queue pairs, destroyed ones included.
+  roce::ConnectionCounters connection_counters() const;
 
  private:
   friend class SoftwareQueuePair;
@@ -94,6 +96,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::vector<std::byte> linear_;  // a train gathered for repair
   Time last_progress_{};
   SoftwareFabricCounters counters_;
+  roce::ConnectionCounters closed_connections_;
 };
 
 /// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers: whole 4096s where

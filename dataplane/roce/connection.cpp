@@ -127,4 +127,22 @@ const ConnectionCounters& Connection::counters() const {
   return impl_->counters;
 }
 
+ConnectionCounters& ConnectionCounters::operator+=(const ConnectionCounters& other) {
+  packets_sent += other.packets_sent;
+  packets_received += other.packets_received;
+  payload_bytes_sent += other.payload_bytes_sent;
+  payload_bytes_received += other.payload_bytes_received;
+  retransmitted += other.retransmitted;
+  timeouts += other.timeouts;
+  duplicates += other.duplicates;
+  out_of_order += other.out_of_order;
+  ghosts += other.ghosts;
+  sequence_naks_sent += other.sequence_naks_sent;
+  sequence_naks_received += other.sequence_naks_received;
+  rnr_naks_sent += other.rnr_naks_sent;
+  rnr_naks_received += other.rnr_naks_received;
+  refused += other.refused;
+  return *this;
+}
+
 }  // namespace rdmc::roce

@@ -108,6 +108,8 @@ struct ConnectionCounters {
   std::uint64_t sequence_naks_sent = 0, sequence_naks_received = 0;
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t refused = 0;  ///< requests answered with NAK 0x61 … 0x63
+
+  ConnectionCounters& operator+=(const ConnectionCounters& other);
 };
 
 class Connection {
