@@ -36,6 +36,7 @@ constexpr const char* kMoments[] = {"JobOffered", "FormRequested", "PeersReady",
 /// The plan of one world, and what its faults mean for the checks.
 struct Plan {
   std::set<std::size_t> faulty;        ///< participants that may fail
+  std::set<std::size_t> stopped;       ///< for a short time
   std::map<std::size_t, Time> sudden;  ///< when a fault that the session must notice by itself struck
   bool interrupted = false, root_dies = false;
   std::map<Fault, int> struck;
@@ -54,7 +55,8 @@ void plan_fault(World& world, Plan& plan, Random& random) {
   const std::size_t victim = random.between(1, world.size() - 1);
   const std::string moment = kMoments[random.below(std::size(kMoments))];
   const Duration after = microseconds(static_cast<std::int64_t>(random.below(60'000)));
-  if (fault != Fault::short_pause) plan.faulty.insert(victim);
+  // Two short stops may add up to a long one.
+  if (fault != Fault::short_pause || !plan.stopped.insert(victim).second) plan.faulty.insert(victim);
   const auto strike = [&](auto action) {
     world.on(
         victim, moment, [&plan, fault, action] { ++plan.struck[fault], action(); }, 1, after);

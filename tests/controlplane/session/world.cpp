@@ -37,7 +37,7 @@ std::string World::name_of(std::size_t process) {
 }
 
 void World::at(Time when, std::function<void()> action) {
-  events_.push({when, next_order_++, std::move(action)});
+  events_.push({std::max(when, now_), next_order_++, std::move(action)});
 }
 
 void World::on(std::size_t process, std::string event, std::function<void()> action, int count,
@@ -140,6 +140,7 @@ Time World::arrival(Time& last) {
 void World::send(std::size_t from, std::size_t to, Bytes bytes) {
   Process& end = processes_[std::max(from, to)];
   if (!(from == 0 ? end.root_open : end.own_open) || end.cut) return;
+  if (end.tamper) end.tamper(bytes);
   for (const std::byte b : bytes)
     trace_hash_ = (trace_hash_ ^ std::to_integer<std::uint64_t>(b)) * 1099511628211u;
   const std::size_t participant = std::max(from, to);

@@ -73,6 +73,10 @@ class World {
   /// Hands bytes to the peer of the channel as if the participant (or, with `to_participant`, the root) had
   /// sent them.
   void inject(std::size_t process, Bytes bytes, bool to_participant = false);
+  /// Every control message of the process passes through `change` on its way, in both directions.
+  void tamper(std::size_t process, std::function<void(Bytes&)> change) {
+    processes_[process].tamper = std::move(change);
+  }
   void interrupt(Error cause);
 
   /// Until everything has ended or `limit` has come. False: somebody alive has not.
@@ -97,6 +101,7 @@ class World {
     std::unique_ptr<Participant> participant;  ///< none for the root
     Behaviour behaviour;
     bool alive = true, cut = false, mute = false;
+    std::function<void(Bytes&)> tamper;
     Time paused_until{};
     std::vector<std::function<void()>> held;  ///< what came while it was paused
     Time timer_at = Time::never();

@@ -1,0 +1,119 @@
+// What a peer may send: noise, damaged messages, well-formed messages at the wrong time. None may crash a
+// machine, keep the job from ending, or cost anyone but the sender. Built with sanitizers this is the memory
+// check of the decoder.
+#define BOOST_TEST_MODULE session fuzz
+#include <boost/test/unit_test.hpp>
+
+#include "tests/controlplane/session/world.hpp"
+
+namespace rdmc::session::test {
+namespace {
+
+constexpr std::uint8_t kSuspect = 13, kLastKind = 24;
+constexpr Duration kLimit = seconds(400);
+
+Bytes noise(Random& random) {
+  Bytes bytes(random.below(64));
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.below(256));
+  return bytes;
+}
+
+/// An Envelope of a random kind whose fields are small numbers and short texts. Never a Suspect: to accuse
+/// somebody is a member's right.
+Bytes forgery(Random& random) {
+  Bytes body;
+  for (std::uint64_t field = 1; field <= 4; ++field) {
+    if (random.below(3) == 0) continue;
+    const bool text = random.below(3) == 0;
+    body.push_back(static_cast<std::byte>(field << 3 | (text ? 2 : 0)));
+    body.push_back(static_cast<std::byte>(random.below(4)));
+    if (text) body.insert(body.end(), std::to_integer<std::size_t>(body.back()), std::byte{0x08});
+  }
+  std::uint64_t kind = random.between(1, kLastKind);
+  if (kind == kSuspect) kind = kLastKind + 1;
+  Bytes bytes;
+  const auto tag = static_cast<std::uint32_t>(kind << 3 | 2);
+  bytes.push_back(static_cast<std::byte>(tag >= 0x80 ? (tag & 0x7F) | 0x80 : tag));
+  if (tag >= 0x80) bytes.push_back(static_cast<std::byte>(tag >> 7));
+  bytes.push_back(static_cast<std::byte>(body.size()));
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+void damage(Bytes& bytes, Random& random) {
+  switch (random.below(4)) {
+    case 0: bytes.resize(random.below(bytes.size() + 1)); return;
+    case 1: bytes.push_back(static_cast<std::byte>(random.below(256))); return;
+    case 2: bytes.insert(bytes.end(), bytes.begin(), bytes.end()); return;
+    default:
+      if (!bytes.empty()) bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1u << random.below(8));
+  }
+}
+
+void check(World& world, std::size_t victim) {
+  BOOST_TEST(world.run(Time{} + kLimit), "the job ends");
+  for (std::size_t i = 1; i < world.size(); ++i) {
+    BOOST_TEST(world.count(i, "Finished") == 1, "everyone has one outcome");
+    BOOST_REQUIRE(world.outcome(i) != nullptr);
+    if (i != victim) BOOST_TEST((world.outcome(i)->status == Status::ok), "the others go on");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(damaged_messages_cost_nobody_but_their_member) {
+  std::uint64_t protocol_errors = 0;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Random random(seed);
+      World world({.participants = 4, .seed = seed});
+      const std::size_t victim = random.between(1, 4);
+      world.tamper(victim, [&random](Bytes& bytes) {
+        if (random.chance(80'000)) damage(bytes, random);
+      });
+      check(world, victim);
+      protocol_errors += world.coordinator().counters().protocol_errors;
+      protocol_errors += world.participant(victim).counters().protocol_errors;
+    }
+  }
+  BOOST_TEST(protocol_errors > 100u);
+}
+
+BOOST_AUTO_TEST_CASE(well_formed_messages_at_any_time_cost_nobody_but_their_member) {
+  std::uint64_t by_coordinator = 0, by_participant = 0;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Random random(seed);
+      World world({.participants = 4, .seed = seed});
+      const std::size_t victim = random.between(1, 4);
+      for (std::uint64_t count = random.between(1, 4); count > 0; --count) {
+        const Time when = Time{} + microseconds(static_cast<std::int64_t>(random.below(500'000)));
+        world.at(when, [&world, victim, bytes = forgery(random), to_participant = random.below(2) == 0] {
+          world.inject(victim, bytes, to_participant);
+        });
+      }
+      check(world, victim);
+      by_coordinator += world.coordinator().counters().protocol_errors;
+      by_participant += world.participant(victim).counters().protocol_errors;
+    }
+  }
+  BOOST_TEST(by_coordinator > 100u);
+  BOOST_TEST(by_participant > 100u);
+}
+
+BOOST_AUTO_TEST_CASE(noise_ends_a_machine_in_every_phase_without_harm) {
+  for (const char* phase :
+       {"JobOffered", "FormRequested", "PeersReady", "StartData", "EndData", "CommitRequested"}) {
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+      BOOST_TEST_CONTEXT(phase << ", seed " << seed) {
+        Random random(seed);
+        World world({.participants = 3, .seed = seed});
+        world.on(2, phase, [&] {
+          for (int i = 0; i < 20; ++i) world.inject(2, noise(random), i % 2 == 0);
+        });
+        check(world, 2);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmc::session::test
