@@ -24,7 +24,10 @@ class Unavailable(Exception):
 
 def run(*command):
     """Runs a tool; its output. Raises Unavailable with what it said."""
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise Unavailable(f"{command[0]}: {error.strerror}") from error
     if done.returncode != 0:
         raise Unavailable(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
