@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""The demo's verification is its own: it believes neither the sender's exit code nor its digests. The sender is replaced
+by a script that copies, reports, and errs as told."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+FAN_OUT = pathlib.Path(__file__).resolve().parents[2] / "tools/fan_out"
+SENDER = r"""#!/bin/sh
+[ "$1 $2 $3" = "--json --local 8" ] || exit 1
+source=$4 copies=$5
+digest=$(xxh128sum "$source" | cut -d' ' -f1)
+echo '{"event":"progress","bytes":1}'
+for i in 0 1 2 3 4 5 6 7; do
+  mkdir -p "$copies/$i"
+  cp "$source" "$copies/$i/"
+  echo "{\"event\":\"receiver\",\"host\":\"127.0.1.$i:7700\",\"status\":\"ok\",\"bytes\":1,\"seconds\":0.5,\"digest\":\"$digest\",\"cause\":\"\"}"
+done
+copy="$copies/3/$(basename "$source")"
+case $FAULT in
+  corrupt) printf x | dd of="$copy" bs=1 seek=7 conv=notrunc status=none ;;
+  missing) rm "$copy" ;;
+esac
+echo '{"event":"summary","ok":8,"failed":0,"refused":0,"bytes":1,"seconds":0.5,"goodput_gbps":1}'
+[ "$FAULT" != exit ] || exit 3
+"""
+
+
+class FanOut(unittest.TestCase):
+    def fan_out(self, fault=""):
+        with tempfile.TemporaryDirectory() as folder:
+            sender, source = pathlib.Path(folder, "sender"), pathlib.Path(folder, "a file")
+            sender.write_text(SENDER)
+            sender.chmod(0o755)
+            source.write_bytes(bytes(range(256)) * 1000)
+            done = subprocess.run([FAN_OUT, sender, source], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "FAULT": fault}, stdin=subprocess.DEVNULL, timeout=60)
+            return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def test_a_line_for_each_receiver_and_the_rate(self):
+        status, lines, errors = self.fan_out()
+        self.assertEqual((status, len(lines)), (0, 10), errors)
+        for index, line in enumerate(lines[1:9]):
+            self.assertRegex(line, rf"^receiver {index} 127\.0\.1\.{index}:7700 .* 0\.500 s +xxh128 [0-9a-f]{{32}} verified$")
+        self.assertEqual(lines[9], "8 of 8 copies verified; 0.500 s, 0.0 Gb/s in all, 0.0 Gb/s to each")
+
+    def test_a_wrong_copy_is_found(self):
+        for fault in ("corrupt", "missing"):
+            status, lines, errors = self.fan_out(fault)
+            self.assertEqual(status, 1, errors)
+            self.assertIn("WRONG", lines[4])
+            self.assertTrue(lines[9].startswith("7 of 8 copies verified"))
+
+    def test_a_sender_that_reports_failure_is_believed(self):
+        self.assertEqual(self.fan_out("exit")[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
