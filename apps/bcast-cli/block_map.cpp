@@ -27,6 +27,13 @@ std::optional<std::uint64_t> take_varint(std::span<const std::byte>& in) {
 
 }  // namespace
 
+Result<FileShape> FileShape::make(std::uint64_t size, std::uint64_t block_size) {
+  if (size > std::uint64_t{1} << 62) return fail(Errc::protocol_error, "a file of more than 2^62 bytes");
+  if (block_size < kMinBlockSize || block_size > kMaxBlockSize || block_size % kMinBlockSize != 0)
+    return fail(Errc::protocol_error, "a block size out of bounds");
+  return FileShape{size, static_cast<std::uint32_t>(block_size)};
+}
+
 BlockMap BlockMap::full(std::uint64_t blocks) {
   BlockMap map(blocks);
   if (blocks > 0) map.append({0, blocks});

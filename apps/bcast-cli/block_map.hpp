@@ -14,10 +14,18 @@
 
 namespace rdmc::bcast {
 
+constexpr std::uint32_t kDefaultBlockSize = 1 << 20;
+constexpr std::uint32_t kMinBlockSize = 4096;
+constexpr std::uint32_t kMaxBlockSize = 4 << 20;  ///< a window of 32 MB still holds eight
+
 /// How a file is cut: all blocks have block_size bytes but the last. An empty file is one block of no bytes.
 struct FileShape {
   std::uint64_t size = 0;
-  std::uint32_t block_size = 1;  ///< > 0
+  std::uint32_t block_size = kDefaultBlockSize;
+
+  /// For what a peer says. Errors: protocol_error (a size past 2^62, a block size that is no multiple of 4096
+  /// from kMinBlockSize to kMaxBlockSize).
+  static Result<FileShape> make(std::uint64_t size, std::uint64_t block_size);
 
   std::uint64_t blocks() const { return size == 0 ? 1 : (size - 1) / block_size + 1; }
   std::uint64_t offset(std::uint64_t block) const { return block * block_size; }

@@ -107,7 +107,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
       ->type_name("SIZE");
   app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
   app.add_option("--suspect-after", texts.suspect_after,
-                 "silence after which a receiver counts as dead (default 500ms)")
+                 "silence after which a receiver counts as dead (default 600ms)")
       ->type_name("TIME");
   app.add_flag("--json", send.json, "one JSON object per line on stdout: progress, receivers, summary");
 }

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/hostlist.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
@@ -28,11 +29,8 @@ enum class ExitCode : int {
   interrupted = 130,
 };
 
-constexpr std::uint32_t kDefaultBlockSize = 1 << 20;
-constexpr std::uint32_t kMinBlockSize = 4096;
-constexpr std::uint32_t kMaxBlockSize = 4 << 20;  ///< the window of 32 MB still holds eight
 constexpr std::uint32_t kMaxLocalReceivers = 256;
-constexpr Duration kDefaultSuspectAfter = milliseconds(500);
+constexpr Duration kDefaultSuspectAfter = milliseconds(600);
 
 enum class FabricChoice : std::uint8_t { automatic, udp };
 

@@ -148,9 +148,8 @@ BOOST_FIXTURE_TEST_CASE(what_stands_there_already_is_named, Fixture) {
 
 BOOST_FIXTURE_TEST_CASE(names_that_cannot_be_are_refused, Fixture) {
   const auto root_directory = open_root(root);
-  for (const auto& name :
-       {std::string(), std::string("."), std::string(".."), std::string("a/b"), std::string("a\0b", 3),
-        std::string(".x.rdmc-partial"), std::string(256, 'n')})
+  for (const auto& name : {std::string(), std::string("."), std::string(".."), std::string("a/b"),
+                           std::string("a\0b", 3), std::string(".x.rdmc-partial"), std::string(256, 'n')})
     BOOST_TEST(!place(root_directory, {"./", name, false}).has_value(), "accepted '" << name << "'");
   BOOST_TEST(!place(root_directory, {".y.rdmc-partial", "src.bin", false}).has_value());
   BOOST_TEST(!place(root_directory, {std::string("a\0b", 3), "src.bin", false}).has_value());

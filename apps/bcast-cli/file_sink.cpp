@@ -1,0 +1,126 @@
+#include "apps/bcast-cli/file_sink.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <system_error>
+#include <utility>
+
+namespace rdmc::bcast {
+namespace {
+
+std::uint64_t bytes_in(const FileShape& shape, const BlockMap& held) {
+  const auto whole = held.count() * shape.block_size;
+  const auto last = shape.blocks() - 1;
+  return held.contains(last) ? whole - shape.block_size + shape.bytes(last) : whole;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
+                                                  std::function<void()> wake) {
+  if (map.count() == 0 || !(map | file.held()).is_full())
+    return fail(Errc::protocol_error, fmt::format("the epoch leaves out blocks that {} lacks", file.path()));
+  std::unique_ptr<FileSink> sink(new FileSink(file, std::move(map), ring, std::move(wake)));
+  try {
+    sink->writer_ = std::thread([raw = sink.get()] { raw->write_all(); });
+  } catch (const std::system_error& error) {
+    return fail(Errc::resource_limit, fmt::format("no thread to write {}: {}", file.path(), error.what()));
+  }
+  return sink;
+}
+
+FileSink::FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake)
+    : file_(file),
+      blocks_(file.shape(), std::move(map)),
+      slots_(std::min<std::uint64_t>(blocks_.count(), ring.size() / file.shape().block_size)),
+      ring_(ring.first(slots_ * file.shape().block_size)),
+      wake_(std::move(wake)),
+      written_(slots_, false),
+      bytes_held_(bytes_in(file.shape(), file.held())) {
+  assert(slots_ > 0);
+}
+
+FileSink::~FileSink() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  if (writer_.joinable()) writer_.join();
+}
+
+void FileSink::arrived(std::uint64_t block, std::uint32_t bytes) {
+  assert(block < std::min(blocks_.count(), consumed_limit_ + slots_) && bytes == blocks_.bytes(block));
+  {
+    const std::lock_guard lock(mutex_);
+    arrived_.push_back(block);
+  }
+  changed_.notify_one();
+}
+
+Result<void> FileSink::poll_consumed(std::vector<std::uint64_t>& blocks) {
+  if (!news_.exchange(false, std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  consumed_limit_ += consumed_.size();
+  blocks.insert(blocks.end(), consumed_.begin(), consumed_.end());
+  consumed_.clear();
+  if (!error_) return {};
+  news_ = true;  // whoever asks again hears it again
+  return std::unexpected(*error_);
+}
+
+std::span<const std::byte> FileSink::slot_of(std::uint64_t index) const {
+  return ring_.subspan(index % slots_ * file_.shape().block_size, blocks_.bytes(index));
+}
+
+void FileSink::write_all() {
+  std::vector<std::uint64_t> batch;
+  for (bool failed = false; !failed;) {
+    batch.clear();
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ending_ || !arrived_.empty(); });
+      if (arrived_.empty()) return;
+      batch.swap(arrived_);
+    }
+    const auto consumed_before = next_to_hash_;
+    auto outcome = take(batch);
+    failed = !outcome;
+    publish(consumed_before, std::move(outcome));
+  }
+}
+
+Result<void> FileSink::take(std::span<const std::uint64_t> arrived) {
+  for (const auto index : arrived) {
+    const auto block = blocks_.real(index);
+    if (!file_.held().contains(block)) {
+      if (auto done = file_.write(block, slot_of(index)); !done) return done;
+      bytes_held_.fetch_add(blocks_.bytes(index), std::memory_order_relaxed);
+    }
+    written_[index % slots_] = true;
+  }
+  for (; next_to_hash_ < blocks_.count() && written_[next_to_hash_ % slots_]; ++next_to_hash_) {
+    if (auto done = file_.hash(blocks_.real(next_to_hash_), slot_of(next_to_hash_)); !done) return done;
+    written_[next_to_hash_ % slots_] = false;
+  }
+  // What lies behind the epoch's last block is held since an earlier one.
+  if (next_to_hash_ == blocks_.count()) return file_.hash_held_prefix();
+  return {};
+}
+
+void FileSink::publish(std::uint64_t consumed_before, Result<void> outcome) {
+  if (outcome && next_to_hash_ == consumed_before) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!outcome)
+      error_ = std::move(outcome.error());
+    else
+      for (auto index = consumed_before; index < next_to_hash_; ++index) consumed_.push_back(index);
+  }
+  news_.store(true, std::memory_order_release);
+  if (wake_) wake_();
+}
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,167 @@
+#include "apps/bcast-cli/file_source.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace rdmc::bcast {
+namespace {
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a fifo";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
+
+Result<SourceFile> SourceFile::open(const std::string& path, std::uint32_t block_size) {
+  // O_NONBLOCK: opening a fifo must not wait for its writer. It changes nothing for a regular file.
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) return fail_errno(fmt::format("cannot open {}", path), errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return fail_errno(fmt::format("cannot look at {}", path), errno);
+  if (!S_ISREG(status.st_mode))
+    return fail(Errc::invalid_argument,
+                fmt::format("{} is {}, not a regular file", path, kind_of(status.st_mode)));
+  (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint: larger read-ahead
+  return SourceFile(path, std::move(file), status,
+                    FileShape{static_cast<std::uint64_t>(status.st_size), block_size});
+}
+
+SourceFile::SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape)
+    : path_(std::move(path)), file_(std::move(file)), status_(status), shape_(shape), hash_(shape) {}
+
+std::uint64_t SourceFile::allocated_bytes() const {
+  return std::min(shape_.size, static_cast<std::uint64_t>(status_.st_blocks) * 512);
+}
+
+std::optional<Digest> SourceFile::digest() const {
+  if (!hash_.is_complete()) return std::nullopt;
+  return hash_.value();
+}
+
+Result<void> SourceFile::check_unchanged() const {
+  struct stat now {};
+  if (::fstat(file_.get(), &now) != 0) return fail_errno(fmt::format("cannot look at {}", path_), errno);
+  if (now.st_size != status_.st_size)
+    return fail(Errc::io_error, fmt::format("{} changed its size from {} to {} bytes while it was read",
+                                            path_, status_.st_size, now.st_size));
+  if (now.st_mtim.tv_sec != status_.st_mtim.tv_sec || now.st_mtim.tv_nsec != status_.st_mtim.tv_nsec)
+    return fail(Errc::io_error, fmt::format("{} was written to while it was read", path_));
+  return {};
+}
+
+std::size_t ring_bytes(FileShape shape, std::size_t window) {
+  const auto slots =
+      std::min<std::uint64_t>(shape.blocks(), std::max<std::uint64_t>(1, window / shape.block_size));
+  return slots * shape.block_size;
+}
+
+Result<std::unique_ptr<FileSource>> FileSource::start(SourceFile& file, BlockMap map,
+                                                      std::span<std::byte> ring, FileSourceOptions options) {
+  std::unique_ptr<FileSource> source(new FileSource(file, std::move(map), ring, std::move(options)));
+  try {
+    source->reader_ = std::thread([raw = source.get()] { raw->read_all(); });
+  } catch (const std::system_error& error) {
+    return fail(Errc::resource_limit, fmt::format("no thread to read {}: {}", file.path(), error.what()));
+  }
+  return source;
+}
+
+FileSource::FileSource(SourceFile& file, BlockMap map, std::span<std::byte> ring, FileSourceOptions options)
+    : file_(file),
+      blocks_(file.shape(), std::move(map)),
+      slots_(std::min<std::uint64_t>(blocks_.count(), ring.size() / file.shape().block_size)),
+      ring_(ring.first(slots_ * file.shape().block_size)),
+      options_(std::move(options)) {
+  assert(slots_ > 0);
+}
+
+FileSource::~FileSource() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  if (reader_.joinable()) reader_.join();
+}
+
+Result<std::uint64_t> FileSource::available() {
+  if (failed_.load(std::memory_order_acquire)) return std::unexpected(error_);
+  return available_.load(std::memory_order_acquire);
+}
+
+std::optional<Digest> FileSource::digest() const {
+  if (available_.load(std::memory_order_acquire) < blocks_.count()) return std::nullopt;
+  return file_.digest();
+}
+
+void FileSource::released(std::uint64_t limit) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (limit <= released_) return;
+    released_ = limit;
+  }
+  changed_.notify_one();
+}
+
+bool FileSource::wait_for_slot(std::uint64_t index) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ending_ || index < released_ + slots_; });
+  return !ending_;
+}
+
+bool FileSource::wait_for_rate(std::chrono::steady_clock::time_point start, std::uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (options_.limit_rate) {
+    const double due_seconds = static_cast<double>(bytes) * 8 / static_cast<double>(*options_.limit_rate);
+    const std::chrono::duration<double> due(std::min(due_seconds, 1e9));  // what a clock can hold
+    const auto until = start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(due);
+    changed_.wait_until(lock, until, [&] { return ending_; });
+  }
+  return !ending_;
+}
+
+void FileSource::read_all() {
+  const auto start = std::chrono::steady_clock::now();
+  std::uint64_t bytes = 0;
+  for (std::uint64_t index = 0; index < blocks_.count(); ++index) {
+    bytes += blocks_.bytes(index);
+    if (!wait_for_slot(index) || !wait_for_rate(start, bytes)) return;
+    if (auto done = read_block(index); !done) {
+      error_ = std::move(done.error());
+      failed_.store(true, std::memory_order_release);
+    } else {
+      available_.store(index + 1, std::memory_order_release);
+    }
+    if (options_.wake) options_.wake();
+    if (failed_) return;
+  }
+}
+
+Result<void> FileSource::read_block(std::uint64_t index) {
+  const auto block = blocks_.real(index);
+  const auto slot = ring_.subspan(index % slots_ * file_.shape_.block_size, file_.shape_.bytes(block));
+  const auto count = read_at(file_.file_.get(), slot, file_.shape_.offset(block), file_.path_);
+  if (!count) return std::unexpected(count.error());
+  if (*count < slot.size()) {
+    return fail(Errc::io_error, fmt::format("{} was truncated while it was read: it had {} bytes",
+                                            file_.path_, file_.shape_.size));
+  }
+  if (auto done = file_.hash_.add(block, slot, file_.file_.get(), file_.path_); !done) return done;
+  if (index + 1 < blocks_.count()) return {};
+  // Before the last block goes out nobody can have the whole file: a change found now reaches no receiver.
+  if (auto done = file_.hash_.catch_up(file_.shape_.blocks(), file_.file_.get(), file_.path_); !done)
+    return done;
+  return file_.check_unchanged();
+}
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,80 @@
+#include "apps/bcast-cli/received_file.hpp"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "apps/bcast-cli/units.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+/// A shorter run of zeros is not worth a system call of its own.
+constexpr std::size_t kHoleBytes = 16 * 1024;
+
+bool is_zero(std::span<const std::byte> bytes) {
+  // Equal to itself shifted by one: memcmp looks at whole vectors and stops at the first difference.
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+}  // namespace
+
+Result<ReceivedFile> ReceivedFile::create(PartialFile file, FileShape shape, std::uint64_t allocated_bytes) {
+  struct statvfs disk {};
+  const auto needed = std::min(shape.size, allocated_bytes);
+  if (::fstatvfs(file.fd(), &disk) == 0 && disk.f_frsize > 0) {
+    const std::uint64_t free_bytes = disk.f_bavail * disk.f_frsize;
+    if (free_bytes < needed) {
+      return fail(Errc::no_space, fmt::format("no space for {}: it takes {}, and {} are free", file.path(),
+                                              size_words(needed), size_words(free_bytes)));
+    }
+  }
+  int result = 0;
+  do result = ::ftruncate(file.fd(), static_cast<off_t>(shape.size));
+  while (result != 0 && errno == EINTR);
+  if (result != 0)
+    return fail_errno(fmt::format("cannot make {} {} bytes long", file.path(), shape.size), errno);
+  return ReceivedFile(std::move(file), shape);
+}
+
+std::optional<Digest> ReceivedFile::digest() const {
+  if (!held_.is_full() || !hash_.is_complete()) return std::nullopt;
+  return hash_.value();
+}
+
+Result<void> ReceivedFile::write(std::uint64_t block, std::span<const std::byte> bytes) {
+  assert(bytes.size() == shape_.bytes(block));
+  if (held_.contains(block)) return {};
+  const auto offset = shape_.offset(block);
+  std::size_t begin = 0;  // of the run that is to be written
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto piece = std::min(kHoleBytes, bytes.size() - at);
+    if (is_zero(bytes.subspan(at, piece))) {
+      if (auto done = write_at(file_.fd(), bytes.subspan(begin, at - begin), offset + begin, path()); !done)
+        return done;
+      begin = at + piece;
+    }
+    at += piece;
+  }
+  if (auto done = write_at(file_.fd(), bytes.subspan(begin), offset + begin, path()); !done) return done;
+  held_.insert(block);
+  return {};
+}
+
+Result<void> ReceivedFile::hash(std::uint64_t block, std::span<const std::byte> bytes) {
+  return hash_.add(block, bytes, file_.fd(), path());
+}
+
+Result<void> ReceivedFile::hash_held_prefix() {
+  const auto ranges = held_.ranges();
+  if (ranges.empty() || ranges.front().begin > 0) return {};
+  return hash_.catch_up(ranges.front().end, file_.fd(), path());
+}
+
+}  // namespace rdmc::bcast
