@@ -83,6 +83,10 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   return queue_pair;
 }
 
+bool SoftwareFabric::is_connected(const SoftwareQueuePair* queue_pair) {
+  return queue_pair != nullptr && queue_pair->connected_;
+}
+
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
   if (queue_pair.connected_) closed_connections_ += queue_pair.connected_->connection.counters();
   batch_.clear();  // it may refer to this queue pair's memory; what was unsent counts as lost
@@ -102,15 +106,15 @@ Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<
 
 void SoftwareFabric::revoke(RemoteKey key) {
   regions_.revoke(key);
-  for (const auto& [qpn, queue_pair] : queue_pairs_) {
-    if (queue_pair->connected_) queue_pair->connected_->connection.forget_expected_writes();
+  for (SoftwareQueuePair* queue_pair : by_flow_) {
+    if (is_connected(queue_pair)) queue_pair->connected_->connection.forget_expected_writes();
   }
 }
 
 roce::ConnectionCounters SoftwareFabric::connection_counters() const {
   roce::ConnectionCounters sum = closed_connections_;
-  for (const auto& [qpn, queue_pair] : queue_pairs_) {
-    if (queue_pair->connected_) sum += queue_pair->connected_->connection.counters();
+  for (const SoftwareQueuePair* queue_pair : by_flow_) {
+    if (is_connected(queue_pair)) sum += queue_pair->connected_->connection.counters();
   }
   return sum;
 }
@@ -125,8 +129,8 @@ std::size_t SoftwareFabric::progress(Time now) {
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
   Time earliest = Time::never();
-  for (const auto& [qpn, queue_pair] : queue_pairs_) {
-    if (queue_pair->connected_)
+  for (const SoftwareQueuePair* queue_pair : by_flow_) {
+    if (is_connected(queue_pair))
       earliest = std::min(earliest, queue_pair->connected_->connection.next_deadline());
   }
   return earliest;

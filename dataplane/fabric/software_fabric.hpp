@@ -78,6 +78,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   void mark_ready(SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 
+  static bool is_connected(const SoftwareQueuePair* queue_pair);  // false for a flow without one
   void forget(SoftwareQueuePair& queue_pair);
   void revoke(RemoteKey key);
   std::uint32_t fresh_number();

@@ -20,8 +20,8 @@ void SoftwareFabric::mark_ready(SoftwareQueuePair& queue_pair) {
 }
 
 void SoftwareFabric::run_timers(Time now) {
-  for (const auto& [qpn, queue_pair] : queue_pairs_) {
-    if (!queue_pair->connected_ || queue_pair->connected_->connection.next_deadline() > now) continue;
+  for (SoftwareQueuePair* queue_pair : by_flow_) {
+    if (!is_connected(queue_pair) || queue_pair->connected_->connection.next_deadline() > now) continue;
     queue_pair->connected_->connection.on_timer(now);
     mark_ready(*queue_pair);
   }
