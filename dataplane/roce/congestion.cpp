@@ -22,7 +22,7 @@ Duration Congestion::target() const {
   return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
 }
 
-void Congestion::on_acknowledge(std::optional<Duration> rtt, Duration smoothed, std::uint32_t bytes,
+void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& path, std::uint32_t bytes,
                                 bool limited, Time now) {
   if (!options_.enabled) return;
   acknowledged_ += bytes;
@@ -30,16 +30,18 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, Duration smoothed, 
     least_ = least_ ? std::min(*least_, *rtt) : *rtt;
     ++samples_;
   }
-  if (limited && least_ && *least_ <= target()) {
+  const Duration aim = path.least() + target();
+  if (limited && least_ && *least_ <= aim) {
     bytes_ += slow_start_ ? bytes : kAdditiveIncrease * options_.path_mtu * bytes / bytes_;
     if (bytes_ >= slow_start_end_) slow_start_ = false;
     clamp();
   }
-  if (samples_ >= kSamplesPerRound && now - round_start_ >= smoothed) end_round(now);
+  // Retransmissions tell no round trip, so a round with losses ends without.
+  if ((samples_ >= kSamplesPerRound || lost_ > 0) && now - round_start_ >= path.smoothed())
+    end_round(aim, now);
 }
 
-void Congestion::end_round(Time now) {
-  const Duration aim = target();
+void Congestion::end_round(Duration aim, Time now) {
   if (least_ && *least_ > aim) {
     const double excess = static_cast<double>((*least_ - aim).ns) / static_cast<double>(least_->ns);
     scale(std::max(1 - kDecreaseSlope * excess, 1 - kMostDecrease));
@@ -60,6 +62,7 @@ void Congestion::end_round(Time now) {
 
 void Congestion::on_loss(std::uint32_t packets) {
   lost_ += static_cast<double>(packets) * options_.path_mtu;
+  if (!options_.selective_repeat) slow_start_ = false;
 }
 
 // What was under way is unknown, so the window starts over from half, but finds back to where it was at twice
@@ -68,7 +71,7 @@ void Congestion::on_timeout() {
   if (!options_.enabled) return;
   if (!slow_start_) slow_start_end_ = bytes_;
   scale(0.5);
-  slow_start_ = true;
+  slow_start_ = options_.selective_repeat;
 }
 
 void Congestion::scale(double factor) {

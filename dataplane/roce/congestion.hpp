@@ -1,7 +1,7 @@
 // How many bytes may be under way: Swift's delay-based control (Kumar et al., SIGCOMM 2020), without its
-// pacing below one packet. It steers the round trip to a target: additive increase below it, at most one
-// multiplicative decrease per round trip above. A lost packet says nothing here unless many are lost; a
-// second timeout in a row does.
+// pacing below one packet. It steers the delay above the path's least round trip to a target: additive
+// increase below it, at most one multiplicative decrease per round trip above. A lost packet says nothing
+// here unless many are lost; a timeout does (with selective repeat, the second in a row).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "dataplane/base/types.hpp"
 #include "dataplane/roce/constants.hpp"
+#include "dataplane/roce/round_trip.hpp"
 
 namespace rdmc::roce {
 
@@ -26,17 +27,17 @@ class Congestion {
 
   /// `bytes` were newly acknowledged. `rtt` if this told a round trip, `smoothed` the estimate so far;
   /// `limited`: the window, not the application, held transmission back.
-  void on_acknowledge(std::optional<Duration> rtt, Duration smoothed, std::uint32_t bytes, bool limited,
+  void on_acknowledge(std::optional<Duration> rtt, const RoundTrip& path, std::uint32_t bytes, bool limited,
                       Time now);
   /// `packets` were found lost (go-back-N: 1 for each gap, not what is sent again).
   void on_loss(std::uint32_t packets);
   void on_timeout();
 
-  /// The round trip that is steered to at the present window.
+  /// The delay in queues that is steered to at the present window.
   Duration target() const;
 
  private:
-  void end_round(Time now);
+  void end_round(Duration aim, Time now);
   void scale(double factor);
   void clamp();
 

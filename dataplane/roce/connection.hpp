@@ -35,8 +35,11 @@ struct ConnectionConfig {
       1 << 20;  ///< most payload bytes in flight: what the peer's receive buffer holds
   std::uint32_t send_depth = 256;
   std::uint32_t receive_depth = 512;
+  /// The longest wait before a retransmission, 0 = for ever. The measured round trip asks sooner, with
+  /// doubling waits; the peer is given up after retry_limit + 1 times this without any progress: 536 ms by
+  /// default.
   Duration ack_timeout = milliseconds(67);
-  std::uint8_t retry_limit = 7;      ///< timeouts in a row without progress before the error state
+  std::uint8_t retry_limit = 7;
   std::uint8_t rnr_retry_limit = 7;  ///< 7 = for ever
   std::uint8_t rnr_timer = 12;       ///< code sent in our RNR NAKs: 0.64 ms
 };
@@ -89,8 +92,8 @@ struct TxPacket {
   std::uint8_t header_bytes = 0;
   std::uint8_t pad_bytes = 0;  ///< zeros between payload and ICRC
   bool bulk = false;  ///< a request, for the peer's bulk flow; false: ACK or NAK, for its shared flow
-  bool extended_write = false;  ///< has an X_WRITE header, whose identification the fabric writes
-  std::span<const std::byte> payload;
+  bool extended_write = false;         ///< has an X_WRITE header, whose identification the fabric writes
+  std::span<const std::byte> payload;  ///< an x_acknowledge's bitmap: valid for the next few answers only
 };
 
 /// What became of a received packet. When `destination` is set, the fabric makes sure that the packet's
@@ -142,12 +145,14 @@ class Connection {
   /// were being gathered become due.
   void end_of_burst(Time now);
 
-  /// Where the payloads of the next new full-sized X_WRITE packets belong, in order, as far as is known: the
-  /// rest of the message under way, then hinted writes. Never memory that holds valid bytes. Returns how
-  /// many.
+  /// Where the payloads of the next new X_WRITE packets belong, one entry each, in order, as far as is known:
+  /// the rest of the message under way, then hinted writes. A message's last packet may be shorter than
+  /// path_mtu; the answer ends there, as a train does. Never memory that holds valid bytes, nor memory whose
+  /// key has been revoked. Returns how many.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
+  /// `where` lies in registered memory; a hint elsewhere is not used. Gone when its first packet arrives.
   void expect_write(std::span<std::byte> where);
-  /// The hinted memory may go away: no hint is used any more.
+  /// No hint given so far is used any more. Revoking a key needs no call of this.
   void forget_expected_writes();
 
   /// To the error state with cause `closed`; everything posted is flushed.

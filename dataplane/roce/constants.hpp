@@ -48,9 +48,9 @@ inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
 /// Before the first round trip has been measured.
 inline constexpr Duration kInitialTimeout = milliseconds(25);
 
-/// Swift (Kumar et al., SIGCOMM 2020). Target: the round trip to steer to. A train of 64 KB takes 0.5 ms on a
-/// 1 Gb/s link, acknowledgements queue behind trains of the opposite direction, and a sharing flow adds one
-/// of its own.
+/// Swift (Kumar et al., SIGCOMM 2020). Target: the delay to steer to, above the path's least round trip. A
+/// train of 64 KB takes 0.5 ms on a 1 Gb/s link, acknowledgements queue behind trains of the opposite
+/// direction, and a sharing flow adds one of its own.
 inline constexpr Duration kTargetDelay = microseconds(1500);
 /// Go-back-N loses the whole queue with each lost packet, so it keeps the queue short.
 inline constexpr Duration kTextbookTargetDelay = microseconds(600);
@@ -59,6 +59,9 @@ inline constexpr Duration kTextbookTargetDelay = microseconds(600);
 /// kScalingHighPackets.
 inline constexpr Duration kScalingRange = microseconds(1500);
 inline constexpr double kScalingLowPackets = 4, kScalingHighPackets = 100;
+/// How long a least round trip stands for the path; it may change for good, and a queue must not pass for
+/// one.
+inline constexpr Duration kLeastRoundTripPeriod = seconds(30);
 /// Additive increase in packets per round trip; multiplicative decrease's slope and most in one round trip.
 inline constexpr double kAdditiveIncrease = 1, kDecreaseSlope = 0.8, kMostDecrease = 0.5;
 inline constexpr std::uint32_t kMinimumWindowPackets = 2;
@@ -69,7 +72,7 @@ inline constexpr std::uint32_t kSamplesPerRound = 2;
 /// Selective repeat: a round that lost more than this share met a full queue, not noise …
 inline constexpr double kHeavyLoss = 0.125;
 /// … and go-back-N, which sees one loss per round at most, takes this many lossy rounds in a row for one.
-inline constexpr std::uint32_t kLossyRounds = 3;
+inline constexpr std::uint32_t kLossyRounds = 2;
 inline constexpr double kHeavyLossDecrease = 0.75;
 
 /// expect_write's hints remembered; further ones are not used.

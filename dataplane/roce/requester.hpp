@@ -71,6 +71,11 @@ class Requester {
   // Transmission.
   std::uint32_t window() const;
   std::uint32_t payload_bytes(const Posted& posted, Sequence s) const;
+  /// Whether this packet is the last of its message.
+  bool ends(Sequence s) {
+    const Posted& posted = works_[slot(s).work];
+    return s + 1 == posted.first + posted.packets;
+  }
   bool may_fill(std::uint32_t window) const;
   void send(Sequence s, bool ask, Time now, TxPacket& out);
   std::size_t write_header(const Posted& posted, Sequence s, std::uint32_t bytes, bool ack_request,
@@ -130,7 +135,8 @@ class Requester {
 
   Time timer_start_{};
   Duration silence_{};          ///< waited without any progress
-  std::uint32_t expiries_ = 0;  ///< in a row
+  std::uint32_t expiries_ = 0;  ///< without progress
+  std::uint32_t backoff_ = 0;   ///< doublings of the timeout
   bool probe_ = false;          ///< one packet may exceed the window
   std::optional<Time> resume_;  ///< after an RNR NAK
   Sequence refused_ = -1;       ///< whose RNR NAKs are being counted

@@ -46,8 +46,10 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
   if (newly_acknowledged_ > 0) {
     silence_ = {};
     expiries_ = 0;
+    // A timeout that was doubled stays so until a packet sent once tells the round trip anew (RFC 6298, 5.7).
+    if (rtt || !rtt_.measured()) backoff_ = 0;
     if (!resume_) timer_start_ = now;
-    congestion_.on_acknowledge(rtt, rtt_.smoothed(), newly_acknowledged_, limited_, now);
+    congestion_.on_acknowledge(rtt, rtt_, newly_acknowledged_, limited_, now);
     limited_ = next_ < assigned_;
   }
   complete_works();
@@ -70,7 +72,7 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   Duration rtt = now - newest.sent_at;
   if (selective) rtt = rtt - nanoseconds(packet.x_ack.delay_ns);
   rtt = std::max(rtt, nanoseconds(1));
-  rtt_.sample(rtt);
+  rtt_.sample(rtt, now);
   return rtt;
 }
 

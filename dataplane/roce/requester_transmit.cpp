@@ -56,7 +56,7 @@ std::size_t Requester::transmit(Time now, std::span<TxPacket> out) {
     if (in_flight_ > 0 && in_flight_ + charge > window && !probe_) return count;
     probe_ = false;
     const bool closing = lost_count_ == 1 || in_flight_ + charge + charge > window;
-    send(s, closing || config_.selective_repeat || unasked_ + 1 >= spacing, now, out[count++]);
+    send(s, closing || config_.selective_repeat || ends(s) || unasked_ + 1 >= spacing, now, out[count++]);
   }
 
   const Sequence limit =
@@ -75,8 +75,8 @@ std::size_t Requester::transmit(Time now, std::span<TxPacket> out) {
     if (next_ == posted.first + posted.packets) ++next_work_;
     const bool closing = next_ == assigned_ || next_ == limit ||
                          in_flight_ + charge + std::max(config_.path_mtu, kMinimumCharge) > window;
-    const bool ends = !config_.selective_repeat && next_ == posted.first + posted.packets;
-    send(s, closing || ends || unasked_ + 1 >= spacing, now, out[count++]);
+    const bool last = !config_.selective_repeat && ends(s);
+    send(s, closing || last || unasked_ + 1 >= spacing, now, out[count++]);
   }
   limited_ |= next_ < assigned_;
   return count;

@@ -69,7 +69,7 @@ Duration Requester::patience() const {
 
 Duration Requester::timeout() const {
   const Duration least = config_.selective_repeat ? kMinimumTimeout : kTextbookMinimumTimeout;
-  const Duration doubled = rtt_.timeout(least) * (std::int64_t{1} << std::min(expiries_, 16U));
+  const Duration doubled = rtt_.timeout(least) * (std::int64_t{1} << std::min(backoff_, 16U));
   return std::min({doubled, config_.ack_timeout, patience() - silence_});
 }
 
@@ -90,7 +90,10 @@ FailureCause Requester::on_timer(Time now) {
   silence_ = silence_ + timeout();
   if (silence_ >= patience()) return fail_at(una_, FailureCause::retry_exceeded);
   ++counters_.timeouts;
-  if (++expiries_ > 1) congestion_.on_timeout();
+  ++backoff_;
+  ++expiries_;
+  // The first only says that the last packets were lost; go-back-N has more to fear from a full queue.
+  if (expiries_ > 1 || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;
   // Selective repeat asks with one packet only: its answer tells which others are missing.
@@ -116,7 +119,7 @@ FailureCause Requester::receiver_not_ready(Sequence s, std::uint8_t syndrome, Ti
   else
     go_back();
   silence_ = {};
-  expiries_ = 0;
+  expiries_ = backoff_ = 0;
   resume_ = timer_start_ = now + rnr_delay(syndrome);
   return FailureCause::none;
 }

@@ -1,0 +1,226 @@
+// One connection played by a script: packets handed in by name, packets sent read back as lines of text, so
+// that a test compares whole exchanges. PSNs count from the first of their direction. Arriving payloads are a
+// ramp of bytes and are copied where the connection says.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/roce/connection.hpp"
+#include "dataplane/roce/rnr.hpp"
+
+namespace rdmc::roce::testing {
+
+using Verdict = Arrival::Verdict;
+using Lines = std::vector<std::string>;
+
+inline constexpr RemoteKey kKey{0xABCD};
+inline constexpr std::uint64_t kBase = 0x1000;
+inline constexpr std::uint32_t kMtu = 256;
+
+struct In {
+  Opcode opcode;
+  int psn = 0;
+  std::size_t bytes = 0;
+  bool ask = false;
+  std::uint64_t at = 0;      ///< remote address less kBase
+  std::uint32_t length = 0;  ///< RETH's; an X_WRITE's remaining (0: just this packet's bytes)
+  std::uint32_t immediate = 0;
+  RemoteKey key = kKey;
+};
+
+class Script {
+ public:
+  explicit Script(ConnectionConfig config = {}, std::uint32_t first_psn = 0xFFFFFC)
+      : send_first_(first_psn),
+        receive_first_(first_psn ^ 3),
+        memory_(1 << 16),
+        source_(1 << 20),
+        receives_(64),
+        connection_((config.path_mtu = config.path_mtu == 1024 ? kMtu : config.path_mtu,
+                     config.send_psn = send_first_, config.receive_psn = receive_first_, config),
+                    regions_) {
+    for (std::size_t i = 0; i < source_.size(); ++i) source_[i] = static_cast<std::byte>(i * 7);
+    regions_.add(kKey, kBase, memory_);
+  }
+
+  Connection& connection() { return connection_; }
+  RegionTable& regions() { return regions_; }
+  std::span<std::byte> memory() { return memory_; }
+  Time now() const { return now_; }
+
+  // What the peer does.
+  Arrival in(const In& p) {
+    std::vector<std::byte> bytes(64);
+    std::byte* at = bytes.data();
+    const auto pad = static_cast<std::uint8_t>(-p.bytes & 3);
+    at += write_bth(
+        at, {.opcode = p.opcode, .ack_request = p.ask, .pad_bytes = pad, .psn = receive_first_ + p.psn});
+    const Opcode o = p.opcode;
+    const bool reth =
+        o == Opcode::write_first || o == Opcode::write_only || o == Opcode::write_only_immediate;
+    if (reth) at += write_reth(at, {kBase + p.at, p.key, p.length});
+    if (o == Opcode::send_last_immediate || o == Opcode::send_only_immediate ||
+        o == Opcode::write_last_immediate || o == Opcode::write_only_immediate)
+      at += write_immediate(at, p.immediate);
+    if (o >= Opcode::x_write)
+      at += write_x_write(at, {kBase + p.at, p.key, p.immediate,
+                               p.length != 0 ? p.length : static_cast<std::uint32_t>(p.bytes)});
+    bytes.resize(static_cast<std::size_t>(at - bytes.data()));
+    for (std::size_t i = 0; i < p.bytes; ++i) bytes.push_back(static_cast<std::byte>(i));
+    bytes.resize(bytes.size() + pad + kIcrcBytes);
+    return hand_in(bytes);
+  }
+  void ack(int psn, std::uint8_t syndrome = kAckSyndrome) {
+    std::vector<std::byte> bytes(kBthBytes + kAethBytes + kIcrcBytes);
+    write_bth(bytes.data(), {.opcode = Opcode::acknowledge, .psn = send_first_ + psn});
+    write_aeth(bytes.data() + kBthBytes, {syndrome, 0});
+    hand_in(bytes);
+  }
+  /// Selective: all up to `cumulative`, then those of `bitmap` that are '1'.
+  void x_ack(int cumulative, int newest, const std::string& bitmap = "") {
+    std::vector<std::byte> bytes(kBthBytes + kAethBytes + kXAckFixedBytes);
+    write_bth(bytes.data(), {.opcode = Opcode::x_acknowledge, .psn = send_first_ + cumulative});
+    write_aeth(bytes.data() + kBthBytes, {kAckSyndrome, 0});
+    const std::size_t words = (bitmap.size() + 31) / 32;
+    write_x_ack(bytes.data() + kBthBytes + kAethBytes,
+                {.newest = send_first_ + newest, .words = static_cast<std::uint8_t>(words)});
+    for (std::size_t w = 0; w < words; ++w) {
+      std::uint32_t bits = 0;
+      for (std::size_t i = 0; i < 32 && 32 * w + i < bitmap.size(); ++i)
+        bits |= static_cast<std::uint32_t>(bitmap[32 * w + i] == '1') << i;
+      bytes.resize(bytes.size() + 4);
+      store_be(bytes.data() + bytes.size() - 4, bits);
+    }
+    bytes.resize(bytes.size() + kIcrcBytes);
+    hand_in(bytes);
+  }
+
+  // What our application does.
+  Result<void> post(SendOpcode opcode, std::size_t bytes, std::uint64_t work_id = 0) {
+    return connection_.post_send({.work_id = work_id,
+                                  .opcode = opcode,
+                                  .bytes = std::span(source_).first(bytes),
+                                  .remote_address = kBase,
+                                  .remote_key = kKey,
+                                  .immediate = 0x77});
+  }
+  std::span<std::byte> receive(std::size_t bytes, std::uint64_t work_id = 0) {
+    auto& buffer = receives_.at(receives_used_++);
+    buffer.resize(bytes);
+    BOOST_REQUIRE(connection_.post_receive({work_id, buffer}));
+    return buffer;
+  }
+
+  // Time and what is sent.
+  void wait(Duration span) { now_ = now_ + span; }
+  /// Runs all timers due within `span`, without looking at what is sent.
+  Lines out() {
+    connection_.end_of_burst(now_);
+    if (connection_.next_deadline() <= now_) connection_.on_timer(now_);
+    return sent();
+  }
+  Lines sent() {
+    Lines lines;
+    std::array<TxPacket, 2048> packets;
+    const std::size_t count = connection_.poll_transmit(now_, packets);
+    for (const TxPacket& packet : std::span(packets).first(count)) lines.push_back(describe(packet));
+    return lines;
+  }
+  Lines completions() {
+    static constexpr std::array kKinds{"send", "write", "receive", "receive_write"};
+    Lines lines;
+    WorkCompletion c;
+    while (connection_.poll_completion(c)) {
+      std::string line = fmt::format("{} {} ", kKinds[static_cast<std::size_t>(c.kind)], c.work_id);
+      if (c.cause == FailureCause::none)
+        fmt::format_to(std::back_inserter(line), "{}", c.byte_count);
+      else
+        line += c.flushed ? "flushed" : "failed";
+      if (c.immediate) fmt::format_to(std::back_inserter(line), " immediate {}", *c.immediate);
+      lines.push_back(line);
+    }
+    return lines;
+  }
+
+ private:
+  Arrival hand_in(const std::vector<std::byte>& bytes) {
+    const auto packet = parse_packet(bytes);
+    BOOST_REQUIRE(packet.has_value());
+    const Arrival arrival = connection_.on_packet(*packet, now_);
+    if (arrival.destination != nullptr)
+      std::memcpy(arrival.destination, packet->payload.data(), packet->payload.size());
+    return arrival;
+  }
+
+  std::string describe(const TxPacket& p) const {
+    std::vector<std::byte> bytes(p.header.begin(), p.header.begin() + p.header_bytes);
+    bytes.insert(bytes.end(), p.payload.begin(), p.payload.end());
+    bytes.resize(bytes.size() + p.pad_bytes + kIcrcBytes);
+    const auto packet = parse_packet(bytes);
+    BOOST_REQUIRE(packet.has_value());
+    const bool answer =
+        packet->bth.opcode == Opcode::acknowledge || packet->bth.opcode == Opcode::x_acknowledge;
+    BOOST_TEST(p.bulk != answer);
+    if (answer) return describe_answer(*packet);
+    BOOST_TEST(p.extended_write == (packet->bth.opcode >= Opcode::x_write));
+    static constexpr std::array kNames{"send_first",           "send_middle",  "send_last",
+                                       "send_last_immediate",  "send_only",    "send_only_immediate",
+                                       "write_first",          "write_middle", "write_last",
+                                       "write_last_immediate", "write_only",   "write_only_immediate"};
+    static constexpr std::array kOurs{"x_write", "x_write_last", "x_write_last_immediate"};
+    const auto opcode = value_of(packet->bth.opcode);
+    std::string line = fmt::format("{} {}:{}", opcode < 0xC0 ? kNames.at(opcode) : kOurs.at(opcode - 0xC0),
+                                   packet->bth.psn - send_first_, packet->payload.size());
+    const auto end = std::back_inserter(line);
+    if (opcode >= 0xC0)
+      fmt::format_to(end, "@{}/{}", packet->x_write.address - kBase, packet->x_write.remaining);
+    if (packet->reth.length != 0) fmt::format_to(end, " of {}", packet->reth.length);
+    if (packet->bth.ack_request) line += " ask";
+    return line;
+  }
+  std::string describe_answer(const Packet& packet) const {
+    const auto psn = packet.bth.psn - receive_first_;
+    const std::uint8_t syndrome = packet.aeth.syndrome;
+    if (kind_of(syndrome) == AethKind::receiver_not_ready) return fmt::format("rnr {}", psn);
+    if (syndrome == kSequenceError) return fmt::format("gap {}", psn);
+    if (syndrome == kInvalidRequest) return fmt::format("invalid {}", psn);
+    if (syndrome == kRemoteAccess) return fmt::format("access {}", psn);
+    BOOST_TEST(syndrome == kAckSyndrome);
+    if (packet.bth.opcode != Opcode::x_acknowledge) return fmt::format("ack {} msn {}", psn, packet.aeth.msn);
+    std::string bits;
+    for (std::size_t w = 0; w < packet.x_ack.words; ++w) {
+      const auto word = load_be<std::uint32_t>(packet.x_ack.bitmap + 4 * w);
+      for (int i = 0; i < 32; ++i) bits += (word >> i & 1) != 0 ? '1' : '0';
+    }
+    bits.erase(bits.find_last_not_of('0') + 1);
+    return fmt::format("ack {} msn {} newest {} [{}]", psn, packet.aeth.msn,
+                       packet.x_ack.newest - receive_first_, bits);
+  }
+
+  Psn send_first_, receive_first_;
+  std::vector<std::byte> memory_, source_;
+  std::vector<std::vector<std::byte>> receives_;
+  std::size_t receives_used_ = 0;
+  RegionTable regions_;
+  Connection connection_;
+  Time now_ = Time{} + seconds(1);
+};
+
+}  // namespace rdmc::roce::testing
+
+/// Lines printed as Boost.Test wants them.
+#define CHECK_LINES(actual, ...)                                                                    \
+  do {                                                                                              \
+    const ::rdmc::roce::testing::Lines actual_lines = (actual), expected_lines{__VA_ARGS__};        \
+    BOOST_CHECK_EQUAL_COLLECTIONS(actual_lines.begin(), actual_lines.end(), expected_lines.begin(), \
+                                  expected_lines.end());                                            \
+  } while (false)
