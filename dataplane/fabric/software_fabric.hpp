@@ -75,6 +75,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
 
   // transmit.cpp
   std::size_t transmit(Time now);
+  std::uint32_t packets_per_train(std::uint32_t path_mtu) const;  // at least 1
   void mark_ready(SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 

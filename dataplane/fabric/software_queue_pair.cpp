@@ -159,6 +159,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   connected_.emplace(Connected{
       .peer = *peer,
       .path_mtu = *mtu,
+      .packets_per_train = fabric_.packets_per_train(*mtu),
       .connection = roce::Connection(config, fabric_.regions_),
       .transmit = {.source = flow_,
                    .bulk = peer_bulk,

@@ -36,6 +36,7 @@ class SoftwareQueuePair final : public QueuePair {
   struct Connected {
     ConnectionInfo peer;
     std::uint32_t path_mtu;
+    std::uint32_t packets_per_train;  // full X_WRITEs in the longest train that the port sends
     roce::Connection connection;
     TransmitPath transmit;
     Address peer_source;                      // its packets' source address and port

@@ -13,6 +13,13 @@ constexpr std::size_t kPacketsPerTurn = 64;
 
 }  // namespace
 
+std::uint32_t SoftwareFabric::packets_per_train(std::uint32_t path_mtu) const {
+  const port::PortInfo& port = port_.info();
+  const auto packet = static_cast<std::uint32_t>(path_mtu + roce::kXWriteHeaderBytes + roce::kIcrcBytes);
+  const auto most = std::min(port.train_segments, static_cast<std::uint32_t>(kPacketsPerTurn));
+  return std::clamp(port.train_bytes / packet, 1U, most);
+}
+
 void SoftwareFabric::mark_ready(SoftwareQueuePair& queue_pair) {
   if (queue_pair.ready_) return;
   queue_pair.ready_ = true;
@@ -36,12 +43,13 @@ std::size_t SoftwareFabric::transmit(Time now) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < ready_.size(); ++i) {
       SoftwareQueuePair& queue_pair = *ready_[i];
-      if (batch_.room() < kPacketsPerTurn) {
+      auto& connected = *queue_pair.connected_;
+      const std::size_t turn = kPacketsPerTurn / connected.packets_per_train * connected.packets_per_train;
+      if (batch_.room() < turn) {
         ready_[kept++] = &queue_pair;
         continue;
       }
-      auto& connected = *queue_pair.connected_;
-      const auto space = batch_.space(kPacketsPerTurn);
+      const auto space = batch_.space(turn);
       const std::size_t count = connected.connection.poll_transmit(now, space);
       batch_.seal(count, connected.transmit, port_.info());
       sent += count;
