@@ -155,8 +155,8 @@ void Relay::release() {
     }
     const std::uint64_t end =
         block + 1 == blocks_ ? steps_ : std::min(steps_, block + schedule_.send_lag() + 1);
-    assert(window_.end() >=
-           end);  // the first step not done sends a block >= released_, so it is >= released_ too
+    // The first step that is not done sends released_ or a later block, so the window reaches this far.
+    assert(window_.end() >= end);
     if (has_send(block, end)) return;
     if (!schedule_.is_root()) {
       held_[block % held_.size()] = false;
