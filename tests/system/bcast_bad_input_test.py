@@ -205,6 +205,32 @@ class Strangers(BcastCase):
                 pass
         self.assert_stranger_left_out(self.stranger(silent))
 
+    def test_a_peer_of_another_version(self):
+        def newer(connection):
+            connection.sendall(b"rdmc" + (99).to_bytes(2, "big") + bytes(2))
+            while connection.recv(4096):
+                pass
+        host = self.stranger(newer)
+        good = [self.agent(key=None) for _ in range(2)]
+        source = self.file(MIB)
+        done = self.send(source, "copy", to=[*good, host], key=None)
+        self.assert_code(done, ExitCode.SOME_FAILED)
+        self.assertIn(host, done.errors)
+        for text in (done.receivers[host]["cause"], done.errors):
+            self.assertIn("version", text)
+            self.assertIn("99", text)
+        self.assertLess(done.seconds, BOUND)
+        for agent in good:
+            self.assert_copy(source, agent.root / "copy")
+
+    def test_an_agent_outlives_a_sender_of_another_version(self):
+        agent = self.agent(key=None)
+        with socket.create_connection((agent.address, self.port), timeout=10) as connection:
+            connection.sendall(b"rdmc" + (99).to_bytes(2, "big") + bytes(2))
+            while connection.recv(4096):
+                pass
+        self.assert_code(self.send(self.file(MIB), "copy", to=[agent], key=None), ExitCode.SUCCESS)
+
     def test_an_agent_outlives_rubbish(self):
         agents = self.agents(2)
         for rubbish in (b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(100_000), b"\x16\x03\x01\xff\xff" + bytes(70_000)):

@@ -12,7 +12,7 @@ SENDER = r"""#!/bin/sh
 [ "$1 $2 $3" = "--json --local 8" ] || exit 1
 source=$4 copies=$5
 digest=$(xxh128sum "$source" | cut -d' ' -f1)
-echo '{"event":"progress","bytes":1}'
+echo '{"event":"progress","bytes":64000,"total_bytes":256000,"goodput_gbps":1.25}'
 for i in 0 1 2 3 4 5 6 7; do
   mkdir -p "$copies/$i"
   cp "$source" "$copies/$i/"
@@ -24,7 +24,7 @@ case $FAULT in
   missing) rm "$copy" ;;
 esac
 echo '{"event":"summary","ok":8,"failed":0,"refused":0,"bytes":1,"seconds":0.5,"goodput_gbps":1}'
-[ "$FAULT" != exit ] || exit 3
+[ "$FAULT" != exit ] || { echo "what went wrong" >&2; exit 3; }
 """
 
 
@@ -41,20 +41,22 @@ class FanOut(unittest.TestCase):
 
     def test_a_line_for_each_receiver_and_the_rate(self):
         status, lines, errors = self.fan_out()
-        self.assertEqual((status, len(lines)), (0, 10), errors)
-        for index, line in enumerate(lines[1:9]):
+        self.assertEqual((status, len(lines)), (0, 11), errors)
+        self.assertIn("25.0%", lines[1])
+        for index, line in enumerate(lines[2:10]):
             self.assertRegex(line, rf"^receiver {index} 127\.0\.1\.{index}:7700 .* 0\.500 s +xxh128 [0-9a-f]{{32}} verified$")
-        self.assertEqual(lines[9], "8 of 8 copies verified; 0.500 s, 0.0 Gb/s in all, 0.0 Gb/s to each")
+        self.assertEqual(lines[10], "8 of 8 copies verified; 0.500 s, 0.0 Gb/s in all, 0.0 Gb/s to each")
 
     def test_a_wrong_copy_is_found(self):
         for fault in ("corrupt", "missing"):
             status, lines, errors = self.fan_out(fault)
             self.assertEqual(status, 1, errors)
-            self.assertIn("WRONG", lines[4])
-            self.assertTrue(lines[9].startswith("7 of 8 copies verified"))
+            self.assertIn("WRONG", lines[5])
+            self.assertTrue(lines[10].startswith("7 of 8 copies verified"))
 
     def test_a_sender_that_reports_failure_is_believed(self):
-        self.assertEqual(self.fan_out("exit")[0], 1)
+        status, _, errors = self.fan_out("exit")
+        self.assertEqual((status, errors), (1, "what went wrong\n"))
 
 
 if __name__ == "__main__":
