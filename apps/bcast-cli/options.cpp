@@ -230,7 +230,11 @@ Result<Command> parse_command_line(const std::vector<std::string>& arguments, co
     const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
     if (arguments[0] == "agent") return parse_agent(rest);
     if (arguments[0] == "keygen") return parse_keygen(rest);
-    if (arguments[0] == kLocalReceiverArgument && rest.empty()) return Command(LocalReceiverOptions{});
+    if (arguments[0] == kLocalReceiverArgument && rest.size() == 2) {
+      const auto address = parse_address(rest[0], 0);
+      if (!address) return std::unexpected(address.error());
+      return Command(LocalReceiverOptions{*address, rest[1]});
+    }
   }
   return parse_send(arguments, reader);
 }

@@ -62,8 +62,11 @@ struct KeygenOptions {
   bool json = false;
 };
 
-/// A receiver started by --local: everything else comes through the inherited descriptors (spawn.hpp).
-struct LocalReceiverOptions {};
+/// A receiver started by --local; what is secret comes through inherited descriptors (local_receivers.hpp).
+struct LocalReceiverOptions {
+  Address listen;
+  std::string directory;
+};
 
 /// --help, --version: print it on stdout and end with success.
 struct Information {
@@ -72,7 +75,8 @@ struct Information {
 
 using Command = std::variant<SendOptions, AgentOptions, KeygenOptions, LocalReceiverOptions, Information>;
 
-/// The first argument with which a sender starts its own receivers; not for people.
+/// The first argument with which a sender starts its own receivers, before address and directory; not for
+/// people.
 constexpr const char* kLocalReceiverArgument = "--local-receiver";
 
 /// `arguments` without the program's name. Errors: invalid_argument, naming the option, and what `reader`

@@ -76,7 +76,9 @@ BOOST_AUTO_TEST_CASE(the_agent_and_the_key_generator_are_named_first) {
   BOOST_TEST(to_string(command<AgentOptions>({"agent", "--listen", "[::1]:9", "--root", "/", "--insecure"})
                            .listen) == "[::1]:9");
   BOOST_TEST(command<KeygenOptions>({"keygen", "--json"}).json);
-  command<LocalReceiverOptions>({kLocalReceiverArgument});
+  const auto local = command<LocalReceiverOptions>({kLocalReceiverArgument, "127.0.1.1:0", "d/0"});
+  BOOST_TEST(to_string(local.listen) == "127.0.1.1:0");
+  BOOST_TEST(local.directory == "d/0");
 }
 
 BOOST_AUTO_TEST_CASE(files_named_like_a_subcommand_can_be_sent) {
