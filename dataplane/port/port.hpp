@@ -108,6 +108,7 @@ class Port {
   virtual std::size_t send_burst(std::span<const TxTrain> trains) = 0;
 
   /// Receives what is there, without waiting, at most out.size() trains; bulk flows land as `planner` says.
+  /// Empty datagrams are counted and not handed up.
   virtual std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) = 0;
 
   /// Blocks until a flow is readable, `deadline` (on this port's clock) passes, or `wake` is called.

@@ -33,7 +33,7 @@ class Readiness {
 };
 
 /// Polls through a ring in memory: asking costs no system call as long as nothing has happened.
-/// Errors: unsupported or permission_denied where the kernel or the container has no io_uring (Linux 5.19 is
+/// Errors: unsupported or permission_denied where the kernel or the container has no io_uring (Linux 6.1 is
 /// needed).
 Result<std::unique_ptr<Readiness>> make_uring_readiness(std::uint64_t& system_calls);
 /// Works on every kernel. Errors: resource_limit.

@@ -3,8 +3,8 @@
 // kernel in one call (UDP_SEGMENT, UDP_GRO) and payload is scattered straight into place: one copy on each
 // side, none added.
 //
-// The port owns its sockets and the memory of whatever did not land as planned. One thread owns the port, but
-// it may be opened by another.
+// The port owns its sockets and the memory of whatever did not land as planned. It may be opened by any
+// thread; the first that receives or waits owns it from then on.
 #pragma once
 
 #include <cstdint>
