@@ -10,8 +10,14 @@ namespace {
 // Where a datagram goes next, when it has left the last link. Only the first is taken at once, by the sender.
 enum Hop : std::uint8_t { kRackUp, kRackDown, kIngress, kDelivery };
 
-// An event's argument is a datagram, or with this bit a process to wake.
-constexpr std::uint64_t kWakeFlag = std::uint64_t{1} << 32;
+// What an event is about: the first datagram on a wire arrives; one that travels beside the wires (struck by
+// a fault, or within its host) does; a process is to be woken. The argument's low half is the id.
+enum class Kind : std::uint64_t { wire, datagram, wake };
+
+template <typename Id>
+constexpr std::uint64_t argument_of(Kind kind, Id id) {
+  return static_cast<std::uint64_t>(kind) << 32 | value_of(id);
+}
 
 constexpr std::uint16_t kFirstDynamicPort = 49152;
 
@@ -28,12 +34,16 @@ std::size_t Network::AddressHash::operator()(const Address& address) const {
 }
 
 Network::Network(Simulation& simulation) : simulation_(simulation), random_(simulation.random().next()) {
-  const LinkOptions none;
-  racks_.push_back(Rack{Link(none), Link(none), Duration{}});
+  add_rack({.delay = {}});  // never used, since hosts of rack 0 have no uplink
+}
+
+Network::WireId Network::add_wire(const LinkOptions& options) {
+  wires_.emplace_back(options);
+  return WireId{static_cast<std::uint32_t>(wires_.size() - 1)};
 }
 
 RackId Network::add_rack(const LinkOptions& uplink) {
-  racks_.push_back(Rack{Link(uplink), Link(uplink), uplink.delay});
+  racks_.push_back(Rack{.up = add_wire(uplink), .down = add_wire(uplink)});
   return RackId{static_cast<std::uint32_t>(racks_.size() - 1)};
 }
 
@@ -41,15 +51,15 @@ HostId Network::add_host(const HostOptions& options) {
   const auto id = HostId{static_cast<std::uint32_t>(hosts_.size())};
   Address address = options.address.value_or(host_address(hosts_.size()));
   address.port = 0;
-  hosts_.push_back(Host{.address = address,
-                        .rack = options.rack,
-                        .egress = Link(options.link),
-                        .ingress = Link(options.link),
-                        .one_way = options.link.delay,
-                        .loopback = options.loopback});
   const bool added = by_address_.emplace(address, id).second;
   assert(added && "two hosts with one address");
   static_cast<void>(added);
+  hosts_.push_back(Host{.address = address,
+                        .rack = options.rack,
+                        .egress = add_wire(options.link),
+                        .ingress = add_wire(options.link),
+                        .loopback = options.loopback,
+                        .ports = {}});
   return id;
 }
 
@@ -124,92 +134,101 @@ void Network::send(HostId from, DatagramId id) {
   datagram.to = found->second;
   simulation_.trace().record(simulation_.now(), TraceKind::datagram_sent, value_of(from),
                              value_of(datagram.to), datagram.digest);
-  Host& source = host(from);
+  const Host& source = host(from);
   if (datagram.to == from) {
     datagram.hop = kDelivery;
-    simulation_.schedule(simulation_.now() + source.loopback, *this, value_of(id));
+    simulation_.schedule(simulation_.now() + source.loopback, *this, argument_of(Kind::datagram, id));
     return;
   }
-  Time arrival;
-  if (!pass(source.egress, id, arrival)) return;
+  const auto arrival = pass(source.egress, id);
+  if (!arrival) return;
   if (!reaches(from, datagram.to)) return drop(id, Fault::partition);
-  datagram.hop = source.rack == host(datagram.to).rack ? kIngress
-                 : value_of(source.rack) != 0          ? kRackUp
-                                                       : kRackDown;
+  const RackId to_rack = host(datagram.to).rack;
+  datagram.hop = source.rack == to_rack ? kIngress : value_of(source.rack) != 0 ? kRackUp : kRackDown;
 
   const Fate fate = draw_fate(rates_, random_, simulation_.faults());
-  if (fate.duplicated) {
-    const DatagramId copy = copy_of(id);
-    simulation_.schedule(arrival + fate.duplicate_extra, *this, value_of(copy));
-  }
-  if (fate.lost) {
-    simulation_.trace().record(simulation_.now(), TraceKind::datagram_lost, value_of(from),
-                               value_of(datagram.to), static_cast<std::uint64_t>(Fault::loss));
-    release(id);
-    return;
-  }
+  if (fate.lost) return lose(id, Fault::loss);
+  if (fate.duplicated)
+    simulation_.schedule(*arrival + fate.duplicate_extra, *this, argument_of(Kind::datagram, copy_of(id)));
   if (fate.corrupted && datagram.size > 0) {
     corrupt(datagram.bytes(), random_);
     datagram.digest = digest(datagram.memory.get(), datagram.size);
   }
-  simulation_.schedule(arrival + fate.extra, *this, value_of(id));
+  if (fate.extra > Duration{})
+    simulation_.schedule(*arrival + fate.extra, *this, argument_of(Kind::datagram, id));
+  else
+    put_on(source.egress, *arrival, id);
 }
 
 void Network::drop(DatagramId id, Fault fault) {
-  const Datagram& datagram = (*this)[id];
   simulation_.faults().add(fault);
+  lose(id, fault);
+}
+
+void Network::lose(DatagramId id, Fault fault) {
+  const Datagram& datagram = (*this)[id];
   simulation_.trace().record(simulation_.now(), TraceKind::datagram_lost, value_of(datagram.from),
                              value_of(datagram.to), static_cast<std::uint64_t>(fault));
   release(id);
 }
 
-bool Network::pass(Link& link, DatagramId id, Time& arrival) {
+std::optional<Time> Network::pass(WireId on, DatagramId id) {
   Datagram& datagram = (*this)[id];
-  const auto passage = link.pass(simulation_.now(), datagram.size + kDatagramOverhead, random_);
+  const auto passage = wire(on).link.pass(simulation_.now(), datagram.size + kDatagramOverhead, random_);
   if (!passage) {
     drop(id, Fault::queue_full);
-    return false;
+    return std::nullopt;
   }
   if (passage->marked && datagram.ecn_capable && !datagram.congestion_experienced) {
     datagram.congestion_experienced = true;
     ++counters_.marked;
   }
-  arrival = passage->arrival;
-  return true;
+  return passage->arrival;
+}
+
+void Network::put_on(WireId on, Time arrival, DatagramId id) {
+  auto& under_way = wire(on).under_way;
+  under_way.push_back({arrival, id});
+  if (under_way.size() == 1) simulation_.schedule(arrival, *this, argument_of(Kind::wire, on));
 }
 
 void Network::on_event(std::uint64_t argument) {
-  if ((argument & kWakeFlag) != 0) {
-    simulation_.wake(ProcessId{static_cast<std::uint32_t>(argument)});
-    return;
+  const auto value = static_cast<std::uint32_t>(argument);
+  switch (static_cast<Kind>(argument >> 32)) {
+    case Kind::wake: return simulation_.wake(ProcessId{value});
+    case Kind::datagram: return arrive(DatagramId{value});
+    case Kind::wire: break;
   }
-  const auto id = DatagramId{static_cast<std::uint32_t>(argument)};
-  if ((*this)[id].hop == kDelivery)
-    deliver(id);
-  else
-    arrive(id);
+  auto& under_way = wire(WireId{value}).under_way;
+  const DatagramId first = under_way.front().id;
+  under_way.pop_front();
+  if (!under_way.empty()) simulation_.schedule(under_way.front().arrival, *this, argument);
+  arrive(first);
 }
 
 void Network::arrive(DatagramId id) {
+  if ((*this)[id].hop == kDelivery)
+    deliver(id);
+  else
+    forward(id);
+}
+
+void Network::forward(DatagramId id) {
   Datagram& datagram = (*this)[id];
-  Host& destination = host(datagram.to);
-  Link* link = nullptr;
+  const Host& destination = host(datagram.to);
+  WireId next = destination.ingress;
   switch (datagram.hop) {
     case kRackUp:
-      link = &racks_[value_of(host(datagram.from).rack)].up;
+      next = racks_[value_of(host(datagram.from).rack)].up;
       datagram.hop = value_of(destination.rack) != 0 ? kRackDown : kIngress;
       break;
     case kRackDown:
-      link = &racks_[value_of(destination.rack)].down;
+      next = racks_[value_of(destination.rack)].down;
       datagram.hop = kIngress;
       break;
-    default:
-      link = &destination.ingress;
-      datagram.hop = kDelivery;
-      break;
+    default: datagram.hop = kDelivery; break;
   }
-  Time arrival;
-  if (pass(*link, id, arrival)) simulation_.schedule(arrival, *this, value_of(id));
+  if (const auto arrival = pass(next, id)) put_on(next, *arrival, id);
 }
 
 void Network::deliver(DatagramId id) {
@@ -228,20 +247,23 @@ void Network::deliver(DatagramId id) {
 }
 
 std::uint64_t Network::send_backlog(HostId id) const {
-  return host(id).egress.backlog_bytes(simulation_.now());
+  return wire(host(id).egress).link.backlog_bytes(simulation_.now());
 }
 
 void Network::wake_when_drained(ProcessId process, std::uint64_t bytes) {
-  const Time when = host(simulation_.host(process)).egress.drained_to(bytes);
-  simulation_.schedule(std::max(simulation_.now(), when), *this, kWakeFlag | value_of(process));
+  const Time when = wire(host(simulation_.host(process)).egress).link.drained_to(bytes);
+  simulation_.schedule(std::max(simulation_.now(), when), *this, argument_of(Kind::wake, process));
 }
 
 Duration Network::delay(HostId from, HostId to) const {
   const Host& a = host(from);
   const Host& b = host(to);
   if (from == to) return a.loopback;
-  Duration total = a.one_way + b.one_way;
-  if (a.rack != b.rack) total = total + racks_[value_of(a.rack)].one_way + racks_[value_of(b.rack)].one_way;
+  Duration total = wire(a.egress).delay + wire(b.ingress).delay;
+  if (a.rack != b.rack) {
+    if (value_of(a.rack) != 0) total = total + wire(racks_[value_of(a.rack)].up).delay;
+    if (value_of(b.rack) != 0) total = total + wire(racks_[value_of(b.rack)].down).delay;
+  }
   return total;
 }
 

@@ -122,17 +122,29 @@ class Network : private EventTarget {
     Socket* socket = nullptr;
     ProcessId owner{};
   };
+  enum class WireId : std::uint32_t {};
+  /// A link and what is on it, in the order of arrival: only the first of them is in the event heap, which
+  /// stays small and fast however much is under way.
+  struct Wire {
+    explicit Wire(const LinkOptions& options) : link(options), delay(options.delay) {}
+    struct UnderWay {
+      Time arrival;
+      DatagramId id;
+    };
+    Link link;
+    Duration delay;
+    std::deque<UnderWay> under_way;
+  };
   struct Host {
     Address address;
     RackId rack;
-    Link egress, ingress;
-    Duration one_way, loopback;
+    WireId egress, ingress;
+    Duration loopback;
     std::map<std::uint16_t, Binding> ports;
     std::uint16_t next_port = 49152;
   };
   struct Rack {
-    Link up, down;
-    Duration one_way;
+    WireId up, down;
   };
   struct AddressHash {
     std::size_t operator()(const Address& address) const;
@@ -140,16 +152,23 @@ class Network : private EventTarget {
 
   void on_event(std::uint64_t argument) override;
   void arrive(DatagramId id);
+  void forward(DatagramId id);
   void deliver(DatagramId id);
   void drop(DatagramId id, Fault fault);
-  bool pass(Link& link, DatagramId id, Time& arrival);
+  void lose(DatagramId id, Fault fault);
+  std::optional<Time> pass(WireId wire, DatagramId id);
+  void put_on(WireId wire, Time arrival, DatagramId id);
+  WireId add_wire(const LinkOptions& options);
   DatagramId copy_of(DatagramId id);
+  Wire& wire(WireId id) { return wires_[value_of(id)]; }
+  const Wire& wire(WireId id) const { return wires_[value_of(id)]; }
   Host& host(HostId id) { return hosts_[value_of(id)]; }
   const Host& host(HostId id) const { return hosts_[value_of(id)]; }
 
   Simulation& simulation_;
   Random random_;
-  std::deque<Host> hosts_;
+  std::deque<Wire> wires_;
+  std::vector<Host> hosts_;
   std::vector<Rack> racks_;
   std::unordered_map<Address, HostId, AddressHash> by_address_;  // looked up, never iterated
   std::deque<Datagram> pool_;
