@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "dataplane/base/bytes.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
@@ -103,7 +105,7 @@ class Capture {
 struct OwnNetwork {
   OwnNetwork() : permitted(enter_own_network()) {
     if (!permitted)
-      BOOST_TEST_MESSAGE("SKIPPED: packets can only be seen as root (CAP_NET_ADMIN, CAP_NET_RAW)");
+      std::fputs("SKIPPED: packets can only be seen as root (CAP_NET_ADMIN, CAP_NET_RAW)\n", stderr);
   }
   const bool permitted;
 };
