@@ -35,8 +35,8 @@ using ConnectHandler = std::move_only_function<void(Result<Channel>)>;
 
 /// Connects to `host` (a name or a numeric address, IPv6 without brackets) within `deadline`; any thread.
 /// `done` is called exactly once on the loop's thread (not at all when the loop had stopped before), and may
-/// destroy the attempt; start() the channel there or later. Each of several addresses gets an equal share of the
-/// time that is left. Errors name the host and, of several addresses, each with its cause:
+/// destroy the attempt; start() the channel there or later. Each of several addresses gets an equal share of
+/// the time that is left. Errors name the host and, of several addresses, each with its cause:
 ///   authentication     the other side has another key, or one side alone runs with --insecure
 ///   version_mismatch, protocol_error
 ///   peer_failed        refused, unreachable, or gone during the handshake
