@@ -95,6 +95,7 @@ class Group final : public engine::Agent {
     std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while sources may write into it
     std::vector<Rank> announced_to;
     std::uint64_t released = 0;
+    std::uint64_t consumed = 0;  // blocks; receivers only
     bool delivered = false;
   };
 

@@ -56,6 +56,7 @@ Result<std::size_t> Group::poll_store(Message& message) {
     if (auto polled = message.store->poll_consumed(consumed_); !polled)
       return std::unexpected(polled.error());
     for (const std::uint64_t block : consumed_) message.relay.on_consumed(block);
+    message.consumed += consumed_.size();
     done += consumed_.size();
   }
   if (const std::uint64_t limit = message.relay.released_limit(); limit != message.released) {
@@ -120,8 +121,8 @@ std::size_t Group::finish_messages() {
   for (std::size_t i = 0; i < messages_.size() && !failed_; ++i) {
     Message& message = messages_[i];
     if (message.delivered) continue;
-    if (message.number != next_to_finish_ + i || !message.relay.has_length() || !message.relay.is_delivered())
-      break;
+    if (message.number != next_to_finish_ + i || !message.relay.is_delivered()) break;
+    if (!is_root() && message.consumed != message.relay.block_count()) break;
     message.delivered = true;
     listener_.delivered(message.number);
     ++done;

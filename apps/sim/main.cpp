@@ -1,0 +1,104 @@
+// rdmc_sim: runs a scenario in virtual time. The same options give the same trace hash; a failure is replayed
+// by its seed. Exit status: 0 without violations, 1 usage, 2 with violations.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/bcast-cli/units.hpp"
+#include "apps/sim/scenario.hpp"
+#include "dataplane/sim/trace.hpp"
+
+namespace {
+
+using rdmc::sim_app::ScenarioOptions;
+using rdmc::sim_app::ScenarioResult;
+
+// "none", "all", or kinds separated by commas, at rates that a bad network might have.
+std::string apply_faults(const std::string& list, ScenarioOptions& options) {
+  std::istringstream kinds(list);
+  for (std::string kind; std::getline(kinds, kind, ',');) {
+    const bool all = kind == "all";
+    bool known = all || kind == "none";
+    const auto is = [&](const char* name) {
+      known = known || kind == name;
+      return all || kind == name;
+    };
+    if (is("loss")) options.rates.loss = 10'000;
+    if (is("duplicate")) options.rates.duplicate = 5'000;
+    if (is("reorder")) options.rates.reorder = 10'000;
+    if (is("corrupt")) options.rates.corrupt = 2'000;
+    if (is("delay")) options.rates.delay = 500;
+    if (is("kill")) options.kills = 1;
+    if (is("pause")) options.pauses = 1;
+    if (is("slow_disk")) options.slow_disks = 1;
+    if (is("full_disk")) options.full_disks = 1;
+    if (!known) return "unknown fault '" + kind + "'";
+  }
+  return {};
+}
+
+void report(const ScenarioOptions& options, const ScenarioResult& result, bool json) {
+  nlohmann::ordered_json object{{"seed", options.seed},
+                                {"trace_hash", rdmc::sim::hash_string(result.trace_hash)},
+                                {"virtual_seconds", result.virtual_seconds},
+                                {"events", result.events},
+                                {"violations", result.violations.size()},
+                                {"faults", result.faults}};
+  for (const auto& [name, value] : result.figures) object[name] = value;
+  if (json) {
+    fmt::print("{}\n", object.dump());
+  } else {
+    for (const auto& [key, value] : object.items()) fmt::print("{:<18} {}\n", key, value.dump());
+  }
+  for (const std::string& violation : result.violations)
+    fmt::print(stderr, "rdmc_sim: violation: {}\n", violation);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ScenarioOptions options;
+  bool json = false, go_back_n = false;
+  std::string faults = "none", rate = "10g", size = "1M", block_size = "64K", model = "packets";
+  CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
+  app.set_version_flag("--version", RDMC_VERSION);
+  app.require_subcommand(1);
+  CLI::App* const bcast = app.add_subcommand("bcast", "one file from a root to every other member");
+  bcast->add_option("--seed", options.seed);
+  bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(1U, 1024U));
+  bcast->add_option("--size", size, "bytes of the file (K, M, G allowed)");
+  bcast->add_option("--block-size", block_size, "bytes of a block (K, M allowed)");
+  bcast->add_option("--rate", rate, "of every link, bits per second (k, m, g allowed)");
+  bcast->add_option("--mtu", options.mtu, "of every link")->check(CLI::Range(576U, 65'535U));
+  bcast->add_option(
+      "--faults", faults,
+      "none, all, or some of loss,duplicate,reorder,corrupt,delay,kill,pause,slow_disk,full_disk");
+  bcast->add_option("--model", model, "packets: through the RC core")->check(CLI::IsMember({"packets"}));
+  bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
+  bcast->add_flag("--json", json, "one JSON object on stdout");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  options.selective_repeat = !go_back_n;
+  const auto bytes = rdmc::bcast::parse_size(size), block = rdmc::bcast::parse_size(block_size);
+  const auto bits = rdmc::bcast::parse_rate(rate);
+  std::string error = apply_faults(faults, options);
+  if (!bytes) error = bytes.error().what;
+  if (!bits) error = bits.error().what;
+  if (!block) error = block.error().what;
+  if (block && (*block == 0 || *block > 8 << 20)) error = "--block-size must be between 1 and 8M";
+  if (!error.empty()) {
+    fmt::print(stderr, "rdmc_sim: {}\n", error);
+    return 1;
+  }
+  options.size_bytes = *bytes;
+  options.block_bytes = static_cast<std::uint32_t>(*block);
+  options.rate = *bits;
+  const ScenarioResult result = rdmc::sim_app::run_bcast(options);
+  report(options, result, json);
+  return result.violations.empty() ? 0 : 2;
+}

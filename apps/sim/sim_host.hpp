@@ -1,0 +1,119 @@
+// What every simulated process of a bcast has: a port, the software fabric, an engine that is given turns,
+// the job's data plane, and control channels that keep message boundaries. Root and members derive from it.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "apps/bcast-cli/data_plane.hpp"
+#include "controlplane/connect/framing.hpp"
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/port/sim_port.hpp"
+#include "dataplane/sim/channel.hpp"
+#include "lib/group/fabric_agent.hpp"
+
+namespace rdmc::sim_app {
+
+/// One end of a control channel, in messages.
+class ControlEnd {
+ public:
+  explicit ControlEnd(sim::ChannelEnd* end) : end_(end), reader_(session::kMaxMessageBytes) {}
+
+  void send(std::span<const std::byte> message) {
+    end_->send(control::encode_length(static_cast<std::uint32_t>(message.size())));
+    end_->send(message);
+  }
+  void close() { end_->close(); }
+  /// The messages that have come since the last call.
+  std::deque<control::Message> receive() {
+    std::vector<std::byte> bytes;
+    std::deque<control::Message> messages;
+    end_->receive(bytes);
+    broken_ = broken_ || !reader_.feed(bytes, messages);
+    return messages;
+  }
+  /// True once, after the last message.
+  bool has_just_ended() { return end_->ended() && !std::exchange(told_, true); }
+  bool broken() const { return broken_; }
+
+ private:
+  sim::ChannelEnd* end_;
+  control::FrameReader reader_;
+  bool told_ = false, broken_ = false;
+};
+
+struct HostOptions {
+  std::uint32_t mtu = 1500;
+  bool selective_repeat = true;
+};
+
+class SimHost : public sim::Process {
+ public:
+  SimHost(sim::Network& network, sim::HostId host, const HostOptions& options)
+      : simulation_(network.simulation()),
+        process_(simulation_.add_process(host, *this)),
+        random_(simulation_.random().next()),
+        port_(network, process_, {.mtu = options.mtu}),
+        fabric_(port_, {.entropy = [this] { return static_cast<std::uint32_t>(random_.next()); }}),
+        agent_(fabric_),
+        engine_(agent_, {}),
+        data_plane_(fabric_, engine_,
+                    {.delivered = [this](Epoch epoch) { on_delivered(epoch); },
+                     .completed = [](Epoch) {},
+                     .failed = [this](Epoch epoch, std::optional<Rank> peer,
+                                      const Error& error) { on_failed(epoch, peer, error); }}) {
+    engine_.add(agent_);
+  }
+
+  sim::ProcessId process() const { return process_; }
+  const fabric::SoftwareFabric& fabric() const { return fabric_; }
+
+ protected:
+  virtual void on_delivered(Epoch epoch) = 0;
+  virtual void on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) = 0;
+
+  Time data_deadline() const { return fabric_.next_deadline(); }
+
+  sim::Simulation& simulation_;
+  sim::ProcessId process_;
+  Random random_;
+  port::SimPort port_;
+  fabric::SoftwareFabric fabric_;
+  group::FabricAgent agent_;
+  engine::Engine engine_;
+  bcast::DataPlane data_plane_;
+};
+
+/// The parameters of an epoch as the simulation's root sends them: the plan's numbers and which blocks are
+/// sent.
+inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::BlockMap& message) {
+  session::Bytes bytes(24);
+  store_be(&bytes[0], plan.members);
+  store_be(&bytes[4], plan.block_bytes);
+  store_be(&bytes[8], plan.message_bytes);
+  store_be(&bytes[16], plan.writes_in_flight);
+  store_be(&bytes[20], std::uint32_t{plan.selective_repeat});
+  const auto map = message.encode();
+  bytes.insert(bytes.end(), map.begin(), map.end());
+  return bytes;
+}
+
+inline Result<std::pair<bcast::EpochPlan, bcast::BlockMap>> decode_epoch(std::span<const std::byte> bytes,
+                                                                         std::uint64_t blocks) {
+  if (bytes.size() < 24) return fail(Errc::protocol_error, "short epoch parameters");
+  bcast::EpochPlan plan;
+  plan.members = load_be<std::uint32_t>(&bytes[0]);
+  plan.block_bytes = load_be<std::uint32_t>(&bytes[4]);
+  plan.message_bytes = load_be<std::uint64_t>(&bytes[8]);
+  plan.writes_in_flight = load_be<std::uint32_t>(&bytes[16]);
+  plan.selective_repeat = load_be<std::uint32_t>(&bytes[20]) != 0;
+  auto map = bcast::BlockMap::decode(bytes.subspan(24), blocks);
+  if (!map) return std::unexpected(map.error());
+  return std::pair(plan, std::move(*map));
+}
+
+}  // namespace rdmc::sim_app

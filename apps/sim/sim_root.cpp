@@ -1,0 +1,122 @@
+#include "apps/sim/sim_root.hpp"
+
+#include <xxhash.h>
+
+namespace rdmc::sim_app {
+namespace {
+
+std::vector<session::ParticipantSpec> specs(std::uint32_t receivers) {
+  std::vector<session::ParticipantSpec> result;
+  for (std::uint32_t i = 1; i <= receivers; ++i) {
+    result.push_back(
+        {.member = session::MemberId{i}, .name = "member-" + std::to_string(i), .address = "", .job = {}});
+  }
+  return result;
+}
+
+}  // namespace
+
+SimRoot::SimRoot(sim::Network& network, sim::HostId host, const HostOptions& options,
+                 std::vector<std::byte> source, bcast::FileShape shape, std::uint32_t receivers,
+                 std::uint64_t ring_slots)
+    : SimHost(network, host, options),
+      options_(options),
+      source_(std::move(source)),
+      shape_(shape),
+      ring_slots_(ring_slots),
+      coordinator_({.session = {}, .name = "root", .address = "", .timing = {}}, specs(receivers)) {}
+
+void SimRoot::run(Time now) {
+  now_ = now;
+  if (controls_.empty()) return;
+  if (!std::exchange(started_, true)) {
+    coordinator_.start(now);
+    for (const auto& [member, end] : controls_) coordinator_.on_connected(member, now);
+  }
+  for (auto& [member, end] : controls_) {
+    for (const auto& message : end.receive()) coordinator_.on_message(member, message, now);
+    if (end.has_just_ended()) coordinator_.on_closed(member, {Errc::peer_failed, "end of stream"}, now);
+  }
+  if (coordinator_.next_deadline() <= now) coordinator_.on_timer(now);
+  drain();
+  engine_.poll(now);
+  drain();
+}
+
+Time SimRoot::next_deadline() {
+  return std::min(data_deadline(), coordinator_.next_deadline());
+}
+
+void SimRoot::drain() {
+  while (auto output = coordinator_.poll()) handle(*output);
+}
+
+void SimRoot::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) {
+  if (peer) {
+    coordinator_.suspect(epoch, *peer, error.what, now_);
+  } else {
+    coordinator_.interrupt(error, now_);
+  }
+}
+
+// The successor's message is the row of the blocks that some survivor lacks.
+void SimRoot::choose(const session::ParametersNeeded& needed) {
+  bcast::BlockMap lacking(shape_.blocks());
+  for (const auto& candidate : needed.candidates) {
+    const auto held = bcast::BlockMap::decode(candidate.state, shape_.blocks());
+    lacking = lacking | (held ? held->complement() : bcast::BlockMap::full(shape_.blocks()));
+  }
+  // Everybody may hold everything and only have lost the message that says so: one block is sent again.
+  if (lacking.count() == 0) lacking.insert(shape_.blocks() - 1);
+  const bcast::VirtualBlocks blocks(shape_, lacking);
+  const bcast::EpochPlan plan{.members = static_cast<std::uint32_t>(needed.candidates.size()) + 1,
+                              .block_bytes = shape_.block_size,
+                              .message_bytes = blocks.size(),
+                              .writes_in_flight = 16,
+                              .selective_repeat = options_.selective_repeat};
+  blocks_planned_ += lacking.count();
+  coordinator_.form(needed.epoch, encode_epoch(plan, lacking), now_);
+}
+
+void SimRoot::handle(session::CoordinatorOutput& output) {
+  using namespace session;
+  if (const auto* send = std::get_if<Send>(&output)) {
+    controls_.at(send->member).send(send->bytes);
+  } else if (const auto* close = std::get_if<CloseChannel>(&output)) {
+    controls_.at(close->member).close();
+  } else if (const auto* needed = std::get_if<ParametersNeeded>(&output)) {
+    choose(*needed);
+  } else if (const auto* form = std::get_if<FormRequested>(&output)) {
+    auto parameters = decode_epoch(form->parameters, shape_.blocks());
+    message_ = std::move(parameters->second);
+    const auto blobs = data_plane_.form(form->epoch, form->rank, parameters->first);
+    if (!blobs) return coordinator_.interrupt(blobs.error(), now_);
+    coordinator_.local_blobs(form->epoch, *blobs, now_);
+  } else if (const auto* peers = std::get_if<PeersReady>(&output)) {
+    if (auto connected = data_plane_.connect(peers->blobs); !connected)
+      return coordinator_.interrupt(connected.error(), now_);
+    coordinator_.local_ready(peers->epoch, now_);
+  } else if (std::get_if<StartData>(&output)) {
+    store_ =
+        std::make_unique<SimSource>(source_, shape_, *message_, std::min(ring_slots_, message_->count()));
+    if (auto started = data_plane_.start(*store_); !started) coordinator_.interrupt(started.error(), now_);
+  } else if (const auto* end = std::get_if<EndData>(&output)) {
+    data_plane_.end();
+    store_.reset();
+    coordinator_.local_ended(end->epoch, now_);
+  } else if (const auto* delivery = std::get_if<DeliveryReported>(&output)) {
+    const std::uint64_t ours = XXH3_64bits(source_.data(), source_.size());
+    if (delivery->report.size() == 8 && load_be<std::uint64_t>(delivery->report.data()) == ours) {
+      coordinator_.approve(delivery->member, now_);
+    } else {
+      coordinator_.deny(delivery->member, {Errc::corrupt, "the digest differs"}, now_);
+    }
+  } else if (auto* member = std::get_if<MemberFinished>(&output)) {
+    outcomes_.emplace(member->member, std::pair(member->status, member->cause));
+  } else if (std::get_if<JobFinished>(&output)) {
+    data_plane_.end();
+    finished_ = true;
+  }
+}
+
+}  // namespace rdmc::sim_app
