@@ -7,7 +7,7 @@
 namespace rdmc::port {
 namespace {
 
-constexpr std::uint32_t kIpAndUdp = 28;
+constexpr std::uint32_t kIpv4AndUdp = 28, kIpv6AndUdp = 48;
 constexpr std::size_t kMostMergedBytes = 65'535;
 
 /// Walks the bytes of a scatter-gather list.
@@ -115,7 +115,8 @@ std::size_t SimPort::send_burst(std::span<const TxTrain> trains) {
 bool SimPort::fits(const TxTrain& train) const {
   const std::uint32_t segment = std::min(train.segment_bytes, train.total_bytes);
   const std::uint32_t count = segment == 0 ? 1 : (train.total_bytes + segment - 1) / segment;
-  return segment + kIpAndUdp <= info_.mtu && count <= info_.train_segments &&
+  const std::uint32_t headers = info_.address.ipv6 ? kIpv6AndUdp : kIpv4AndUdp;
+  return segment + headers <= info_.mtu && count <= info_.train_segments &&
          train.total_bytes <= info_.train_bytes && train.destination.ipv6 == info_.address.ipv6;
 }
 

@@ -52,7 +52,8 @@ class Link {
   }
   /// When at most `bytes` will be waiting.
   Time drained_to(std::uint64_t bytes) const {
-    return Time{(free_at_ - transmission_picoseconds(bytes) + 999) / 1000};
+    const auto rest = static_cast<std::int64_t>(static_cast<double>(bytes) * picoseconds_per_byte_);
+    return Time{(free_at_ - rest + 999) / 1000};
   }
 
  private:
