@@ -30,6 +30,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
 
   void begin() {
     if (!done_) return;  // cancelled already
+    if (core->stopping()) return on_loop_stop();
     core->add(shared_from_this());
     if (auto numeric =
             parse_address(host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]", port_)) {

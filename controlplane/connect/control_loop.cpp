@@ -52,6 +52,7 @@ void LoopCore::end_members() {
     members_.erase(members_.begin());
     if (member) member->on_loop_stop();
   }
+  resolver_.reset();  // what waits for a name holds the loop alive
 }
 
 void LoopCore::add(const std::shared_ptr<LoopMember>& member) {

@@ -52,7 +52,12 @@ class LoopCore : public std::enable_shared_from_this<LoopCore> {
   /// One receive buffer for all connections: an idle one holds none.
   std::span<std::byte> scratch() { return scratch_; }
 
+  /// Not while the loop stops: no member begins anything then.
   Resolver& resolver();
+  void resolved(std::uint64_t query, Result<std::vector<Address>> result) {
+    if (resolver_) resolver_->finish(query, std::move(result));
+  }
+  bool stopping() const { return stopping_; }
 
   std::thread thread;
 

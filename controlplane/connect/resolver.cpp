@@ -50,9 +50,9 @@ Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port
 
 struct Resolver::Shared {
   struct Query {
+    std::uint64_t number;
     std::string host;
     std::uint16_t port;
-    Done done;
   };
 
   void work() {
@@ -67,12 +67,17 @@ struct Resolver::Shared {
         query = std::move(queries.front());
         queries.pop_front();
       }
-      auto addresses = look_up(query.host, query.port);
-      if (const auto loop = core.lock())
-        loop->post([done = std::move(query.done), result = std::move(addresses)]() mutable {
-          done(std::move(result));
-        });
+      answer(query.number, look_up(query.host, query.port));
     }
+  }
+
+  void answer(std::uint64_t number, Result<std::vector<Address>> result) {
+    const auto loop = core.lock();
+    if (!loop) return;
+    // Once the loop runs this it may have stopped and dropped its resolver; then nobody waits.
+    loop->post([weak = core, number, result = std::move(result)]() mutable {
+      if (const auto here = weak.lock()) here->resolved(number, std::move(result));
+    });
   }
 
   std::weak_ptr<LoopCore> core;
@@ -86,21 +91,25 @@ Resolver::Resolver(std::weak_ptr<LoopCore> core) : shared_(std::make_shared<Shar
 }
 
 void Resolver::resolve(std::string host, std::uint16_t port, Done done) {
+  const std::uint64_t number = next_query_++;
+  waiting_.emplace(number, std::move(done));
   const std::lock_guard lock(shared_->mutex);
-  shared_->queries.push_back({std::move(host), port, std::move(done)});
+  shared_->queries.push_back({number, std::move(host), port});
   if (shared_->threads == kMaxThreads) return;
   ++shared_->threads;
   try {
     std::thread([shared = shared_] { shared->work(); }).detach();
   } catch (const std::system_error&) {
     if (--shared_->threads != 0) return;  // another thread will come to it
-    auto query = std::move(shared_->queries.back());
+    const std::string name = std::move(shared_->queries.back().host);
     shared_->queries.pop_back();
-    if (const auto loop = shared_->core.lock())
-      loop->post([refused = std::move(query.done), name = std::move(query.host)]() mutable {
-        refused(fail(Errc::resource_limit, "resolving '" + name + "': no thread"));
-      });
+    shared_->answer(number, fail(Errc::resource_limit, "resolving '" + name + "': no thread"));
   }
+}
+
+void Resolver::finish(std::uint64_t query, Result<std::vector<Address>> result) {
+  auto node = waiting_.extract(query);
+  if (!node.empty()) node.mapped()(std::move(result));
 }
 
 }  // namespace rdmc::control

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,9 +27,14 @@ class Resolver {
   /// when the loop stops before. Errors: not_found, timed_out (the resolver is not reachable now), io_error.
   void resolve(std::string host, std::uint16_t port, Done done);
 
+  /// The answer of a thread, brought to the loop.
+  void finish(std::uint64_t query, Result<std::vector<Address>> result);
+
  private:
   struct Shared;
   std::shared_ptr<Shared> shared_;
+  std::map<std::uint64_t, Done> waiting_;
+  std::uint64_t next_query_ = 0;
 };
 
 }  // namespace rdmc::control

@@ -68,11 +68,11 @@ struct End {
   }
 
   Events& events;
-  std::optional<Channel> channel;
   bool established = false;
   std::vector<Bytes> messages;
   std::vector<Error> closings;
-  std::vector<Error> refusals;  // connecting failed
+  std::vector<Error> refusals;     // connecting failed
+  std::optional<Channel> channel;  // destroyed first: its handlers write to the others
 };
 
 inline ChannelOptions options_for(const ClusterKey& key) {
@@ -92,8 +92,9 @@ struct Harness {
   void listen(const ChannelOptions& channel, std::size_t max_unauthenticated = 256) {
     ListenHandlers handlers;
     handlers.on_channel = [this](Channel made) {
-      auto& end = accepted.emplace_back(events);
-      end.take(std::move(made));
+      End* end = nullptr;
+      events.change([&] { end = &accepted.emplace_back(events); });
+      end->take(std::move(made));
     };
     handlers.on_refused = [this](const Address&, const Error& cause) {
       events.change([&] { refusals.push_back(cause); });
