@@ -30,7 +30,7 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& pa
     least_ = least_ ? std::min(*least_, *rtt) : *rtt;
     ++samples_;
   }
-  const Duration aim = path.least() + target();
+  const Duration aim = std::max(target(), path.least() + kPathMargin);
   if (limited && least_ && *least_ <= aim) {
     bytes_ += slow_start_ ? bytes : kAdditiveIncrease * options_.path_mtu * bytes / bytes_;
     if (bytes_ >= slow_start_end_) slow_start_ = false;

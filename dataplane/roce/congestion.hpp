@@ -1,7 +1,7 @@
 // How many bytes may be under way: Swift's delay-based control (Kumar et al., SIGCOMM 2020), without its
-// pacing below one packet. It steers the delay above the path's least round trip to a target: additive
-// increase below it, at most one multiplicative decrease per round trip above. A lost packet says nothing
-// here unless many are lost; a timeout does (with selective repeat, the second in a row).
+// pacing below one packet. It steers the round trip to a target: additive increase below it, at most one
+// multiplicative decrease per round trip above. A lost packet says nothing here unless many are lost; a
+// timeout does (with selective repeat, the second in a row).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Congestion {
   void on_loss(std::uint32_t packets);
   void on_timeout();
 
-  /// The delay in queues that is steered to at the present window.
+  /// The round trip that is steered to at the present window, on a path that is not longer itself.
   Duration target() const;
 
  private:

@@ -69,8 +69,9 @@ struct XWrite {
   std::uint32_t remaining = 0;
   std::uint16_t identification = 0;
 };
-/// Follows the AETH in x_acknowledge; the BTH's PSN is the last one received in order. Bit i of the bitmap
-/// (word i/32, least significant first) says that PSN cumulative + 1 + i has arrived.
+/// Follows the AETH in x_acknowledge: newest 3, words 1, delay 4, zero 4, then the bitmap. The BTH's PSN is
+/// the last one received in order; bit i of the bitmap (word i/32, least significant first) says that PSN
+/// cumulative + 1 + i has arrived.
 struct XAck {
   Psn newest;                         ///< the packet that arrived last: its round trip is measured
   std::uint32_t delay_ns = 0;         ///< between that arrival and this answer
