@@ -1,0 +1,32 @@
+#define BOOST_TEST_MODULE bcast_seeds
+#include <boost/test/unit_test.hpp>
+
+#include "tests/apps/sim/seeds.hpp"
+
+using namespace rdmc::sim_app;
+
+// RDMC_SEEDS narrows the run where the same code is only checked for undefined behaviour, RDMC_FIRST_SEED
+// moves it.
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::stoull(value);
+}
+
+BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
+  const std::uint64_t seeds = from_environment("RDMC_SEEDS", 2000);
+  const SeedsOutcome outcome = run_seeds(from_environment("RDMC_FIRST_SEED", 1), seeds, 2);
+  BOOST_TEST(outcome.runs == 2 * seeds);
+  BOOST_TEST(outcome.differing_hashes == 0u);
+  for (const auto& violation : outcome.violations) BOOST_ERROR(violation);
+  for (const auto& [kind, struck] : outcome.faults)
+    BOOST_TEST_MESSAGE(kind << " struck " << struck << " times");
+  for (const auto& [name, value] : outcome.figures) BOOST_TEST_MESSAGE(name << ' ' << value);
+  for (const char* kind : {"loss", "duplicate", "reorder", "corrupt", "delay", "kill", "pause"}) {
+    BOOST_TEST(outcome.faults.at(kind) > 0u, kind << " never struck");
+  }
+  // The mechanisms that the faults are there to exercise were exercised.
+  for (const char* figure :
+       {"retransmitted", "timeouts", "duplicates", "out_of_order", "icrc_errors", "packets_repaired"}) {
+    BOOST_TEST(outcome.figures.at(figure) > 0.0, figure << " is zero");
+  }
+}
