@@ -72,8 +72,7 @@ Result<void> run_bcast(Member& member) {
 
   for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
     if (root) {
-      stamp(message, i);
-      publish_digest(meet, message);
+      stamp(member, message, i);
     }
     if (!member.barrier()) return stopped(recorder);
     if (i >= kWarmUpIterations) member.start_account();
@@ -86,7 +85,7 @@ Result<void> run_bcast(Member& member) {
     const auto done = [&] { return recorder.completed() > i || !recorder.failure().empty(); };
     if (!member.run_until(done) || !recorder.failure().empty()) return stopped(recorder);
     if (i >= kWarmUpIterations) member.end_account();
-    if (!root && !matches_digest(meet, message))
+    if (!root && !matches_digest(member, message))
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
     if (!member.barrier()) return stopped(recorder);
   }

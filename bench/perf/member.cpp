@@ -99,22 +99,39 @@ void Member::end_account() {
   figures.system_calls = port_->counters().system_calls;
 }
 
-void stamp(std::span<std::byte> bytes, std::uint32_t iteration) {
+namespace {
+
+constexpr std::size_t kBetweenTurns = 1 << 20;
+
+XXH128_hash_t digest_of(Member& member, std::span<const std::byte> bytes) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), kBetweenTurns));
+    bytes = bytes.subspan(part.size());
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+    member.engine().poll(monotonic_now());
+  }
+  return XXH3_128bits_digest(state.get());
+}
+
+}  // namespace
+
+void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration) {
   for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4096) {
     store_be(bytes.data() + at, (at + 1) * 0x9E3779B97F4A7C15 ^ iteration);
+    if (at % kBetweenTurns == 0) member.engine().poll(monotonic_now());
   }
   if (!bytes.empty()) bytes.back() = static_cast<std::byte>(iteration);
+  const XXH128_hash_t digest = digest_of(member, bytes);
+  member.meet().digest_low = digest.low64;
+  member.meet().digest_high = digest.high64;
 }
 
-void publish_digest(Rendezvous& meet, std::span<const std::byte> bytes) {
-  const XXH128_hash_t digest = XXH3_128bits(bytes.data(), bytes.size());
-  meet.digest_low = digest.low64;
-  meet.digest_high = digest.high64;
-}
-
-bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes) {
-  const XXH128_hash_t digest = XXH3_128bits(bytes.data(), bytes.size());
-  return meet.digest_low == digest.low64 && meet.digest_high == digest.high64;
+bool matches_digest(Member& member, std::span<const std::byte> bytes) {
+  const XXH128_hash_t digest = digest_of(member, bytes);
+  return member.meet().digest_low == digest.low64 && member.meet().digest_high == digest.high64;
 }
 
 void record_finish(Rendezvous& meet, std::uint32_t iteration) {

@@ -51,11 +51,11 @@ Result<void> run_unicast(Member& member);
 Result<void> run_latency(Member& member);
 Result<void> run_bcast(Member& member);
 
-/// Fills `bytes` for iteration `iteration`, different from every other iteration's in every page.
-void stamp(std::span<std::byte> bytes, std::uint32_t iteration);
-/// Root: publishes the digest of what it sent. Others: true if theirs is the same.
-void publish_digest(Rendezvous& meet, std::span<const std::byte> bytes);
-bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes);
+/// Root: fills `bytes` for iteration `iteration`, different from every other iteration's in every page, and
+/// publishes their digest. Others: true if theirs is the same. Both give the engine turns meanwhile: a member
+/// that is silent for long counts as dead.
+void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration);
+bool matches_digest(Member& member, std::span<const std::byte> bytes);
 /// Records the end of an iteration: the latest member's counts.
 void record_finish(Rendezvous& meet, std::uint32_t iteration);
 

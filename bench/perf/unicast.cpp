@@ -80,8 +80,7 @@ Result<void> run_unicast(Member& member) {
   std::array<fabric::Completion, 64> completions;
   for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
     if (sender) {
-      stamp(endpoint.message, i);
-      publish_digest(meet, endpoint.message);
+      stamp(member, endpoint.message, i);
     }
     if (!member.barrier()) return stopped(endpoint);
     if (i >= kWarmUpIterations) member.start_account();
@@ -113,7 +112,7 @@ Result<void> run_unicast(Member& member) {
     if (!member.run_until(step) || broken) return stopped(endpoint);
     if (!sender) record_finish(meet, i);
     if (i >= kWarmUpIterations) member.end_account();
-    if (!sender && !matches_digest(meet, endpoint.message)) {
+    if (!sender && !matches_digest(member, endpoint.message)) {
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
     }
     if (!member.barrier()) return stopped(endpoint);
