@@ -50,6 +50,11 @@ std::string text_of(roce::FailureCause cause) {
   return "unknown";
 }
 
+/// Within one network stack nothing is lost on the way, and the window keeps the peer's buffer from
+/// overflowing; but on a machine with more processes than cores an answer takes as long as the scheduler
+/// likes.
+constexpr Duration kSameStackMinimumTimeout = milliseconds(40);
+
 }  // namespace
 
 std::string_view name(WorkStatus status) noexcept {
@@ -147,6 +152,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
       .send_depth = options_.send_depth,
       .receive_depth = options_.receive_depth,
       .ack_timeout = options_.ack_timeout,
+      .minimum_timeout = same_stack ? kSameStackMinimumTimeout : Duration{},
       .retry_limit = options_.retry_limit,
       .rnr_retry_limit = options_.rnr_retry_limit,
   };

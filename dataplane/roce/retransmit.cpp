@@ -68,7 +68,8 @@ Duration Requester::patience() const {
 }
 
 Duration Requester::timeout() const {
-  const Duration least = config_.selective_repeat ? kMinimumTimeout : kTextbookMinimumTimeout;
+  const Duration usual = config_.selective_repeat ? kMinimumTimeout : kTextbookMinimumTimeout;
+  const Duration least = std::max(usual, config_.minimum_timeout);
   const Duration doubled = rtt_.timeout(least) * (std::int64_t{1} << std::min(backoff_, 16U));
   return std::min({doubled, config_.ack_timeout, patience() - silence_});
 }
