@@ -1,5 +1,6 @@
 #include "apps/bcast-cli/block_map.hpp"
 
+#include <bit>
 #include <cassert>
 #include <optional>
 #include <utility>
@@ -26,6 +27,13 @@ std::optional<std::uint64_t> take_varint(std::span<const std::byte>& in) {
 }
 
 }  // namespace
+
+std::uint32_t default_block_size(std::uint64_t file_size) {
+  constexpr std::uint64_t kSmallest = 64 << 10;
+  constexpr std::uint64_t kLargest = 1 << 20;
+  constexpr std::uint64_t kBlocks = 64;
+  return static_cast<std::uint32_t>(std::bit_floor(std::clamp(file_size / kBlocks, kSmallest, kLargest)));
+}
 
 Result<FileShape> FileShape::make(std::uint64_t size, std::uint64_t block_size) {
   if (size > std::uint64_t{1} << 62) return fail(Errc::protocol_error, "a file of more than 2^62 bytes");

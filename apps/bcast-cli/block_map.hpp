@@ -14,14 +14,18 @@
 
 namespace rdmc::bcast {
 
-constexpr std::uint32_t kDefaultBlockSize = 1 << 20;
 constexpr std::uint32_t kMinBlockSize = 4096;
-constexpr std::uint32_t kMaxBlockSize = 4 << 20;  ///< a window of 32 MB still holds eight
+constexpr std::uint32_t kMaxBlockSize =
+    2 << 20;  ///< a window of 32 MB still holds sixteen: enough for any group
+
+/// Large enough that blocks cost little each, small enough that the pipeline fills soon: the file's 64th part
+/// as a power of two, from 64K to 1M.
+std::uint32_t default_block_size(std::uint64_t file_size);
 
 /// How a file is cut: all blocks have block_size bytes but the last. An empty file is one block of no bytes.
 struct FileShape {
   std::uint64_t size = 0;
-  std::uint32_t block_size = kDefaultBlockSize;
+  std::uint32_t block_size = kMinBlockSize;
 
   /// For what a peer says. Errors: protocol_error (a size past 2^62, a block size that is no multiple of 4096
   /// from kMinBlockSize to kMaxBlockSize).

@@ -1,6 +1,20 @@
 #include "apps/bcast-cli/data_plane.hpp"
 
+#include <algorithm>
+
 namespace rdmc::bcast {
+namespace {
+
+/// A peer is given up after retry_limit + 1 ack timeouts, and the ack timeout bounds the waits between
+/// retransmissions: a long patience is made of more of them rather than of longer ones.
+void set_patience(fabric::QueuePairOptions& options, Duration give_up_after) {
+  constexpr Duration kAckTimeout = milliseconds(67);
+  const auto tries = std::clamp<std::int64_t>(give_up_after.ns / kAckTimeout.ns, 8, 255);
+  options.retry_limit = static_cast<std::uint8_t>(tries - 1);
+  options.ack_timeout = give_up_after / tries;
+}
+
+}  // namespace
 
 Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, const EpochPlan& plan) {
   end();
@@ -14,6 +28,7 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
                             .max_writes_in_flight = plan.writes_in_flight,
                             .announce_lengths = false};
   config.queue_pair.selective_repeat = plan.selective_repeat;
+  set_patience(config.queue_pair, plan.give_up_after);
   auto group = group::Group::create(fabric_, config, *this);
   if (!group) return std::unexpected(group.error());
   group_ = std::move(*group);

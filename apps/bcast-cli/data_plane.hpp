@@ -26,6 +26,8 @@ struct EpochPlan {
   std::uint64_t message_bytes = 0;  ///< of the epoch's message: the blocks that somebody lacks
   std::uint32_t writes_in_flight = 16;
   bool selective_repeat = true;
+  Duration give_up_after =
+      milliseconds(536);  ///< a neighbour that acknowledges nothing for so long has failed
 };
 
 class DataPlane final : private group::Listener {

@@ -22,7 +22,7 @@ const char* kind_of(mode_t mode) {
 
 }  // namespace
 
-Result<SourceFile> SourceFile::open(const std::string& path, std::uint32_t block_size) {
+Result<SourceFile> SourceFile::open(const std::string& path, std::optional<std::uint32_t> block_size) {
   // O_NONBLOCK: opening a fifo must not wait for its writer. It changes nothing for a regular file.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) return fail_errno(fmt::format("cannot open {}", path), errno);
@@ -32,8 +32,9 @@ Result<SourceFile> SourceFile::open(const std::string& path, std::uint32_t block
     return fail(Errc::invalid_argument,
                 fmt::format("{} is {}, not a regular file", path, kind_of(status.st_mode)));
   (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint: larger read-ahead
+  const auto size = static_cast<std::uint64_t>(status.st_size);
   return SourceFile(path, std::move(file), status,
-                    FileShape{static_cast<std::uint64_t>(status.st_size), block_size});
+                    FileShape{size, block_size.value_or(default_block_size(size))});
 }
 
 SourceFile::SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape)

@@ -29,9 +29,9 @@ namespace rdmc::bcast {
 
 class SourceFile {
  public:
-  /// A regular file that can be read. Errors: invalid_argument (a directory, a device, …), as open(2); all
-  /// name it.
-  static Result<SourceFile> open(const std::string& path, std::uint32_t block_size);
+  /// A regular file that can be read; without a block size it gets the default for its size. Errors:
+  /// invalid_argument (a directory, a device, …), as open(2); all name it.
+  static Result<SourceFile> open(const std::string& path, std::optional<std::uint32_t> block_size = {});
 
   const std::string& path() const { return path_; }
   const FileShape& shape() const { return shape_; }

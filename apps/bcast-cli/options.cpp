@@ -103,7 +103,8 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_flag("--insecure", send.insecure, "no key: anyone may be the other end");
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
   app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
-  app.add_option("--block-size", texts.block_size, "bytes relayed as one, 4K to 4M (default 1M)")
+  app.add_option("--block-size", texts.block_size,
+                 "bytes relayed as one, 4K to 2M; by the file's size, unless given")
       ->type_name("SIZE");
   app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
   app.add_option("--suspect-after", texts.suspect_after,
@@ -115,7 +116,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
 Result<void> check_block_size(std::uint64_t size) {
   if (size < kMinBlockSize || size > kMaxBlockSize || size % kMinBlockSize != 0)
     return fail(Errc::invalid_argument,
-                fmt::format("--block-size: {} is not a multiple of 4K from 4K to 4M", size));
+                fmt::format("--block-size: {} is not a multiple of 4K from 4K to 2M", size));
   return {};
 }
 

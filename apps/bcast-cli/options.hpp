@@ -45,7 +45,7 @@ struct SendOptions {
   bool overwrite = false;
   bool json = false;
   bool dry_run = false;
-  std::uint32_t block_size = kDefaultBlockSize;
+  std::optional<std::uint32_t> block_size;  ///< by the file's size, unless given
   Duration suspect_after = kDefaultSuspectAfter;
   std::optional<std::uint64_t> limit_rate;  ///< bits per second
 };

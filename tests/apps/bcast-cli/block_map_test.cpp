@@ -74,6 +74,20 @@ BOOST_AUTO_TEST_CASE(an_empty_file_is_one_block_of_no_bytes) {
   BOOST_TEST(VirtualBlocks(shape, BlockMap::full(1)).size() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(small_files_are_cut_into_smaller_blocks) {
+  BOOST_TEST(default_block_size(0) == 64u << 10);
+  BOOST_TEST(default_block_size(16 << 20) == 256u << 10);
+  BOOST_TEST(default_block_size((64 << 20) - 1) == 512u << 10);
+  BOOST_TEST(default_block_size(std::uint64_t{1} << 40) == 1u << 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_shape_that_a_peer_claims_is_checked) {
+  BOOST_TEST(FileShape::make(123, 4096).has_value());
+  BOOST_TEST(!FileShape::make((std::uint64_t{1} << 62) + 1, 4096).has_value());
+  for (const std::uint64_t block_size : {0ULL, 1ULL, 4095ULL, 4097ULL, 4ULL << 20, 1ULL << 32, (1ULL << 32) + 4096})
+    BOOST_TEST(!FileShape::make(123, block_size).has_value(), "accepted " << block_size);
+}
+
 BOOST_AUTO_TEST_CASE(a_map_holds_what_was_put_in) {
   BOOST_TEST(rc::check([] {
     const auto universe = *rc::gen::inRange<std::uint64_t>(1, 200);

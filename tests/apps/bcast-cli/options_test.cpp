@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_send_has_a_source_a_destination_and_hosts) {
   BOOST_REQUIRE(send.hosts.size() == 3u);
   BOOST_TEST(to_string(send.hosts[2]) == "m:70");
   BOOST_TEST(!send.overwrite);
-  BOOST_TEST(send.block_size == kDefaultBlockSize);
+  BOOST_TEST(!send.block_size.has_value());
   BOOST_TEST((send.suspect_after == kDefaultSuspectAfter));
 }
 
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
   BOOST_TEST(send.overwrite);
   BOOST_TEST(send.json);
   BOOST_TEST(send.dry_run);
-  BOOST_TEST(send.block_size == 262144u);
+  BOOST_TEST(send.block_size.value() == 262144u);
   BOOST_TEST(send.limit_rate.value() == 1'500'000'000u);
   BOOST_TEST((send.suspect_after == milliseconds(700)));
 }
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "d", "--local", "2", "--launch", "magic"}, "'magic' is unknown"},
       {{"s", "d", "--local", "2", "--fabric", "pigeon"}, "--fabric: 'pigeon'"},
       {{"s", "d", "--local", "2", "--block-size", "1000"}, "--block-size: 1000"},
-      {{"s", "d", "--local", "2", "--block-size", "8M"}, "--block-size"},
+      {{"s", "d", "--local", "2", "--block-size", "4M"}, "--block-size"},
       {{"s", "d", "--local", "2", "--block-size", "1x"}, "--block-size: '1x' is not a size"},
       {{"s", "d", "--local", "2", "--limit-rate", "0"}, "--limit-rate"},
       {{"s", "d", "--local", "2", "--suspect-after", "500"}, "--suspect-after: '500' is not between"},

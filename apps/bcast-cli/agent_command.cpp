@@ -1,0 +1,100 @@
+// rdmc_bcast agent, and the receiver processes of --local, which are agents of one transfer.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "apps/bcast-cli/agent.hpp"
+#include "apps/bcast-cli/commands.hpp"
+#include "apps/bcast-cli/local_receivers.hpp"
+#include "apps/bcast-cli/reporter.hpp"
+#include "apps/bcast-cli/stop_signals.hpp"
+#include "apps/bcast-cli/units.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+/// What a receiver of --local does when its own tidying hangs; nothing of ours may be left behind.
+constexpr unsigned kLastResortSeconds = 10;
+
+std::string json_of(const Reception::Outcome& outcome) {
+  auto line = nlohmann::ordered_json::parse(json_line(outcome.event));
+  line["event"] = "received";
+  line["host"] = outcome.peer;
+  line["path"] = outcome.path;
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void report(Reporter& reporter, const Reception::Outcome& outcome) {
+  if (outcome.dry_run) return;
+  const auto& event = outcome.event;
+  reporter.say(event.status == session::Status::ok
+                   ? fmt::format("{} from {}: {} in {}", outcome.path, outcome.peer, size_words(event.bytes),
+                                 duration_words(event.seconds))
+                   : fmt::format("{} from {}: {}", outcome.path, outcome.peer, event.cause));
+  reporter.tell(json_of(outcome));
+}
+
+Result<void> serve(const AgentOptions& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return std::unexpected(stop.error());
+  auto security = security_of(options.key_file, options.insecure);
+  if (!security) return std::unexpected(security.error());
+  auto root = Root::open(options.root);
+  if (!root) return std::unexpected(root.error());
+  auto reporter = Reporter::start(options.json);
+  if (!reporter) return std::unexpected(reporter.error());
+  const auto loop = control::ControlLoop::create();
+  if (!loop) return std::unexpected(loop.error());
+  const auto agent = Agent::start(**loop, std::move(*root), options.listen, std::move(*security),
+                                  [&](const Reception::Outcome& outcome) { report(**reporter, outcome); });
+  if (!agent) return std::unexpected(agent.error());
+  const auto address = to_string((*agent)->address());
+  (*reporter)->say(fmt::format("listening on {}; files go to {}{}", address, options.root,
+                               options.insecure ? "; without a key, anyone may send" : ""));
+  (*reporter)->tell(fmt::format("{{\"event\":\"listening\",\"address\":\"{}\"}}\n", address));
+  while (stop->wait() != StopSignals::Event::signal) {
+  }
+  return {};
+}
+
+Result<void> serve_locally(const LocalReceiverOptions& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return std::unexpected(stop.error());
+  const auto key = control::ClusterKey::load(kKeyDescriptor);
+  if (!key) return std::unexpected(key.error());
+  auto security = control::TlsContext::create(*key);
+  if (!security) return std::unexpected(security.error());
+  auto root = Root::open(options.directory, Root::Missing::make);
+  if (!root) return std::unexpected(root.error());
+  const auto loop = control::ControlLoop::create();
+  if (!loop) return std::unexpected(loop.error());
+  const auto agent = Agent::start(**loop, std::move(*root), options.listen, std::move(*security), {});
+  if (!agent) return std::unexpected(agent.error());
+  if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
+  // Ctrl-C goes to the sender too, which ends the transfer in order and then us; SIGTERM comes from it, or
+  // from the kernel when it is dead.
+  (void)stop->wait(kLinkDescriptor);
+  ::alarm(kLastResortSeconds);
+  return {};
+}
+
+}  // namespace
+
+ExitCode run_agent(const AgentOptions& options) {
+  const auto served = serve(options);
+  if (served) return ExitCode::success;
+  complain(served.error());
+  return ExitCode::local_error;
+}
+
+ExitCode run_local_receiver(const LocalReceiverOptions& options) {
+  std::signal(SIGINT, SIG_IGN);
+  const auto served = serve_locally(options);
+  if (served) return ExitCode::success;
+  (void)report_failure(kLinkDescriptor, served.error());
+  return ExitCode::local_error;
+}
+
+}  // namespace rdmc::bcast

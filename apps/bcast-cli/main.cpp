@@ -1,0 +1,58 @@
+// rdmc_bcast: fans a file out to many hosts; every receiver passes on what it has.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/bcast-cli/commands.hpp"
+#include "apps/bcast-cli/file_io.hpp"
+
+namespace {
+
+using namespace rdmc;
+using namespace rdmc::bcast;
+
+/// More than the longest hostlist that is of use.
+constexpr std::size_t kMaxHostFile = 4 << 20;
+
+ExitCode run(const SendOptions& options) {
+  return run_send(options);
+}
+ExitCode run(const AgentOptions& options) {
+  return run_agent(options);
+}
+ExitCode run(const KeygenOptions& options) {
+  return run_keygen(options);
+}
+ExitCode run(const LocalReceiverOptions& options) {
+  return run_local_receiver(options);
+}
+ExitCode run(const Information& information) {
+  std::fputs(information.text.c_str(), stdout);
+  return ExitCode::success;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Both are errors of a call here, not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    const auto command =
+        parse_command_line(std::vector<std::string>(argv + 1, argv + argc),
+                           [](const std::string& path) { return read_small_file(path, kMaxHostFile); });
+    if (!command) {
+      complain(command.error());
+      std::fputs("Run 'rdmc_bcast --help' for the options.\n", stderr);
+      return static_cast<int>(ExitCode::usage);
+    }
+    return static_cast<int>(std::visit([](const auto& options) { return run(options); }, *command));
+  } catch (const std::exception& error) {  // std::bad_alloc, and what libraries throw for want of memory
+    complain({Errc::resource_limit, error.what()});
+    return static_cast<int>(ExitCode::local_error);
+  }
+}

@@ -1,0 +1,111 @@
+// The job: is there a place for the file, and, when it is whole, the commit or the abort.
+#include <utility>
+
+#include "apps/bcast-cli/file_source.hpp"
+#include "apps/bcast-cli/reception.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+DestinationRequest request_of(const JobDescription& job) {
+  return {.destination = job.destination, .source_name = job.source_name, .overwrite = job.overwrite};
+}
+
+Result<std::unique_ptr<ReceivedFile>> make_file(const Root& root, const JobDescription& job) {
+  auto placement = place(root, request_of(job));
+  if (!placement) return std::unexpected(placement.error());
+  auto partial = PartialFile::claim(std::move(*placement), job.overwrite);
+  if (!partial) return std::unexpected(partial.error());
+  auto file = ReceivedFile::create(std::move(*partial), job.shape, job.allocated_bytes);
+  if (!file) return std::unexpected(file.error());
+  return std::make_unique<ReceivedFile>(std::move(*file));
+}
+
+}  // namespace
+
+void Reception::handle(session::JobOffered& offered) {
+  auto job = decode_job(offered.description);
+  if (!job) return give_up(std::move(job.error()));
+  job_ = std::move(*job);
+  outcome_.path = job_.destination;
+  outcome_.dry_run = job_.dry_run;
+  if (!job_.dry_run) return claim_file();
+  in_background([&root = root_, job = job_] { return foresee(root, request_of(job)); },
+                [](Reception& self, Result<std::string> path) {
+                  if (!path) return self.give_up(std::move(path.error()));
+                  self.outcome_.path = std::move(*path);
+                  self.participant_.accept({}, monotonic_now());
+                });
+}
+
+/// Ready before it says yes: opening a port and touching the ring's memory take a moment, and others are
+/// joining meanwhile.
+void Reception::claim_file() {
+  in_background(
+      [&root = root_, &loop = loop_, job = job_, local = channel_->local(),
+       events = data_plane_events()]() mutable -> Result<Prepared> {
+        auto file = make_file(root, job);
+        if (!file) return std::unexpected(file.error());
+        auto data_plane = DataPlaneThread::open(loop, local, ring_bytes(job.shape), std::move(events));
+        if (!data_plane) return std::unexpected(data_plane.error());
+        return Prepared{std::move(*file), std::move(*data_plane)};
+      },
+      [](Reception& self, Result<Prepared> prepared) {
+        if (!prepared) return self.give_up(std::move(prepared.error()));
+        self.file_ = std::move(prepared->file);
+        self.data_plane_ = std::move(prepared->data_plane);
+        self.outcome_.path = self.file_->path();
+        self.participant_.accept(encode_held(self.file_->held()), monotonic_now());
+      });
+}
+
+void Reception::handle(const session::CommitRequested&) {
+  in_background([file = file_.get()] { return file->commit(); },
+                [](Reception& self, Result<void> committed) {
+                  if (!committed) return self.give_up(std::move(committed.error()));
+                  self.outcome_.event.bytes = self.job_.shape.size;
+                  self.participant_.committed({}, monotonic_now());
+                });
+}
+
+void Reception::handle(const session::AbortRequested&) {
+  tear_down([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->drop_file([weak] {
+      if (const auto clean = weak.lock()) clean->participant_.abort_done(monotonic_now());
+    });
+  });
+}
+
+/// Stops the data plane and closes the sink, which writes what has arrived. `then` runs on the loop, after
+/// all that the worker was asked before.
+void Reception::tear_down(std::move_only_function<void()> then) {
+  auto close_sink = [weak = weak_from_this(), then = std::move(then)]() mutable {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->in_background(
+        [sink = std::move(self->sink_)]() mutable {
+          sink.reset();
+          return true;
+        },
+        [then = std::move(then)](Reception&, bool) mutable { then(); });
+  };
+  if (data_plane_)
+    data_plane_->end(std::move(close_sink));
+  else
+    close_sink();
+}
+
+/// Closes the file; what is not committed is removed.
+void Reception::drop_file(std::move_only_function<void()> then) {
+  in_background(
+      [file = std::move(file_)]() mutable {
+        file.reset();
+        return true;
+      },
+      [then = std::move(then)](Reception&, bool) mutable { then(); });
+}
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,201 @@
+// rdmc_bcast SRC DEST: the source, the receivers, one Sender, and what came of it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "apps/bcast-cli/commands.hpp"
+#include "apps/bcast-cli/destination.hpp"
+#include "apps/bcast-cli/local_receivers.hpp"
+#include "apps/bcast-cli/partial_file.hpp"
+#include "apps/bcast-cli/stop_signals.hpp"
+#include "controlplane/auth/random.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+/// A transfer that cannot begin: nothing is told of single receivers.
+struct Prepared {
+  StopSignals stop;
+  SourceFile source;
+  SenderConfig config;
+};
+
+Result<Prepared> prepare(const SendOptions& options) {
+  auto stop = StopSignals::block();
+  if (!stop) return std::unexpected(stop.error());
+  auto source = SourceFile::open(options.source, options.block_size);
+  if (!source) return std::unexpected(source.error());
+  SenderConfig config{.job = {.destination = options.local_receivers > 0 ? "./" : options.destination,
+                              .source_name = std::string(base_name(options.source)),
+                              .shape = source->shape(),
+                              .allocated_bytes = source->allocated_bytes(),
+                              .overwrite = options.overwrite,
+                              .dry_run = options.dry_run},
+                      .targets = {},
+                      .security = control::Insecure{},
+                      .suspect_after = options.suspect_after,
+                      .limit_rate = options.limit_rate};
+  for (const auto& host : options.hosts) config.targets.push_back({to_string(host), host.name, host.port});
+  if (options.local_receivers == 0) {
+    auto security = security_of(options.key_file, options.insecure);
+    if (!security) return std::unexpected(security.error());
+    config.security = std::move(*security);
+  }
+  return Prepared{std::move(*stop), std::move(*source), std::move(config)};
+}
+
+/// Runs the transfer to the targets of `prepared` and waits for its end; `signalled` says whether the user
+/// ended it.
+Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, bool& signalled) {
+  session::SessionId id;
+  if (auto filled = control::fill_random(id); !filled) return std::unexpected(filled.error());
+  const auto loop = control::ControlLoop::create();
+  if (!loop) return std::unexpected(loop.error());
+  SenderResult result;
+  auto sender =
+      Sender::start(**loop, prepared.source, reporter, prepared.config, id, [&](SenderResult ended) {
+        result = std::move(ended);
+        prepared.stop.notify();
+      });
+  if (!sender) return std::unexpected(sender.error());
+  while (prepared.stop.wait() == StopSignals::Event::signal) {
+    if (signalled) ::_exit(static_cast<int>(ExitCode::interrupted));  // asked twice: at once
+    signalled = true;
+    reporter.say("interrupted: telling the receivers");
+    (*loop)->post([weak = std::weak_ptr(*sender)] {
+      if (const auto running = weak.lock()) running->stop({Errc::cancelled, "the sender was interrupted"});
+    });
+  }
+  (*loop)->call([&] { sender->reset(); });
+  return result;
+}
+
+void add_failure(SenderResult& result, Reporter& reporter, std::string host, std::string cause) {
+  result.statuses.push_back(session::Status::failed);
+  result.summary.count(session::Status::failed);
+  reporter.receiver({.host = std::move(host), .status = session::Status::failed, .cause = std::move(cause)});
+}
+
+/// Whether DEST/i could be made and take the file, without making anything.
+Result<std::string> foresee_locally(const std::string& directory, const JobDescription& job) {
+  std::error_code ignored;
+  std::filesystem::path standing = directory;
+  while (!std::filesystem::exists(standing, ignored) && standing.has_parent_path() &&
+         standing != standing.parent_path())
+    standing = standing.parent_path();
+  if (!std::filesystem::exists(standing, ignored)) standing = ".";
+  const auto root = Root::open(standing);
+  if (!root) return std::unexpected(root.error());
+  if (standing != directory) return directory;
+  return foresee(*root, {job.destination, job.source_name, job.overwrite});
+}
+
+std::string local_directory(const std::string& destination, std::uint32_t index) {
+  return fmt::format("{}{}{}", destination, destination.ends_with('/') ? "" : "/", index);
+}
+
+SenderResult foresee_all_locally(const SendOptions& options, const JobDescription& job, Reporter& reporter) {
+  SenderResult result;
+  result.summary.bytes = job.shape.size;
+  result.summary.dry_run = true;
+  for (std::uint32_t index = 0; index < options.local_receivers; ++index) {
+    const auto directory = local_directory(options.destination, index);
+    const auto path = foresee_locally(directory, job);
+    if (!path) {
+      add_failure(result, reporter, directory, path.error().what);
+      continue;
+    }
+    result.statuses.push_back(session::Status::ok);
+    result.summary.count(session::Status::ok);
+    reporter.receiver({.host = directory, .status = session::Status::ok});
+  }
+  return result;
+}
+
+/// A receiver that was killed could not remove its partial file: whoever claims it next does, and here nobody
+/// will.
+void remove_stale_partial(const std::string& directory, const JobDescription& job) {
+  const auto root = Root::open(directory);
+  if (!root) return;
+  auto placement = place(*root, {job.destination, job.source_name, true});
+  if (placement) (void)PartialFile::claim(std::move(*placement), true);
+}
+
+Result<SenderResult> transfer_locally(const SendOptions& options, Prepared& prepared, Reporter& reporter,
+                                      bool& signalled) {
+  if (options.dry_run) return foresee_all_locally(options, prepared.config.job, reporter);
+  const auto key = control::ClusterKey::generate();
+  if (!key) return std::unexpected(key.error());
+  auto security = control::TlsContext::create(*key);
+  if (!security) return std::unexpected(security.error());
+  prepared.config.security = std::move(*security);
+  auto local = LocalReceivers::start(options.local_receivers, options.destination, *key);
+  if (!local) return std::unexpected(local.error());
+
+  SenderResult stillborn;
+  std::vector<std::string> directories;
+  for (const auto& receiver : local->receivers()) {
+    if (!receiver.cause.empty()) {
+      add_failure(stillborn, reporter, receiver.directory, receiver.cause);
+      continue;
+    }
+    prepared.config.targets.push_back(
+        {to_string(receiver.address), host_string(receiver.address), receiver.address.port});
+    directories.push_back(receiver.directory);
+  }
+  SenderResult result;
+  result.summary.bytes = prepared.config.job.shape.size;
+  if (!directories.empty()) {
+    auto ended = transfer(prepared, reporter, signalled);
+    if (!ended) return ended;
+    result = std::move(*ended);
+  }
+  local->stop();
+  for (std::size_t i = 0; i < directories.size(); ++i) {
+    if (result.statuses.at(i) != session::Status::ok)
+      remove_stale_partial(directories[i], prepared.config.job);
+  }
+  result.summary.failed += stillborn.summary.failed;
+  std::ranges::move(stillborn.statuses, std::back_inserter(result.statuses));
+  return result;
+}
+
+}  // namespace
+
+ExitCode exit_code(const SenderResult& result, bool signalled) {
+  if (signalled) return ExitCode::interrupted;
+  if (result.interrupted) return ExitCode::local_error;
+  const auto& summary = result.summary;
+  if (summary.failed == 0 && summary.refused == 0) return ExitCode::success;
+  if (summary.ok > 0) return ExitCode::some_failed;
+  return summary.failed == 0 ? ExitCode::all_refused : ExitCode::all_failed;
+}
+
+ExitCode run_send(const SendOptions& options) {
+  auto prepared = prepare(options);
+  if (!prepared) {
+    complain(prepared.error());
+    return ExitCode::local_error;
+  }
+  const auto reporter = Reporter::start(options.json);
+  if (!reporter) {
+    complain(reporter.error());
+    return ExitCode::local_error;
+  }
+  bool signalled = false;
+  const auto result = options.local_receivers > 0
+                          ? transfer_locally(options, *prepared, **reporter, signalled)
+                          : transfer(*prepared, **reporter, signalled);
+  if (!result) {
+    complain(result.error());
+    return ExitCode::local_error;
+  }
+  if (result->interrupted && !signalled) (*reporter)->say(result->interrupted->what);
+  (*reporter)->summary(result->summary);
+  return exit_code(*result, signalled);
+}
+
+}  // namespace rdmc::bcast

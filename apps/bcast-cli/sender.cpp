@@ -1,0 +1,232 @@
+#include "apps/bcast-cli/sender.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+/// A little less than the session waits, so that the precise cause is heard.
+constexpr Duration kConnectWithin = session::Timing{}.connect_timeout - milliseconds(500);
+
+session::CoordinatorConfig session_config(const SenderConfig& config, session::SessionId id) {
+  session::CoordinatorConfig session{.session = id, .name = "the sender", .address = {}, .timing = {}};
+  session.timing.suspect_after = config.suspect_after;
+  session.timing.heartbeat_interval = std::min(session.timing.heartbeat_interval, config.suspect_after / 6);
+  session.timing.probe_timeout = std::max(session.timing.probe_timeout, config.suspect_after / 2);
+  return session;
+}
+
+std::vector<session::ParticipantSpec> specs(const SenderConfig& config) {
+  const auto job = encode(config.job);
+  std::vector<session::ParticipantSpec> all;
+  for (const auto& target : config.targets) {
+    const session::MemberId id{static_cast<std::uint32_t>(all.size() + 1)};
+    all.push_back({.member = id, .name = target.name, .address = target.name, .job = job});
+  }
+  return all;
+}
+
+std::vector<std::string> names(const SenderConfig& config) {
+  std::vector<std::string> all;
+  for (const auto& target : config.targets) all.push_back(target.name);
+  return all;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Sender>> Sender::start(control::ControlLoop& loop, SourceFile& source,
+                                              Reporter& reporter, SenderConfig config,
+                                              session::SessionId session, FinishedHandler finished) {
+  auto worker = Worker::start();
+  if (!worker) return std::unexpected(worker.error());
+  std::shared_ptr<Sender> self(
+      new Sender(loop, source, reporter, std::move(config), session, std::move(finished)));
+  self->worker_ = std::move(*worker);
+  loop.post([weak = std::weak_ptr(self)] {
+    if (const auto sender = weak.lock()) sender->begin();
+  });
+  return self;
+}
+
+Sender::Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporter, SenderConfig config,
+               session::SessionId session, FinishedHandler finished)
+    : loop_(loop),
+      source_(source),
+      reporter_(reporter),
+      config_(std::move(config)),
+      finished_(std::move(finished)),
+      coordinator_(session_config(config_, session), specs(config_)),
+      receivers_(config_.targets.size()),
+      progress_(names(config_), config_.job.shape.size, monotonic_now()),
+      start_(monotonic_now()) {
+  result_.statuses.resize(receivers_.size(), session::Status::failed);
+  result_.summary.bytes = config_.job.shape.size;
+  result_.summary.dry_run = config_.job.dry_run;
+}
+
+Sender::~Sender() {
+  worker_.reset();
+  if (data_plane_) data_plane_->end_now();  // from here on nobody touches the store
+}
+
+void Sender::begin() {
+  coordinator_.start(monotonic_now());
+  for (std::size_t index = 0; index < receivers_.size(); ++index) connect(index);
+  pump();
+}
+
+void Sender::connect(std::size_t index) {
+  const auto& target = config_.targets[index];
+  receivers_[index].connecting =
+      control::connect(loop_, target.host, target.port, {.security = config_.security}, kConnectWithin,
+                       [weak = weak_from_this(), index](Result<control::Channel> channel) {
+                         if (const auto self = weak.lock()) self->on_connected(index, std::move(channel));
+                       });
+}
+
+void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
+  const session::MemberId member{static_cast<std::uint32_t>(index + 1)};
+  if (!channel) {
+    coordinator_.on_closed(member, channel.error(), monotonic_now());
+    return pump();
+  }
+  auto& receiver = receivers_[index];
+  receiver.channel.emplace(std::move(*channel));
+  receiver.open = true;
+  receiver.channel->start(
+      [weak = weak_from_this(), member](std::vector<std::byte> message) {
+        if (const auto self = weak.lock()) {
+          self->coordinator_.on_message(member, message, monotonic_now());
+          self->pump();
+        }
+      },
+      [weak = weak_from_this(), index](const Error& cause) {
+        if (const auto self = weak.lock()) self->on_closed(index, cause);
+      });
+  coordinator_.on_connected(member, monotonic_now());
+  pump();
+}
+
+void Sender::on_closed(std::size_t index, const Error& cause) {
+  receivers_[index].open = false;
+  coordinator_.on_closed(session::MemberId{static_cast<std::uint32_t>(index + 1)}, cause, monotonic_now());
+  pump();
+}
+
+void Sender::stop(Error cause) {
+  coordinator_.interrupt(std::move(cause), monotonic_now());
+  pump();
+}
+
+void Sender::pump() {
+  if (pumping_) return;
+  const auto self = shared_from_this();  // an output may be our end
+  pumping_ = true;
+  while (auto output = coordinator_.poll()) std::visit([&](auto& value) { handle(value); }, *output);
+  pumping_ = false;
+  if (!job_finished_ && !config_.job.dry_run) {
+    if (const auto event = progress_.due(monotonic_now())) reporter_.progress(*event);
+  }
+  arm_timer();
+  finish_if_done();
+}
+
+void Sender::arm_timer() {
+  const auto deadline = coordinator_.next_deadline();
+  if (deadline == Time::never()) {
+    timer_ = {};
+    return;
+  }
+  timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->coordinator_.on_timer(monotonic_now());
+      self->pump();
+    }
+  });
+}
+
+void Sender::handle(session::Send& send) {
+  auto& channel = receiver(send.member).channel;
+  const auto sent = channel->send(std::move(send.bytes));
+  if (sent || sent.error().code != Errc::would_block) return;  // a closed channel says so by itself
+  // A receiver that does not read for so long is gone.
+  loop_.post([weak = weak_from_this(), member = send.member, cause = sent.error()] {
+    if (const auto self = weak.lock()) {
+      self->coordinator_.on_closed(member, cause, monotonic_now());
+      self->pump();
+    }
+  });
+}
+
+void Sender::handle(const session::CloseChannel& close) {
+  auto& closing = receiver(close.member);
+  closing.connecting = {};
+  if (closing.channel) closing.channel->close();
+}
+
+void Sender::handle(const session::Progressed& progressed) {
+  receiver(progressed.member).bytes = progressed.bytes_done;
+  progress_.has(value_of(progressed.member) - 1, progressed.bytes_done);
+}
+
+void Sender::handle(const session::DeliveryReported& report) {
+  const auto now = monotonic_now();
+  const auto theirs = decode_digest(report.report);
+  const auto ours = source_digest();
+  if (!theirs) return coordinator_.deny(report.member, theirs.error(), now);
+  if (!ours || *theirs != *ours)
+    return coordinator_.deny(report.member, {Errc::corrupt, "its copy's digest is not the source's"}, now);
+  auto& delivered = receiver(report.member);
+  delivered.digest = to_hex(*theirs);
+  delivered.bytes = config_.job.shape.size;
+  progress_.has(value_of(report.member) - 1, delivered.bytes);
+  coordinator_.approve(report.member, now);
+}
+
+void Sender::handle(session::MemberFinished& finished) {
+  const auto index = value_of(finished.member) - 1;
+  const auto& gone = receivers_[index];
+  ReceiverEvent event{.host = config_.targets[index].name,
+                      .status = finished.status,
+                      .bytes = gone.bytes,
+                      .seconds = (monotonic_now() - start_).seconds()};
+  if (gone.accepted) event.status = session::Status::ok;  // a dry run ends before anything is sent
+  if (event.status == session::Status::ok) {
+    event.digest = gone.digest;
+    progress_.done(index);
+  } else {
+    event.cause = std::move(finished.cause.what);
+    progress_.failed(index);
+  }
+  result_.statuses[index] = event.status;
+  result_.summary.count(event.status);
+  result_.summary.seconds = event.seconds;
+  reporter_.receiver(event);
+}
+
+void Sender::handle(session::JobFinished& finished) {
+  job_finished_ = true;
+  if (!config_.job.dry_run) result_.interrupted = std::move(finished.interrupted);
+  for (auto& receiver : receivers_) {
+    receiver.connecting = {};
+    if (receiver.channel) receiver.channel->close();
+  }
+  tear_down([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->cleaned_up_ = true;
+      self->finish_if_done();
+    }
+  });
+}
+
+void Sender::finish_if_done() {
+  if (!cleaned_up_ || !finished_ || std::ranges::any_of(receivers_, &Receiver::open)) return;
+  auto finished = std::exchange(finished_, nullptr);
+  finished(std::move(result_));
+}
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,126 @@
+// The sending side of one transfer: the session's Coordinator over a channel to each receiver, the root's
+// data plane, and the source file, epoch after epoch. Everything happens on the control loop's thread;
+// answers from other threads find it by a weak pointer. It ends exactly once, with an outcome for every
+// receiver.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/bcast-cli/data_plane_thread.hpp"
+#include "apps/bcast-cli/events.hpp"
+#include "apps/bcast-cli/file_source.hpp"
+#include "apps/bcast-cli/progress.hpp"
+#include "apps/bcast-cli/reporter.hpp"
+#include "apps/bcast-cli/transfer_messages.hpp"
+#include "apps/bcast-cli/worker.hpp"
+#include "controlplane/connect/channel.hpp"
+#include "controlplane/connect/connector.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "controlplane/session/coordinator.hpp"
+
+namespace rdmc::bcast {
+
+struct SenderTarget {
+  std::string name;  ///< as it is reported
+  std::string host;  ///< a name or a numeric address
+  std::uint16_t port = 0;
+};
+
+struct SenderConfig {
+  JobDescription job;
+  std::vector<SenderTarget> targets;
+  control::Security security;
+  Duration suspect_after{};
+  std::optional<std::uint64_t> limit_rate;  ///< bits per second
+};
+
+struct SenderResult {
+  SummaryEvent summary;
+  std::vector<session::Status> statuses;  ///< of the targets
+  std::optional<Error> interrupted;       ///< by stop(), or a failure of our own
+};
+
+class Sender : public std::enable_shared_from_this<Sender> {
+ public:
+  using FinishedHandler = std::move_only_function<void(SenderResult)>;
+
+  /// Any thread. `source` and `reporter` outlive the sender; `finished` is called once, on the loop's thread,
+  /// when all channels are closed. Errors: resource_limit (no thread).
+  static Result<std::shared_ptr<Sender>> start(control::ControlLoop& loop, SourceFile& source,
+                                               Reporter& reporter, SenderConfig config,
+                                               session::SessionId session, FinishedHandler finished);
+  ~Sender();
+
+  /// Ends the transfer everywhere but where it is committed. On the loop's thread.
+  void stop(Error cause);
+
+ private:
+  struct Receiver {
+    control::Connecting connecting;
+    std::optional<control::Channel> channel;
+    bool open = false;      ///< its channel's end has not been heard of
+    bool accepted = false;  ///< dry run: it would take the file
+    std::uint64_t bytes = 0;
+    std::string digest;
+  };
+
+  Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporter, SenderConfig config,
+         session::SessionId session, FinishedHandler finished);
+
+  // sender.cpp: connections, the clock, outcomes, the end
+  void begin();
+  void connect(std::size_t index);
+  void on_connected(std::size_t index, Result<control::Channel> channel);
+  void on_closed(std::size_t index, const Error& cause);
+  void pump();
+  void arm_timer();
+  void handle(session::Send& send);
+  void handle(const session::CloseChannel& close);
+  void handle(const session::AlsoFailed&) {}
+  void handle(const session::Progressed& progressed);
+  void handle(const session::DeliveryReported& report);
+  void handle(session::MemberFinished& finished);
+  void handle(session::JobFinished& finished);
+  void finish_if_done();
+  Receiver& receiver(session::MemberId member) { return receivers_.at(value_of(member) - 1); }
+
+  // sender_epoch.cpp: the root's part in an epoch
+  void handle(const session::ParametersNeeded& needed);
+  void handle(session::FormRequested& request);
+  void handle(session::PeersReady& peers);
+  void handle(const session::StartData& start);
+  void handle(const session::EndData& end);
+  void open_data_plane(std::move_only_function<void()> then);
+  void form(const session::FormRequested& request);
+  Result<Address> data_address() const;
+  void tear_down(std::move_only_function<void()> then);
+  void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
+  std::optional<Digest> source_digest();
+
+  control::ControlLoop& loop_;
+  SourceFile& source_;
+  Reporter& reporter_;
+  SenderConfig config_;
+  FinishedHandler finished_;
+  session::Coordinator coordinator_;
+  std::vector<Receiver> receivers_;  // of the member with id index + 1
+  Progress progress_;
+  control::Timer timer_;
+  Time start_;
+  SenderResult result_;
+  bool pumping_ = false;
+  bool job_finished_ = false;
+  bool cleaned_up_ = false;
+  BlockMap epoch_blocks_;
+  std::optional<Digest> digest_;  // of the whole source, once it has been read
+  std::unique_ptr<DataPlaneThread> data_plane_;
+  std::unique_ptr<FileSource> store_;
+  std::unique_ptr<Worker> worker_;  // where a store ends: its read may hang
+};
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,173 @@
+// One epoch at the root: choose what is sent, form, connect, move data, end.
+#include <algorithm>
+#include <utility>
+
+#include "apps/bcast-cli/sender.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+bool is_loopback(const Address& address) {
+  if (!address.ipv6) return address.bytes[0] == 127;
+  return std::all_of(address.bytes.begin(), address.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
+         address.bytes.back() == 1;
+}
+
+/// What somebody lacks. A state that makes no sense holds nothing: its owner is sent everything.
+BlockMap lacking(const session::ParametersNeeded& needed, std::uint64_t blocks) {
+  BlockMap held_by_all = BlockMap::full(blocks);
+  for (const auto& candidate : needed.candidates)
+    held_by_all = held_by_all & BlockMap::decode(candidate.state, blocks).value_or(BlockMap(blocks));
+  auto rest = held_by_all.complement().superset(BlockMap::kMaxRanges);
+  if (rest.count() == 0) rest.insert(0);  // all hold all, and an epoch ended before they could say so
+  return rest;
+}
+
+}  // namespace
+
+void Sender::handle(const session::ParametersNeeded& needed) {
+  const auto now = monotonic_now();
+  if (config_.job.dry_run) {
+    for (const auto& candidate : needed.candidates) receiver(candidate.member).accepted = true;
+    return coordinator_.interrupt({Errc::cancelled, "this was a dry run"}, now);
+  }
+  epoch_blocks_ = lacking(needed, config_.job.shape.blocks());
+  coordinator_.form(needed.epoch,
+                    encode(EpochParameters{.suspect_after = config_.suspect_after, .blocks = epoch_blocks_}),
+                    now);
+}
+
+/// Ours, as the receivers see us; of several the first that other hosts can reach.
+Result<Address> Sender::data_address() const {
+  std::optional<Address> found;
+  for (const auto& receiver : receivers_) {
+    if (!receiver.open) continue;
+    const auto local = receiver.channel->local();
+    if (!found || (is_loopback(*found) && !is_loopback(local))) found = local;
+  }
+  if (!found) return fail(Errc::peer_failed, "no receiver is connected");
+  return *found;
+}
+
+/// Opening a port and touching the ring's memory take a moment, in which the heartbeats must go on.
+void Sender::open_data_plane(std::move_only_function<void()> then) {
+  const auto address = data_address();
+  if (!address) return coordinator_.interrupt(address.error(), monotonic_now());
+  DataPlane::Events events{
+      .delivered = [](Epoch) {},
+      .completed = [](Epoch) {},
+      .failed =
+          [weak = weak_from_this()](Epoch epoch, std::optional<Rank> peer, const Error& error) {
+            if (const auto self = weak.lock()) self->on_data_failed(epoch, peer, error);
+          }};
+  run_for(
+      weak_from_this(), *worker_, loop_,
+      [&loop = loop_, address = *address, bytes = ring_bytes(config_.job.shape),
+       events = std::move(events)]() mutable {
+        return DataPlaneThread::open(loop, address, bytes, std::move(events));
+      },
+      [then = std::move(then)](Sender& self, Result<std::unique_ptr<DataPlaneThread>> opened) mutable {
+        if (opened) {
+          self.data_plane_ = std::move(*opened);
+          then();
+        } else {
+          self.coordinator_.interrupt(std::move(opened.error()), monotonic_now());
+        }
+        self.pump();
+      });
+}
+
+void Sender::handle(session::FormRequested& request) {
+  if (data_plane_) return form(request);
+  open_data_plane([weak = weak_from_this(), request = std::move(request)] {
+    if (const auto self = weak.lock()) self->form(request);
+  });
+}
+
+void Sender::form(const session::FormRequested& request) {
+  const EpochPlan plan{.members = static_cast<std::uint32_t>(request.members.size()),
+                       .block_bytes = config_.job.shape.block_size,
+                       .message_bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
+                       .give_up_after = config_.suspect_after};
+  data_plane_->form(
+      request.epoch, request.rank, plan,
+      [weak = weak_from_this(), epoch = request.epoch](Result<std::vector<session::PeerBlob>> blobs) {
+        const auto self = weak.lock();
+        if (!self) return;
+        if (blobs)
+          self->coordinator_.local_blobs(epoch, *blobs, monotonic_now());
+        else
+          self->coordinator_.interrupt(std::move(blobs.error()), monotonic_now());
+        self->pump();
+      });
+}
+
+void Sender::handle(session::PeersReady& peers) {
+  data_plane_->connect(std::move(peers.blobs),
+                       [weak = weak_from_this(), epoch = peers.epoch](Result<void> connected) {
+                         const auto self = weak.lock();
+                         if (!self) return;
+                         if (connected)
+                           self->coordinator_.local_ready(epoch, monotonic_now());
+                         else
+                           self->coordinator_.interrupt(std::move(connected.error()), monotonic_now());
+                         self->pump();
+                       });
+}
+
+void Sender::handle(const session::StartData&) {
+  auto store = FileSource::start(
+      source_, epoch_blocks_, data_plane_->ring(),
+      {.limit_rate = config_.limit_rate, .wake = [plane = data_plane_.get()] { plane->wake(); }});
+  if (!store) return coordinator_.interrupt(std::move(store.error()), monotonic_now());
+  store_ = std::move(*store);
+  data_plane_->start(*store_, [weak = weak_from_this()](Result<void> started) {
+    const auto self = weak.lock();
+    if (!self || started) return;
+    self->coordinator_.interrupt(std::move(started.error()), monotonic_now());
+    self->pump();
+  });
+}
+
+void Sender::handle(const session::EndData& end) {
+  tear_down([weak = weak_from_this(), epoch = end.epoch] {
+    if (const auto self = weak.lock()) {
+      self->coordinator_.local_ended(epoch, monotonic_now());
+      self->pump();
+    }
+  });
+}
+
+std::optional<Digest> Sender::source_digest() {
+  if (!digest_ && store_) digest_ = store_->digest();
+  return digest_;
+}
+
+/// Stops the data plane and the reader; `then` runs on the loop.
+void Sender::tear_down(std::move_only_function<void()> then) {
+  auto close_store = [weak = weak_from_this(), then = std::move(then)]() mutable {
+    const auto self = weak.lock();
+    if (!self) return;
+    (void)self->source_digest();  // a receiver's report may still be under way
+    self->worker_->post(
+        [&loop = self->loop_, store = std::move(self->store_), then = std::move(then)]() mutable {
+          store.reset();
+          loop.post(std::move(then));
+        });
+  };
+  if (data_plane_)
+    data_plane_->end(std::move(close_store));
+  else
+    close_store();
+}
+
+void Sender::on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) {
+  if (peer)
+    coordinator_.suspect(epoch, *peer, error.what, monotonic_now());
+  else
+    coordinator_.interrupt(error, monotonic_now());
+  pump();
+}
+
+}  // namespace rdmc::bcast

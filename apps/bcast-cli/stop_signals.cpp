@@ -1,0 +1,47 @@
+#include "apps/bcast-cli/stop_signals.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace rdmc::bcast {
+
+Result<StopSignals> StopSignals::block() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, number);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  StopSignals stop;
+  stop.signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
+  stop.notice_.reset(::eventfd(0, EFD_CLOEXEC));
+  if (!stop.signals_ || !stop.notice_) return fail_errno("cannot wait for signals", errno);
+  return stop;
+}
+
+StopSignals::Event StopSignals::wait(int watched) {
+  while (true) {
+    pollfd ready[] = {
+        {signals_.get(), POLLIN, 0}, {notice_.get(), POLLIN, 0}, {watched, POLLIN | POLLRDHUP, 0}};
+    if (::poll(ready, 3, -1) < 0) continue;  // EINTR: nothing else can go wrong with these
+    if (ready[0].revents != 0) {
+      signalfd_siginfo taken;
+      if (::read(signals_.get(), &taken, sizeof taken) == sizeof taken) return Event::signal;
+    }
+    if (ready[1].revents != 0) {
+      std::uint64_t count = 0;
+      if (::read(notice_.get(), &count, sizeof count) == sizeof count) return Event::notified;
+    }
+    if (ready[2].revents != 0) return Event::hung_up;
+  }
+}
+
+void StopSignals::notify() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(notice_.get(), &one, sizeof one);
+}
+
+}  // namespace rdmc::bcast

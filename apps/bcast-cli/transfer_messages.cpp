@@ -1,0 +1,102 @@
+#include "apps/bcast-cli/transfer_messages.hpp"
+
+#include <algorithm>
+#include <utility>
+
+// Generated code does not hold our warning level.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "apps/bcast-cli/transfer.pb.h"
+#pragma GCC diagnostic pop
+
+namespace rdmc::bcast {
+namespace {
+
+template <typename Message>
+session::Bytes serialized(const Message& message) {
+  session::Bytes bytes(message.ByteSizeLong());
+  message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+
+template <typename Message>
+bool parse(Message& message, std::span<const std::byte> bytes) {
+  return bytes.size() <= session::kMaxMessageBytes &&
+         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+session::Bytes encode(const JobDescription& job) {
+  wire::Job message;
+  message.set_destination(job.destination);
+  message.set_source_name(job.source_name);
+  message.set_size(job.shape.size);
+  message.set_allocated_bytes(job.allocated_bytes);
+  message.set_block_size(job.shape.block_size);
+  message.set_overwrite(job.overwrite);
+  message.set_dry_run(job.dry_run);
+  return serialized(message);
+}
+
+Result<JobDescription> decode_job(std::span<const std::byte> bytes) {
+  wire::Job message;
+  if (!parse(message, bytes)) return fail(Errc::protocol_error, "a malformed job");
+  const auto shape = FileShape::make(message.size(), message.block_size());
+  if (!shape) return std::unexpected(shape.error());
+  return JobDescription{.destination = message.destination(),
+                        .source_name = message.source_name(),
+                        .shape = *shape,
+                        .allocated_bytes = message.allocated_bytes(),
+                        .overwrite = message.overwrite(),
+                        .dry_run = message.dry_run()};
+}
+
+session::Bytes encode(const EpochParameters& parameters) {
+  wire::Epoch message;
+  message.set_algorithm(static_cast<std::uint32_t>(parameters.algorithm));
+  message.set_suspect_after_ns(static_cast<std::uint64_t>(parameters.suspect_after.ns));
+  const auto blocks = parameters.blocks.superset(BlockMap::kMaxRanges).encode();
+  message.set_blocks(blocks.data(), blocks.size());
+  return serialized(message);
+}
+
+Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, const FileShape& shape) {
+  wire::Epoch message;
+  if (!parse(message, bytes)) return fail(Errc::protocol_error, "malformed parameters of an epoch");
+  if (message.algorithm() != static_cast<std::uint32_t>(relay::Algorithm::binomial_pipeline))
+    return fail(Errc::protocol_error, "an epoch of an unknown algorithm");
+  constexpr auto kLongest = static_cast<std::uint64_t>(seconds(3600).ns);
+  if (message.suspect_after_ns() == 0 || message.suspect_after_ns() > kLongest)
+    return fail(Errc::protocol_error, "an epoch with a time out of bounds");
+  auto blocks = BlockMap::decode(bytes_of(message.blocks()), shape.blocks());
+  if (!blocks) return std::unexpected(blocks.error());
+  if (blocks->count() == 0) return fail(Errc::protocol_error, "an epoch without blocks");
+  return EpochParameters{.suspect_after = nanoseconds(static_cast<std::int64_t>(message.suspect_after_ns())),
+                         .blocks = std::move(*blocks)};
+}
+
+session::Bytes encode(const Digest& digest) {
+  return {digest.begin(), digest.end()};
+}
+
+Result<Digest> decode_digest(std::span<const std::byte> bytes) {
+  Digest digest;
+  if (bytes.size() != digest.size()) return fail(Errc::protocol_error, "a malformed digest");
+  std::ranges::copy(bytes, digest.begin());
+  return digest;
+}
+
+session::Bytes encode_held(const BlockMap& held) {
+  // A superset of what is lacking leaves out some of what is held: that is sent again, and nothing is missed.
+  if (held.ranges().size() <= BlockMap::kMaxRanges) return held.encode();
+  return held.complement().superset(BlockMap::kMaxRanges - 1).complement().encode();
+}
+
+}  // namespace rdmc::bcast

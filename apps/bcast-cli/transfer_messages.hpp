@@ -1,0 +1,48 @@
+// The opaque parts of the session's messages as values: the job, an epoch's parameters, a receiver's state
+// (the map of the blocks it holds) and its report (the digest). Decoding trusts nothing. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/file_digest.hpp"
+#include "controlplane/session/types.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/relay/schedule.hpp"
+
+namespace rdmc::bcast {
+
+struct JobDescription {
+  std::string destination;
+  std::string source_name;
+  FileShape shape;
+  std::uint64_t allocated_bytes = 0;
+  bool overwrite = false;
+  bool dry_run = false;
+  friend bool operator==(const JobDescription&, const JobDescription&) = default;
+};
+session::Bytes encode(const JobDescription& job);
+/// Errors: protocol_error (malformed, or a shape out of bounds).
+Result<JobDescription> decode_job(std::span<const std::byte> bytes);
+
+struct EpochParameters {
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  Duration suspect_after{};
+  BlockMap blocks;
+  friend bool operator==(const EpochParameters&, const EpochParameters&) = default;
+};
+session::Bytes encode(const EpochParameters& parameters);
+/// Errors: protocol_error (malformed, of another file, an unknown algorithm, no block, a time out of bounds).
+Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, const FileShape& shape);
+
+session::Bytes encode(const Digest& digest);
+/// Errors: protocol_error (not 16 bytes).
+Result<Digest> decode_digest(std::span<const std::byte> bytes);
+
+/// What a receiver says it holds; of more ranges than a message takes, only as much as fits.
+session::Bytes encode_held(const BlockMap& held);
+
+}  // namespace rdmc::bcast
