@@ -68,6 +68,7 @@ Result<void> run_bcast(Member& member) {
     if (auto connected = (*group)->connect(peer, meet.take(value_of(peer), member.rank())); !connected)
       return connected;
   }
+  if (!member.barrier()) return stopped(recorder);  // all are connected before anyone sends
   member.engine().add(**group);
 
   for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
