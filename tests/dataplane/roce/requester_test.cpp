@@ -142,6 +142,28 @@ BOOST_AUTO_TEST_CASE(a_lost_last_packet_is_sent_again_by_the_timer) {
   CHECK_LINES(s.completions(), "send 1 1", "send 2 1");
 }
 
+BOOST_AUTO_TEST_CASE(a_doubled_timeout_stays_until_a_round_trip_is_measured_anew) {
+  Script s;
+  post(s, SendOpcode::send, 1);
+  s.out();
+  s.wait(microseconds(50));
+  s.ack(0);
+  post(s, SendOpcode::send, 1);
+  s.out();
+  s.wait(milliseconds(4));
+  CHECK_LINES(s.out(), "send_only 1:1 ask");
+  s.wait(microseconds(50));
+  s.ack(1);  // of which of the two?
+  post(s, SendOpcode::send, 1);
+  s.out();
+  BOOST_TEST((s.connection().next_deadline() == s.now() + milliseconds(8)));
+  s.wait(microseconds(50));
+  s.ack(2);
+  post(s, SendOpcode::send, 1);
+  s.out();
+  BOOST_TEST((s.connection().next_deadline() == s.now() + milliseconds(4)));
+}
+
 BOOST_AUTO_TEST_CASE(a_dead_peer_is_given_up_after_retry_limit_and_one_timeouts) {
   for (bool selective : {false, true}) {
     Script s({.selective_repeat = selective});
