@@ -54,7 +54,7 @@ void Agent::stop(Duration patience) {
   loop_.call([this] {
     const auto running = receptions_;  // some end at once
     for (const auto& [number, reception] : running)
-      reception->stop({Errc::cancelled, "the agent was stopped"});
+      reception->stop({Errc::cancelled, "was asked to stop and is gone"});
   });
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::nanoseconds(patience.ns), [this] { return active_ == 0; });

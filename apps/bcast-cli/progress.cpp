@@ -30,27 +30,31 @@ void write_text(int fd, std::string_view text) {
 }  // namespace
 
 Progress::Progress(std::vector<std::string> hosts, std::uint64_t total_bytes, Time start)
-    : total_bytes_(total_bytes), start_(start), next_due_(start) {
+    : total_bytes_(total_bytes), start_(start) {
   for (auto& host : hosts) receivers_.push_back({std::move(host)});
 }
 
 void Progress::has(std::size_t receiver, std::uint64_t bytes) {
   auto& entry = receivers_.at(receiver);
-  entry.bytes = std::max(entry.bytes, std::min(bytes, total_bytes_));
+  const auto believed = std::min(bytes, total_bytes_);
+  if (believed <= entry.bytes) return;
+  entry.bytes = believed;
+  news_ = true;
 }
 
 void Progress::done(std::size_t receiver) {
   has(receiver, total_bytes_);
-  receivers_.at(receiver).done = true;
+  receivers_.at(receiver).done = news_ = true;
 }
 
 void Progress::failed(std::size_t receiver) {
-  receivers_.at(receiver).failed = true;
+  receivers_.at(receiver).failed = news_ = true;
 }
 
 std::optional<ProgressEvent> Progress::due(Time now) {
-  if (now < next_due_) return std::nullopt;
-  next_due_ = now + kProgressInterval;
+  if (last_told_ && now < *last_told_ + (news_ ? kProgressInterval : kLongestSilence)) return std::nullopt;
+  last_told_ = now;
+  news_ = false;
   ProgressEvent event;
   event.total_bytes = total_bytes_;
   event.seconds = (now - start_).seconds();

@@ -15,6 +15,8 @@ namespace rdmc::bcast {
 
 /// Programs and people are told at most this often.
 constexpr Duration kProgressInterval = milliseconds(250);
+/// Nothing new is news, too.
+constexpr Duration kLongestSilence = seconds(1);
 /// The rate shown is that of the last while.
 constexpr Duration kRateWindow = seconds(2);
 
@@ -28,10 +30,9 @@ class Progress {
   /// Out of the transfer: counts no longer.
   void failed(std::size_t receiver);
 
-  /// The state to tell, if it is time to tell again: at once, then at most once an interval.
+  /// The state to tell, if it is time to tell again: at once, then when there is news, at most once an
+  /// interval, and after kLongestSilence even without.
   std::optional<ProgressEvent> due(Time now);
-  /// When due() will next have something.
-  Time next_due() const { return next_due_; }
 
  private:
   struct Receiver {
@@ -48,7 +49,8 @@ class Progress {
   std::vector<Receiver> receivers_;
   std::uint64_t total_bytes_;
   Time start_;
-  Time next_due_;
+  std::optional<Time> last_told_;
+  bool news_ = true;
   std::deque<Sample> samples_;
 };
 

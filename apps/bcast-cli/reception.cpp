@@ -12,7 +12,7 @@ namespace rdmc::bcast {
 namespace {
 
 /// How often the session hears how much is held; it passes on four a second.
-constexpr Duration kLookAtProgress = milliseconds(100);
+constexpr Duration kLookAtProgress = milliseconds(50);
 
 }  // namespace
 

@@ -84,7 +84,8 @@ BOOST_AUTO_TEST_CASE(small_files_are_cut_into_smaller_blocks) {
 BOOST_AUTO_TEST_CASE(a_shape_that_a_peer_claims_is_checked) {
   BOOST_TEST(FileShape::make(123, 4096).has_value());
   BOOST_TEST(!FileShape::make((std::uint64_t{1} << 62) + 1, 4096).has_value());
-  for (const std::uint64_t block_size : {0ULL, 1ULL, 4095ULL, 4097ULL, 4ULL << 20, 1ULL << 32, (1ULL << 32) + 4096})
+  for (const std::uint64_t block_size :
+       {0ULL, 1ULL, 4095ULL, 4097ULL, 4ULL << 20, 1ULL << 32, (1ULL << 32) + 4096})
     BOOST_TEST(!FileShape::make(123, block_size).has_value(), "accepted " << block_size);
 }
 

@@ -40,12 +40,24 @@ std::string shown_on_a_terminal(const ProgressEvent& event) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(progress_is_told_at_once_and_then_at_most_four_times_a_second) {
-  Progress progress({"a", "b"}, 100, at(0));
-  int told = 0;
-  for (std::int64_t ms = 0; ms <= 2000; ++ms) told += progress.due(at(ms)).has_value();
-  BOOST_TEST(told == 9);
-  BOOST_TEST((progress.next_due() == at(2250)));
+BOOST_AUTO_TEST_CASE(news_is_told_at_once_and_then_at_most_four_times_a_second) {
+  Progress progress({"a", "b"}, 10'000, at(0));
+  std::vector<std::int64_t> told;
+  for (std::int64_t ms = 0; ms <= 1000; ++ms) {
+    progress.has(0, static_cast<std::uint64_t>(ms));
+    if (progress.due(at(ms))) told.push_back(ms);
+  }
+  BOOST_TEST((told == std::vector<std::int64_t>{0, 250, 500, 750, 1000}));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_new_is_told_once_a_second_and_news_without_delay) {
+  Progress progress({"a", "b"}, 10'000, at(0));
+  std::vector<std::int64_t> told;
+  for (std::int64_t ms = 0; ms <= 2500; ++ms) {
+    if (ms == 1600) progress.has(1, 1);
+    if (progress.due(at(ms))) told.push_back(ms);
+  }
+  BOOST_TEST((told == std::vector<std::int64_t>{0, 1000, 1600}));
 }
 
 BOOST_AUTO_TEST_CASE(bytes_are_the_mean_of_those_still_in_the_transfer) {
