@@ -57,6 +57,8 @@ Result<Root> Root::open(const std::string& path, Missing missing, Confinement co
   }
   FileDescriptor directory(::open(path.c_str(), kDirectoryFlags));
   if (!directory) return fail_errno(fmt::format("cannot open the directory {}", path), errno);
+  if (::faccessat(directory.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+    return fail_errno(fmt::format("cannot write in the directory {}", path), errno);
   return Root(path, std::move(directory), confinement);
 }
 

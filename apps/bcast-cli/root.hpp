@@ -21,7 +21,7 @@ class Root {
   /// What to do about directories that are not there.
   enum class Missing : std::uint8_t { refuse, make };
 
-  /// Whether we can write in it is seen when something is written. Errors: as open(2) and mkdir(2).
+  /// A directory that we can write in. Errors: as open(2) and mkdir(2).
   static Result<Root> open(const std::string& path, Missing missing = Missing::refuse);
   /// The same with the confinement chosen rather than found out: old kernels can be tried on new ones.
   static Result<Root> open(const std::string& path, Missing missing, Confinement confinement);
