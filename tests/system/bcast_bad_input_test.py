@@ -103,10 +103,6 @@ class Destination(BcastCase):
 
 
 class Agents(BcastCase):
-    def start_agent(self, *arguments):
-        return subprocess.run([harness.BCAST, "agent", *map(str, arguments)], capture_output=True, text=True, check=False,
-                              timeout=BOUND, stdin=subprocess.DEVNULL, env=self.environment)
-
     def test_a_root_that_is_missing_is_named_at_once(self):
         done = self.start_agent("--listen", f"{self.net}.1", "--root", self.folder / "nowhere", "--key-file", self.key())
         self.assertEqual(done.returncode, ExitCode.LOCAL_ERROR)

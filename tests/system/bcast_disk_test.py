@@ -6,7 +6,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 import lab
-from harness import BcastCase
+from harness import BcastCase, ExitCode
 
 MIB = 1 << 20
 BOUND = 15.0  # seconds to the end of rdmc_bcast
@@ -35,9 +35,18 @@ class Disk(BcastCase):
         self.assert_nothing_in(small)
         self.assert_usable([bad])
 
-    def test_read_only(self):
-        bad = self.agent(root=self.disk("fixed", "ro"))
+    def test_read_only_from_now_on(self):
+        folder = self.disk("fixed", "rw")
+        bad = self.agent(root=folder)
+        lab.run("mount", "-o", "remount,ro", str(folder))
         self.assert_left_out(bad, self.agents(2), BOUND, "read-only", "permission denied")
+
+    def test_an_agent_does_not_start_where_it_cannot_write(self):
+        folder = self.disk("fixed", "ro")
+        done = self.start_agent("--listen", f"{self.net}.1", "--root", folder, "--key-file", self.key())
+        self.assertEqual(done.returncode, ExitCode.LOCAL_ERROR)
+        self.assertIn(str(folder), done.stderr)
+        self.assertIn("read-only", done.stderr.lower())
 
 
 if __name__ == "__main__":

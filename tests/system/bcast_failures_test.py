@@ -9,21 +9,21 @@ import unittest
 from harness import BcastCase, ExitCode, processes_marked, wait_until
 
 MIB = 1 << 20
-SIZE = 48 * MIB
-RATE = "200m"  # the whole takes 2 s: long enough to strike in the middle
+SIZE = 32 * MIB
+RATE = "100m"  # the whole takes 2.7 s: long enough to strike where we want to, though progress comes in steps of 0.25 s
 # Fractions of the file that have arrived somewhere when we strike.
-MOMENTS = (0.0, 0.1, 0.5, 0.9)
+MOMENTS = (0.0, 0.1, 0.5, 0.8)
 # From the blow to the end of rdmc_bcast, the rest of the transfer at its limited rate included.
 BOUND = 12.0
 
 
 class Receivers(BcastCase):
-    def strike(self, number, moment, *options, count=4):
+    def strike(self, number, moment, *options, count=4, or_end=False):
         """A transfer in which agent 1 gets the signal; (source, agents, the ended transfer)."""
         agents = self.agents(count)
         source = self.file(SIZE)
         transfer = self.start(source, "copy", "--limit-rate", RATE, *options, to=agents)
-        transfer.wait_for_bytes(int(SIZE * moment))
+        transfer.wait_for_bytes(int(SIZE * moment), or_end)
         agents[1].signal(number)
         struck = time.monotonic()
         transfer.wait()
@@ -32,7 +32,8 @@ class Receivers(BcastCase):
 
     def assert_survivors_have_it(self, source, agents, transfer):
         self.assert_code(transfer, ExitCode.SOME_FAILED)
-        self.assert_cause(transfer, agents[1].host, "failed", "connection", "silent", "gone", "failed", "died", "no answer")
+        self.assert_cause(transfer, agents[1].host, "failed", "connection", "silent", "gone", "failed", "died", "no answer",
+                          "stopped")
         for agent in agents[:1] + agents[2:]:
             self.assertEqual(transfer.receivers[agent.host]["status"], "ok", str(transfer))
             self.assert_copy(source, agent.root / "copy")
@@ -59,6 +60,18 @@ class Receivers(BcastCase):
                 agents[1].signal(signal.SIGCONT)
                 self.assert_nothing_in(agents[1].root)
                 self.assert_usable(agents)
+
+    def test_stopped_at_the_very_end_it_has_the_whole_file_or_none(self):
+        """It may have been told to put the file in its place already, or find that word when it goes on."""
+        source, agents, transfer = self.strike(signal.SIGSTOP, 0.97, or_end=True)
+        for agent in agents[:1] + agents[2:]:
+            self.assert_copy(source, agent.root / "copy")
+        ok = transfer.receivers[agents[1].host]["status"] == "ok"
+        self.assert_code(transfer, ExitCode.SUCCESS if ok else ExitCode.SOME_FAILED)
+        agents[1].signal(signal.SIGCONT)
+        self.assert_usable(agents)  # whatever it had to do about the first transfer is done
+        if ok or (agents[1].root / "copy").exists():
+            self.assert_copy(source, agents[1].root / "copy")
 
     def test_stopped_for_a_moment_is_forgiven(self):
         agents = self.agents(3)

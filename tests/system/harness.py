@@ -15,7 +15,7 @@ import time
 import unittest
 import uuid
 
-BCAST = os.environ.get("RDMC_BCAST", "build/apps/bcast-cli/rdmc_bcast")
+BCAST = os.environ["RDMC_BCAST"]  # the program under test
 MARK = "RDMC_TEST_MARK"
 PARTIAL = ".rdmc-partial"
 # No test waits longer than this for anything; what the contract bounds more tightly is asserted by the test.
@@ -94,10 +94,12 @@ class Transfer:
     def of_kind(self, kind):
         return [event for event in list(self.events) if event["event"] == kind]
 
-    def wait_for_bytes(self, count):
-        """Until progress says that at least `count` bytes are somewhere. Fails when the transfer ends before."""
+    def wait_for_bytes(self, count, or_end=False):
+        """Until progress says that receivers have `count` bytes. The transfer may end before only if `or_end`."""
         def there():
             if self.process.poll() is not None:
+                if or_end:
+                    return True
                 raise AssertionError(f"ended before {count} bytes: {self.errors}")
             return any(event.get("bytes", 0) >= count for event in self.of_kind("progress"))
         wait_until(there, f"{count} bytes of progress")
@@ -208,6 +210,11 @@ class BcastCase(unittest.TestCase):
             root.mkdir()
         return Agent(self, address, self.port, root, self.key() if key is True else key, command_prefix)
 
+    def start_agent(self, *arguments):
+        """An agent that is expected to give up at once; what became of it."""
+        return subprocess.run([BCAST, "agent", *map(str, arguments)], capture_output=True, text=True, check=False,
+                              timeout=15, stdin=subprocess.DEVNULL, env=self.environment)
+
     def agents(self, count):
         return [self.agent() for _ in range(count)]
 
@@ -261,9 +268,12 @@ class BcastCase(unittest.TestCase):
 
     def assert_nothing_in(self, *folders):
         """Neither a final nor a partial file; waits, within bounds, for a receiver that is still tidying up."""
-        for folder in folders:
-            wait_until(lambda folder=folder: not [path for path in pathlib.Path(folder).rglob("*") if path.is_file()],
-                       f"no file in {folder}", 10)
+        def files():
+            return [str(path) for folder in folders for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+        try:
+            wait_until(lambda: not files(), "no file is left", 10)
+        except AssertionError as late:
+            raise AssertionError(f"{late}: {files()}") from None
 
     def assert_usable(self, agents):
         """The agents are as good as new: one more transfer reaches them all."""
