@@ -109,6 +109,10 @@ class MemoryRegion {
   virtual std::uint64_t remote_address() const noexcept = 0;
 };
 
+/// What a region is for. relayed: nobody but peers writes it while it is registered, and what they wrote may
+/// be sent on; a provider may then remember checksums of what arrived.
+enum class MemoryUse : std::uint8_t { general, relayed };
+
 struct QueuePairOptions {
   std::uint32_t send_depth = 256;  ///< outstanding SENDs and WRITEs
   std::uint32_t receive_depth = 512;
@@ -132,7 +136,8 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual FabricInfo info() const = 0;
   virtual Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) = 0;
-  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) = 0;
+  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                                MemoryUse use = MemoryUse::general) = 0;
 
   /// Receives, sends and runs timers; returns how much was done (0 = nothing).
   virtual std::size_t progress(Time now) = 0;

@@ -156,7 +156,14 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
   const roce::Icrc& check =
       train.flow == port::kSharedFlow ? connected.receive_shared : connected.receive_bulk;
   const std::span header(header_bytes, packet.header_bytes);
-  if (check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes) != icrc) {
+  // Of payload that may be sent on, the CRC is taken apart from the header's, so that it can be used again.
+  const bool remember = extended && packet.bth.pad_bytes == 0 && !arrived_.empty();
+  const std::uint32_t payload_crc = remember ? roce::payload_crc(packet.payload, 0) : 0;
+  const std::uint32_t computed =
+      remember
+          ? check.compute_with(identification, datagram_bytes, header, payload_crc, packet.payload.size())
+          : check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes);
+  if (computed != icrc) {
     ++counters_.icrc_errors;
     return;
   }
@@ -169,6 +176,7 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
       counters_.bytes_copied += packet.payload.size();
       counters_.packets_repaired += extended ? 1 : 0;
     }
+    if (remember) arrived_.record({arrival.destination, packet.payload.size()}, payload_crc);
   }
   if (!queue_pair.touched_) {
     queue_pair.touched_ = true;

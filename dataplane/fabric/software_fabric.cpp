@@ -20,14 +20,16 @@ constexpr Duration kFullPortPause = microseconds(100);
 
 class SoftwareFabric::Region final : public MemoryRegion {
  public:
-  Region(SoftwareFabric& fabric, RemoteKey key) : fabric_(fabric), key_(key) {}
-  ~Region() override { fabric_.revoke(key_); }
+  Region(SoftwareFabric& fabric, RemoteKey key, std::span<std::byte> memory)
+      : fabric_(fabric), key_(key), memory_(memory) {}
+  ~Region() override { fabric_.revoke(key_, memory_); }
   RemoteKey remote_key() const noexcept override { return key_; }
   std::uint64_t remote_address() const noexcept override { return 0; }
 
  private:
   SoftwareFabric& fabric_;
   RemoteKey key_;
+  std::span<std::byte> memory_;
 };
 
 std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes) {
@@ -97,15 +99,18 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
   port_.close_flow(queue_pair.flow_);
 }
 
-Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory) {
+Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory,
+                                                                      MemoryUse use) {
   RemoteKey key;
   do key = RemoteKey{fresh_number()};
   while (!regions_.add(key, 0, memory));
-  return std::make_unique<Region>(*this, key);
+  if (use == MemoryUse::relayed) arrived_.add_region(memory);
+  return std::make_unique<Region>(*this, key, memory);
 }
 
-void SoftwareFabric::revoke(RemoteKey key) {
+void SoftwareFabric::revoke(RemoteKey key, std::span<std::byte> memory) {
   regions_.revoke(key);
+  arrived_.remove_region(memory);
   for (SoftwareQueuePair* queue_pair : by_flow_) {
     if (is_connected(queue_pair)) queue_pair->connected_->connection.forget_expected_writes();
   }

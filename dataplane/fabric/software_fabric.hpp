@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dataplane/fabric/arrived_checksums.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/transmit_batch.hpp"
 #include "dataplane/port/port.hpp"
@@ -49,7 +50,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
 
   FabricInfo info() const override;
   Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) override;
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        MemoryUse use = MemoryUse::general) override;
 
   std::size_t progress(Time now) override;
   Time next_deadline() const override;
@@ -81,13 +83,14 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
 
   static bool is_connected(const SoftwareQueuePair* queue_pair);  // false for a flow without one
   void forget(SoftwareQueuePair& queue_pair);
-  void revoke(RemoteKey key);
+  void revoke(RemoteKey key, std::span<std::byte> memory);
   std::uint32_t fresh_number();
 
   port::Port& port_;
   SoftwareFabricOptions options_;
   std::uint32_t path_mtu_;
   roce::RegionTable regions_;
+  ArrivedChecksums arrived_;
   std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // by QPN
   std::vector<SoftwareQueuePair*> by_flow_;                            // by FlowId
   std::vector<SoftwareQueuePair*> ready_;    // may have something to send; each at most once

@@ -51,7 +51,7 @@ std::size_t SoftwareFabric::transmit(Time now) {
       }
       const auto space = batch_.space(turn);
       const std::size_t count = connected.connection.poll_transmit(now, space);
-      batch_.seal(count, connected.transmit, port_.info());
+      batch_.seal(count, connected.transmit, port_.info(), arrived_);
       sent += count;
       if (count == space.size()) {
         ready_[kept++] = &queue_pair;

@@ -14,13 +14,17 @@ std::size_t datagram_bytes(const roce::TxPacket& packet) {
 }  // namespace
 
 void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc,
-                           std::size_t bytes) {
+                           std::size_t bytes, const ArrivedChecksums& arrived) {
   const auto identification = static_cast<std::uint16_t>(index_in_train);
   if (packet.extended_write) roce::set_identification(packet.header.data(), identification);
   auto& trailer = trailers_[static_cast<std::size_t>(&packet - packets_.data())];
   trailer.fill(std::byte{0});
   const std::span header(packet.header.data(), packet.header_bytes);
-  const std::uint32_t crc = icrc.compute(identification, bytes, header, packet.payload, packet.pad_bytes);
+  const auto known =
+      packet.extended_write && packet.pad_bytes == 0 ? arrived.find(packet.payload) : std::nullopt;
+  const std::uint32_t crc =
+      known ? icrc.compute_with(identification, bytes, header, *known, packet.payload.size())
+            : icrc.compute(identification, bytes, header, packet.payload, packet.pad_bytes);
   for (std::size_t i = 0; i < roce::kIcrcBytes; ++i) {  // the one little-endian field of the wire
     trailer[packet.pad_bytes + i] = static_cast<std::byte>(crc >> (8 * i));
   }
@@ -31,7 +35,8 @@ void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, c
   pieces_[pieces_used_++] = {trailer.data(), packet.pad_bytes + roce::kIcrcBytes};
 }
 
-void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port) {
+void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
+                         const ArrivedChecksums& arrived) {
   const std::span batch(packets_.data() + packets_used_, count);
   packets_used_ += count;
   for (std::size_t first = 0; first < count;) {
@@ -53,7 +58,7 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
       }
       shorter = bytes < segment;  // only the last datagram of a train may be
       append(packet, port.identification_counts_up ? in_train : 0, bulk ? path.bulk_icrc : path.shared_icrc,
-             bytes);
+             bytes, arrived);
       total += bytes;
       ++in_train;
       ++first;

@@ -7,6 +7,7 @@
 #include <array>
 #include <span>
 
+#include "dataplane/fabric/arrived_checksums.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/roce/connection.hpp"
 #include "dataplane/roce/icrc.hpp"
@@ -34,13 +35,15 @@ class TransmitBatch {
   }
   /// Groups the next `count` packets into trains as the port can send them and writes their identification
   /// and ICRC.
-  void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port);
+  void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
+            const ArrivedChecksums& arrived);
 
   /// Hands the unsent trains to the port. False if the port had no room for all.
   bool send(port::Port& port);
 
  private:
-  void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc, std::size_t bytes);
+  void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc, std::size_t bytes,
+              const ArrivedChecksums& arrived);
 
   std::array<roce::TxPacket, kPackets> packets_;
   std::array<std::array<std::byte, 8>, kPackets> trailers_;  // pad and ICRC

@@ -122,7 +122,7 @@ Result<void> Group::attach(Message& message, Store& store) {
   }
   relay::Memory memory{.slots = store.slots()};
   if (!is_root()) {
-    auto region = fabric_.register_memory(store.memory());
+    auto region = fabric_.register_memory(store.memory(), fabric::MemoryUse::relayed);
     if (!region) return std::unexpected(region.error());
     message.region = std::move(*region);
     memory.remote_address = message.region->remote_address();
