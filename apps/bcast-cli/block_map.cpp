@@ -30,7 +30,7 @@ std::optional<std::uint64_t> take_varint(std::span<const std::byte>& in) {
 
 std::uint32_t default_block_size(std::uint64_t file_size) {
   constexpr std::uint64_t kSmallest = 64 << 10;
-  constexpr std::uint64_t kLargest = 1 << 20;
+  constexpr std::uint64_t kLargest = 512 << 10;
   constexpr std::uint64_t kBlocks = 64;
   return static_cast<std::uint32_t>(std::bit_floor(std::clamp(file_size / kBlocks, kSmallest, kLargest)));
 }

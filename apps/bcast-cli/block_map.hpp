@@ -15,8 +15,7 @@
 namespace rdmc::bcast {
 
 constexpr std::uint32_t kMinBlockSize = 4096;
-constexpr std::uint32_t kMaxBlockSize =
-    2 << 20;  ///< a window of 32 MB still holds sixteen: enough for any group
+constexpr std::uint32_t kMaxBlockSize = 2 << 20;  ///< sixteen are 32 MB, the largest window
 
 /// Large enough that blocks cost little each, small enough that the pipeline fills soon: the file's 64th part
 /// as a power of two, from 64K to 1M.

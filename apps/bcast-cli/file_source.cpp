@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "apps/bcast-cli/loopback.hpp"
+
 namespace rdmc::bcast {
 namespace {
 
@@ -60,10 +62,12 @@ Result<void> SourceFile::check_unchanged() const {
   return {};
 }
 
-std::size_t ring_bytes(FileShape shape, std::size_t window) {
-  const auto slots =
-      std::min<std::uint64_t>(shape.blocks(), std::max<std::uint64_t>(1, window / shape.block_size));
-  return slots * shape.block_size;
+std::size_t ring_bytes(FileShape shape, const Address& address) {
+  constexpr std::uint64_t kWindow = 32 << 20;
+  constexpr std::uint64_t kWindowInMachine = 8 << 20;
+  constexpr std::uint64_t kLeastSlots = 16;
+  const auto window = is_loopback(address) ? kWindowInMachine : kWindow;
+  return std::min(shape.blocks(), std::max(kLeastSlots, window / shape.block_size)) * shape.block_size;
 }
 
 Result<std::unique_ptr<FileSource>> FileSource::start(SourceFile& file, BlockMap map,

@@ -22,6 +22,7 @@
 #include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/file_digest.hpp"
 #include "apps/bcast-cli/file_io.hpp"
+#include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "lib/group/store.hpp"
 
@@ -103,7 +104,9 @@ class FileSource final : public group::Store {
   std::thread reader_;          // last: it uses all of the above
 };
 
-/// How much memory a ring for files of this shape needs: the whole file, at most `window` bytes.
-std::size_t ring_bytes(FileShape shape, std::size_t window = std::size_t{32} << 20);
+/// How much memory a ring for files of this shape needs, when the data goes through `address`: the whole of a
+/// small file; else 32 MB, which ride out a disk that stalls, or within one machine, whose caches count more,
+/// 8 MB; but at least the 16 blocks that the pipeline of the largest group keeps busy.
+std::size_t ring_bytes(FileShape shape, const Address& address);
 
 }  // namespace rdmc::bcast

@@ -47,7 +47,7 @@ void Reception::claim_file() {
        events = data_plane_events()]() mutable -> Result<Prepared> {
         auto file = make_file(root, job);
         if (!file) return std::unexpected(file.error());
-        auto data_plane = DataPlaneThread::open(loop, local, ring_bytes(job.shape), std::move(events));
+        auto data_plane = DataPlaneThread::open(loop, local, ring_bytes(job.shape, local), std::move(events));
         if (!data_plane) return std::unexpected(data_plane.error());
         return Prepared{std::move(*file), std::move(*data_plane)};
       },

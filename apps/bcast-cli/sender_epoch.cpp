@@ -1,18 +1,12 @@
 // One epoch at the root: choose what is sent, form, connect, move data, end.
-#include <algorithm>
 #include <utility>
 
+#include "apps/bcast-cli/loopback.hpp"
 #include "apps/bcast-cli/sender.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
 namespace {
-
-bool is_loopback(const Address& address) {
-  if (!address.ipv6) return address.bytes[0] == 127;
-  return std::all_of(address.bytes.begin(), address.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
-         address.bytes.back() == 1;
-}
 
 /// What somebody lacks. A state that makes no sense holds nothing: its owner is sent everything.
 BlockMap lacking(const session::ParametersNeeded& needed, std::uint64_t blocks) {
@@ -63,7 +57,7 @@ void Sender::open_data_plane(std::move_only_function<void()> then) {
           }};
   run_for(
       weak_from_this(), *worker_, loop_,
-      [&loop = loop_, address = *address, bytes = ring_bytes(config_.job.shape),
+      [&loop = loop_, address = *address, bytes = ring_bytes(config_.job.shape, *address),
        events = std::move(events)]() mutable {
         return DataPlaneThread::open(loop, address, bytes, std::move(events));
       },

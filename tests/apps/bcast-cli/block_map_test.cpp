@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(an_empty_file_is_one_block_of_no_bytes) {
 BOOST_AUTO_TEST_CASE(small_files_are_cut_into_smaller_blocks) {
   BOOST_TEST(default_block_size(0) == 64u << 10);
   BOOST_TEST(default_block_size(16 << 20) == 256u << 10);
-  BOOST_TEST(default_block_size((64 << 20) - 1) == 512u << 10);
-  BOOST_TEST(default_block_size(std::uint64_t{1} << 40) == 1u << 20);
+  BOOST_TEST(default_block_size((32 << 20) - 1) == 256u << 10);
+  BOOST_TEST(default_block_size(std::uint64_t{1} << 40) == 512u << 10);
 }
 
 BOOST_AUTO_TEST_CASE(a_shape_that_a_peer_claims_is_checked) {

@@ -307,8 +307,8 @@ BOOST_AUTO_TEST_CASE(a_gigabyte_flows_from_source_to_sink_in_constant_memory) {
   BOOST_REQUIRE(file.has_value());
 
   Bell bell;
-  std::vector<std::byte> source_ring(ring_bytes(shape));
-  std::vector<std::byte> sink_ring(ring_bytes(shape));
+  std::vector<std::byte> source_ring(ring_bytes(shape, Address::ipv4(10, 0, 0, 1, 0)));
+  std::vector<std::byte> sink_ring(ring_bytes(shape, Address::ipv4(10, 0, 0, 1, 0)));
   auto source = FileSource::start(*source_file, BlockMap::full(shape.blocks()), source_ring,
                                   {{}, [&] { bell.ring(); }});
   auto sink = FileSink::start(*file, BlockMap::full(shape.blocks()), sink_ring, [&] { bell.ring(); });

@@ -184,3 +184,14 @@ BOOST_AUTO_TEST_CASE(a_store_that_ends_does_not_wait_for_its_rate) {
   const Running running(file, BlockMap::full(1), 1, 1);  // nine hours
   BOOST_TEST(running.source->available().value() == 0u);
 }
+
+BOOST_AUTO_TEST_CASE(a_ring_is_as_long_as_the_file_or_the_window_and_never_too_short_for_the_pipeline) {
+  const auto far = Address::ipv4(10, 0, 0, 1, 0);
+  const auto near = Address::ipv4(127, 0, 1, 1, 0);
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 40;
+  BOOST_TEST(ring_bytes({0, 4096}, far) == 4096u);
+  BOOST_TEST(ring_bytes({10'000, 4096}, far) == 3u * 4096);
+  BOOST_TEST(ring_bytes({kLarge, 1 << 20}, far) == 32u << 20);
+  BOOST_TEST(ring_bytes({kLarge, 256 << 10}, near) == 8u << 20);
+  BOOST_TEST(ring_bytes({kLarge, 2 << 20}, near) == 32u << 20);
+}
