@@ -104,6 +104,7 @@ std::string json_line(const SummaryEvent& event) {
 
 std::string text_line(const ReceiverEvent& event) {
   const auto host = printable(event.host);
+  if (event.status == session::Status::ok && event.digest.empty()) return fmt::format("{}  ok\n", host);
   if (event.status == session::Status::ok) {
     const auto rate = event.seconds > 0 ? static_cast<double>(event.bytes) * 8 / event.seconds : 0;
     return fmt::format("{}  ok  {} in {}  {}  {}\n", host, size_words(event.bytes),

@@ -28,7 +28,7 @@ struct ReceiverEvent {
   session::Status status = session::Status::failed;
   std::uint64_t bytes = 0;  ///< of the file, in its place or not
   double seconds = 0;
-  std::string digest;  ///< 32 hex digits; empty unless ok
+  std::string digest;  ///< 32 hex digits; empty unless ok, and in a dry run
   std::string cause;   ///< empty if ok
 };
 

@@ -1,6 +1,7 @@
 #include "apps/bcast-cli/sender.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -34,6 +35,12 @@ std::vector<std::string> names(const SenderConfig& config) {
   std::vector<std::string> all;
   for (const auto& target : config.targets) all.push_back(target.name);
   return all;
+}
+
+/// A channel's causes begin with the peer, which is told beside them anyway.
+std::string without_prefix(std::string text, std::string_view prefix) {
+  if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  return text;
 }
 
 }  // namespace
@@ -199,7 +206,7 @@ void Sender::handle(session::MemberFinished& finished) {
     event.digest = gone.digest;
     progress_.done(index);
   } else {
-    event.cause = std::move(finished.cause.what);
+    event.cause = without_prefix(std::move(finished.cause.what), event.host + ": ");
     progress_.failed(index);
   }
   result_.statuses[index] = event.status;

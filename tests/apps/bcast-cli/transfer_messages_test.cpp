@@ -1,0 +1,101 @@
+#define BOOST_TEST_MODULE bcast_cli_transfer_messages
+#include "apps/bcast-cli/transfer_messages.hpp"
+
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace rdmc;
+using namespace rdmc::bcast;
+
+namespace {
+
+BlockMap some_blocks(std::uint64_t blocks) {
+  BlockMap map(blocks);
+  const auto inserts = *rc::gen::inRange(1, 6);
+  for (int i = 0; i < inserts; ++i) map.insert(*rc::gen::inRange<std::uint64_t>(0, blocks));
+  return map;
+}
+
+session::Bytes damaged(session::Bytes bytes) {
+  const auto changes = *rc::gen::inRange(1, 4);
+  for (int i = 0; i < changes && !bytes.empty(); ++i) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, bytes.size());
+    if (*rc::gen::arbitrary<bool>())
+      bytes[at] = static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>());
+    else
+      bytes.resize(at);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_job_arrives_as_it_was_sent_whatever_bytes_are_in_its_names) {
+  BOOST_TEST(rc::check([] {
+    const JobDescription job{.destination = *rc::gen::arbitrary<std::string>(),
+                             .source_name = *rc::gen::arbitrary<std::string>(),
+                             .shape = {*rc::gen::inRange<std::uint64_t>(0, std::uint64_t{1} << 62),
+                                       kMinBlockSize * *rc::gen::inRange<std::uint32_t>(1, 512)},
+                             .allocated_bytes = *rc::gen::arbitrary<std::uint64_t>(),
+                             .overwrite = *rc::gen::arbitrary<bool>(),
+                             .dry_run = *rc::gen::arbitrary<bool>()};
+    RC_ASSERT(decode_job(encode(job)).value() == job);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(an_epochs_parameters_arrive_as_they_were_sent) {
+  BOOST_TEST(rc::check([] {
+    const FileShape shape{*rc::gen::inRange<std::uint64_t>(1, 1 << 20), 4096};
+    const EpochParameters parameters{.suspect_after = milliseconds(*rc::gen::inRange(1, 60'000)),
+                                     .blocks = some_blocks(shape.blocks())};
+    RC_ASSERT(decode_parameters(encode(parameters), shape).value() == parameters);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(damaged_messages_are_refused_or_hold_values_within_bounds) {
+  BOOST_TEST(rc::check([] {
+    const JobDescription job{.destination = "d", .source_name = "s", .shape = {100'000, 4096}};
+    if (const auto decoded = decode_job(damaged(encode(job)))) {
+      RC_ASSERT(FileShape::make(decoded->shape.size, decoded->shape.block_size).has_value());
+    } else {
+      RC_ASSERT(decoded.error().code == Errc::protocol_error);
+    }
+    const EpochParameters parameters{.suspect_after = milliseconds(600),
+                                     .blocks = some_blocks(job.shape.blocks())};
+    if (const auto decoded = decode_parameters(damaged(encode(parameters)), job.shape)) {
+      RC_ASSERT(decoded->blocks.blocks() == job.shape.blocks());
+      RC_ASSERT(decoded->blocks.count() > 0);
+      RC_ASSERT((decoded->suspect_after > Duration{} && decoded->suspect_after <= seconds(3600)));
+    } else {
+      RC_ASSERT(decoded.error().code == Errc::protocol_error);
+    }
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
+  const FileShape shape{100'000, 4096};
+  BOOST_TEST(!decode_job({}).has_value(), "no block size");
+  const EpochParameters no_blocks{.suspect_after = seconds(1), .blocks = BlockMap(shape.blocks())};
+  BOOST_TEST(!decode_parameters(encode(no_blocks), shape).has_value());
+  const EpochParameters no_time{.suspect_after = {}, .blocks = BlockMap::full(shape.blocks())};
+  BOOST_TEST(!decode_parameters(encode(no_time), shape).has_value());
+  const EpochParameters other{.suspect_after = seconds(1), .blocks = BlockMap::full(7)};
+  BOOST_TEST(!decode_parameters(encode(other), shape).has_value());
+  BOOST_TEST(!decode_digest(session::Bytes(15)).has_value());
+  BOOST_TEST(!decode_digest(session::Bytes(17)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_map_of_too_many_ranges_is_told_smaller_where_it_is_held_and_larger_where_it_is_sent) {
+  constexpr std::uint64_t kBlocks = 100'000;
+  BlockMap every_second(kBlocks);
+  for (std::uint64_t block = 0; block < kBlocks; block += 2) every_second.insert(block);
+  const auto held = BlockMap::decode(encode_held(every_second), kBlocks).value();
+  BOOST_TEST(((held & every_second) == held));
+  BOOST_TEST(held.count() > 0u);
+  const FileShape shape{kBlocks * 4096, 4096};
+  const auto sent =
+      decode_parameters(encode(EpochParameters{.suspect_after = seconds(1), .blocks = every_second}), shape)
+          .value();
+  BOOST_TEST(((sent.blocks & every_second) == every_second));
+}

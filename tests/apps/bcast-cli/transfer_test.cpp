@@ -1,0 +1,224 @@
+// Whole transfers within this process: agents and a sender on loopback addresses, over the real control
+// channels and the real data path. What needs processes that are killed is in tests/system.
+#define BOOST_TEST_MODULE bcast_cli_transfer
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "apps/bcast-cli/agent.hpp"
+#include "apps/bcast-cli/commands.hpp"
+#include "apps/bcast-cli/sender.hpp"
+#include "tests/apps/bcast-cli/scratch_directory.hpp"
+#include "tests/apps/bcast-cli/store_harness.hpp"
+
+namespace fs = std::filesystem;
+using namespace rdmc;
+using namespace rdmc::bcast;
+
+namespace {
+
+control::Security with_new_key() {
+  return control::TlsContext::create(control::ClusterKey::generate().value()).value();
+}
+
+/// Some agents with a root each, and what is needed to send to them.
+struct Cluster {
+  ScratchDirectory scratch;
+  control::Security security = with_new_key();
+  std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
+  std::unique_ptr<Reporter> reporter = Reporter::start(false).value();
+  std::vector<std::unique_ptr<Agent>> agents;
+
+  explicit Cluster(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) add(security);
+  }
+  void add(const control::Security& its_security) {
+    const auto number = agents.size();
+    auto root = Root::open(root_of(number), Root::Missing::make);
+    BOOST_REQUIRE(root.has_value());
+    const auto address = Address::ipv4(127, 0, 7, static_cast<std::uint8_t>(number + 1), 0);
+    auto agent = Agent::start(*loop, std::move(*root), address, its_security, {});
+    BOOST_REQUIRE_MESSAGE(agent.has_value(), (agent ? "" : agent.error().what));
+    agents.push_back(std::move(*agent));
+  }
+  fs::path root_of(std::size_t agent) const { return scratch / fmt::format("root{}", agent); }
+
+  SenderConfig config(const SourceFile& source, const std::string& destination) const {
+    SenderConfig result{.job = {.destination = destination,
+                                .source_name = std::string(base_name(source.path())),
+                                .shape = source.shape(),
+                                .allocated_bytes = source.allocated_bytes()},
+                        .targets = {},
+                        .security = security,
+                        .suspect_after = seconds(5)};
+    for (const auto& agent : agents) {
+      const auto& address = agent->address();
+      result.targets.push_back({to_string(address), host_string(address), address.port});
+    }
+    return result;
+  }
+
+  /// A transfer to its end; `meanwhile` is given the sender on the loop's thread, once it has begun.
+  SenderResult send(SourceFile& source, SenderConfig config, std::function<void(Sender&)> meanwhile = {}) {
+    std::promise<SenderResult> ended;
+    auto sender = Sender::start(*loop, source, *reporter, std::move(config), session::SessionId{},
+                                [&](SenderResult result) { ended.set_value(std::move(result)); });
+    BOOST_REQUIRE(sender.has_value());
+    if (meanwhile) loop->call([&] { meanwhile(**sender); });
+    auto result = ended.get_future().get();
+    loop->call([&] { sender->reset(); });
+    return result;
+  }
+};
+
+SourceFile source_of(const fs::path& path, std::string_view content,
+                     std::optional<std::uint32_t> block_size = {}) {
+  write_file(path, content);
+  return SourceFile::open(path, block_size).value();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(files_of_every_size_reach_every_agent) {
+  Cluster cluster(5);
+  for (const std::size_t size : {0, 1, 4096, 65'536, 65'537, 3'000'000}) {
+    const auto content = random_text(size, size);
+    auto source = source_of(cluster.scratch / "source", content, 4096);
+    auto config = cluster.config(source, fmt::format("size/{}", size));
+    const auto result = cluster.send(source, std::move(config));
+    BOOST_TEST(result.summary.ok == 5u);
+    BOOST_TEST((exit_code(result, false) == ExitCode::success));
+    for (std::size_t i = 0; i < 5; ++i)
+      BOOST_TEST((file_content(cluster.root_of(i) / fmt::format("size/{}", size)) == content));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_destination_that_is_taken_costs_only_its_own_receiver_the_copy) {
+  Cluster cluster(3);
+  write_file(cluster.root_of(1) / "copy", "precious");
+  auto source = source_of(cluster.scratch / "source", random_text(500'000, 1));
+  const auto result = cluster.send(source, cluster.config(source, "copy"));
+  BOOST_TEST(result.summary.ok == 2u);
+  BOOST_TEST(result.summary.failed == 1u);
+  BOOST_TEST((result.statuses[1] == session::Status::failed));
+  BOOST_TEST((exit_code(result, false) == ExitCode::some_failed));
+  BOOST_TEST(file_content(cluster.root_of(1) / "copy") == "precious");
+  BOOST_TEST(entries(cluster.root_of(1)) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(agents_with_another_key_are_refused_and_the_others_served) {
+  Cluster cluster(1);
+  cluster.add(with_new_key());
+  auto source = source_of(cluster.scratch / "source", random_text(100'000, 2));
+  const auto result = cluster.send(source, cluster.config(source, "copy"));
+  BOOST_TEST((result.statuses[0] == session::Status::ok));
+  BOOST_TEST((result.statuses[1] == session::Status::refused));
+  BOOST_TEST((exit_code(result, false) == ExitCode::some_failed));
+}
+
+BOOST_AUTO_TEST_CASE(a_dry_run_tells_who_would_take_the_file_and_makes_nothing) {
+  Cluster cluster(2);
+  write_file(cluster.root_of(1) / "copy", "precious");
+  auto source = source_of(cluster.scratch / "source", random_text(100'000, 3));
+  auto config = cluster.config(source, "copy");
+  config.job.dry_run = true;
+  const auto result = cluster.send(source, std::move(config));
+  BOOST_TEST((result.statuses[0] == session::Status::ok));
+  BOOST_TEST((result.statuses[1] == session::Status::failed));
+  BOOST_TEST(entries(cluster.root_of(0)) == 0u);
+  BOOST_TEST(!result.interrupted.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_stops_in_the_middle_is_named_and_the_survivors_get_the_rest) {
+  Cluster cluster(4);
+  const auto content = random_text(4'000'000, 4);
+  auto source = source_of(cluster.scratch / "source", content, 65'536);
+  auto config = cluster.config(source, "copy");
+  config.limit_rate = 40'000'000;  // 0.8 s
+  std::thread stopper;
+  const auto result = cluster.send(source, std::move(config), [&](Sender&) {
+    stopper = std::thread([&] {
+      // In the middle: when the partial file has begun to fill.
+      const auto partial = cluster.root_of(2) / ".copy.rdmc-partial";
+      struct stat status {};
+      while (::stat(partial.c_str(), &status) != 0 || status.st_blocks == 0) std::this_thread::yield();
+      cluster.agents[2]->stop();
+    });
+  });
+  stopper.join();
+  BOOST_TEST(result.summary.ok == 3u);
+  BOOST_TEST((result.statuses[2] == session::Status::failed));
+  for (const std::size_t survivor : {0, 1, 3})
+    BOOST_TEST((file_content(cluster.root_of(survivor) / "copy") == content));
+  BOOST_TEST(entries(cluster.root_of(2)) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_sender_that_is_stopped_leaves_no_trace_anywhere) {
+  Cluster cluster(3);
+  auto source = source_of(cluster.scratch / "source", random_text(1'000'000, 5), 65'536);
+  auto config = cluster.config(source, "copy");
+  config.limit_rate = 1'000'000;  // it would take eight seconds
+  const auto result = cluster.send(source, std::move(config), [](Sender& sender) {
+    sender.stop({Errc::cancelled, "enough"});
+  });
+  BOOST_REQUIRE(result.interrupted.has_value());
+  BOOST_TEST(result.interrupted->what == "enough");
+  BOOST_TEST(result.summary.failed == 3u);
+  BOOST_TEST((exit_code(result, true) == ExitCode::interrupted));
+  for (auto& agent : cluster.agents) agent->stop();
+  for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(entries(cluster.root_of(i)) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_source_that_changes_is_a_local_error_and_nobody_gets_it) {
+  Cluster cluster(2);
+  auto source = source_of(cluster.scratch / "source", random_text(1'000'000, 6), 65'536);
+  fs::resize_file(cluster.scratch / "source", 500'000);
+  const auto result = cluster.send(source, cluster.config(source, "copy"));
+  BOOST_REQUIRE(result.interrupted.has_value());
+  BOOST_TEST(result.interrupted->what.find((cluster.scratch / "source").string()) != std::string::npos);
+  BOOST_TEST((exit_code(result, false) == ExitCode::local_error));
+  for (auto& agent : cluster.agents) agent->stop();
+  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(entries(cluster.root_of(i)) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(several_transfers_through_the_same_agents_do_not_disturb_each_other) {
+  Cluster cluster(3);
+  constexpr std::size_t kTransfers = 4;
+  std::vector<std::string> contents;
+  std::vector<SourceFile> sources;
+  for (std::size_t i = 0; i < kTransfers; ++i) {
+    contents.push_back(random_text(700'000 + i, i));
+    sources.push_back(source_of(cluster.scratch / fmt::format("source{}", i), contents.back(), 16'384));
+  }
+  std::vector<std::future<SenderResult>> results;
+  for (std::size_t i = 0; i < kTransfers; ++i) {
+    results.push_back(std::async(std::launch::async, [&, i] {
+      return cluster.send(sources[i], cluster.config(sources[i], fmt::format("copy{}", i)));
+    }));
+  }
+  for (auto& result : results) BOOST_TEST(result.get().summary.ok == 3u);
+  for (std::size_t i = 0; i < kTransfers; ++i) {
+    for (std::size_t agent = 0; agent < 3; ++agent)
+      BOOST_TEST((file_content(cluster.root_of(agent) / fmt::format("copy{}", i)) == contents[i]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_exit_code_follows_from_the_outcomes) {
+  const auto code = [](std::uint32_t ok, std::uint32_t failed, std::uint32_t refused) {
+    SenderResult result;
+    result.summary.ok = ok;
+    result.summary.failed = failed;
+    result.summary.refused = refused;
+    return static_cast<int>(exit_code(result, false));
+  };
+  BOOST_TEST(code(3, 0, 0) == 0);
+  BOOST_TEST(code(2, 1, 0) == 3);
+  BOOST_TEST(code(2, 0, 1) == 3);
+  BOOST_TEST(code(0, 3, 0) == 4);
+  BOOST_TEST(code(0, 1, 2) == 4);
+  BOOST_TEST(code(0, 0, 3) == 5);
+}
