@@ -45,17 +45,42 @@ Relay::Relay(const RelayConfig& config)
   for (const Rank rank : schedule_.destinations()) destinations_.push_back({.rank = rank});
 }
 
+Result<std::uint64_t> Relay::count_blocks(std::uint64_t bytes) const {
+  const std::uint64_t whole = bytes / config_.block_bytes;
+  const std::uint64_t blocks = std::max(std::uint64_t{1}, whole + (bytes % config_.block_bytes != 0 ? 1 : 0));
+  if (blocks > Schedule::kMaxBlocks) return fail(Errc::invalid_argument, "relay: too many blocks");
+  return blocks;
+}
+
+std::uint64_t Relay::least_slots(std::uint64_t blocks) const {
+  return std::min(blocks, schedule_.is_root() ? 1 : schedule_.minimum_slots());
+}
+
+Result<void> Relay::check_slots(std::uint64_t slots, std::uint64_t blocks) const {
+  if (slots >= least_slots(blocks)) return {};
+  return fail(Errc::invalid_argument, "relay: a ring of " + std::to_string(slots) + " slots among " +
+                                          std::to_string(config_.members) + " members; it takes " +
+                                          std::to_string(least_slots(blocks)));
+}
+
+Result<void> Relay::accepts(std::uint64_t bytes, std::uint64_t slots) const {
+  if (has_length() && bytes != length_) return fail(Errc::protocol_error, "relay: a message has two lengths");
+  if (memory_) return fail(Errc::invalid_argument, "relay: memory twice");
+  const auto blocks = count_blocks(bytes);
+  if (!blocks) return std::unexpected(blocks.error());
+  return check_slots(slots, *blocks);
+}
+
 Result<void> Relay::set_length(std::uint64_t bytes) {
   if (has_length()) {
     if (bytes == length_) return {};
     return fail(Errc::protocol_error, "relay: a message has two lengths");
   }
-  const std::uint64_t whole = bytes / config_.block_bytes;
-  const std::uint64_t blocks = std::max(std::uint64_t{1}, whole + (bytes % config_.block_bytes != 0 ? 1 : 0));
-  if (blocks > Schedule::kMaxBlocks) return fail(Errc::invalid_argument, "relay: too many blocks");
+  const auto blocks = count_blocks(bytes);
+  if (!blocks) return std::unexpected(blocks.error());
   length_ = bytes;
-  blocks_ = blocks;
-  steps_ = schedule_.steps(blocks);
+  blocks_ = *blocks;
+  steps_ = schedule_.steps(blocks_);
   for (Source& source : sources_) {
     source.receive_step = source.landing_step = schedule_.next_receive_from(source.rank, 0, blocks_);
   }
@@ -66,15 +91,11 @@ Result<void> Relay::set_length(std::uint64_t bytes) {
 Result<void> Relay::set_memory(const Memory& memory) {
   if (!has_length()) return fail(Errc::invalid_argument, "relay: memory before the length");
   if (memory_) return fail(Errc::invalid_argument, "relay: memory twice");
-  const std::uint64_t least = std::min(blocks_, schedule_.is_root() ? 1 : schedule_.minimum_slots());
-  if (memory.slots < least) {
-    return fail(Errc::invalid_argument, "relay: a ring of " + std::to_string(memory.slots) + " slots among " +
-                                            std::to_string(config_.members) + " members; it takes " +
-                                            std::to_string(least));
-  }
+  if (auto enough = check_slots(memory.slots, blocks_); !enough) return enough;
   memory_ = memory;
   // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
-  grant_batch_ = std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least + 1));
+  grant_batch_ =
+      std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least_slots(blocks_) + 1));
   if (!schedule_.is_root()) {
     held_.resize(std::min(memory.slots, blocks_));
     consumed_.resize(held_.size());

@@ -81,6 +81,8 @@ class Relay {
   /// allowed and travels as one block of no bytes. Repeating the same value is harmless. Errors:
   /// protocol_error (another value than before), invalid_argument (more than Schedule::kMaxBlocks blocks).
   Result<void> set_length(std::uint64_t bytes);
+  /// Whether set_length(bytes) and then set_memory with so many slots would succeed, and if not, their error.
+  Result<void> accepts(std::uint64_t bytes, std::uint64_t slots) const;
   bool has_length() const { return blocks_ != 0; }
 
   /// Once, after set_length. Errors: invalid_argument (fewer slots than blocks and than
@@ -100,6 +102,9 @@ class Relay {
   bool first_block_in_arena() const { return arena_ == Arena::holds_first_block; }
   /// A write that reads the arena is in flight.
   bool first_block_busy() const { return arena_writes_in_flight_ != 0; }
+  /// Neither this message's first block nor a write of it needs the arena any longer: it may be offered for
+  /// another.
+  bool arena_is_free() const { return arena_ == Arena::emptied && !first_block_busy(); }
   /// Index of the block that arrives in the arena; needs the length.
   std::uint64_t first_block() const;
 
@@ -178,6 +183,9 @@ class Relay {
   explicit Relay(const RelayConfig& config);
 
   // relay.cpp
+  Result<std::uint64_t> count_blocks(std::uint64_t bytes) const;
+  Result<void> check_slots(std::uint64_t slots, std::uint64_t blocks) const;
+  std::uint64_t least_slots(std::uint64_t blocks) const;
   bool holds(std::uint64_t block) const;
   void release();
   // relay_receive.cpp

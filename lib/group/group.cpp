@@ -59,14 +59,13 @@ Result<void> Group::connect(Rank peer, std::span<const std::byte> blob) {
 }
 
 Group::Message* Group::find(std::uint64_t number) {
-  const auto found = std::ranges::find(messages_, number, &Message::number);
-  return found == messages_.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(messages_, number, {}, &Message::number);
+  return found == messages_.end() || found->number != number ? nullptr : &*found;
 }
 
+/// Of the messages that may be under way, the one whose number ends like this.
 Group::Message* Group::find_by_low_bits(std::uint64_t low_bits, std::uint64_t mask) {
-  const auto found =
-      std::ranges::find_if(messages_, [&](const Message& m) { return (m.number & mask) == low_bits; });
-  return found == messages_.end() ? nullptr : &*found;
+  return find(next_to_finish_ + ((low_bits - next_to_finish_) & mask));
 }
 
 Result<Group::Message*> Group::open(std::uint64_t number) {
@@ -88,8 +87,7 @@ Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes) {
   if (failed_) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
   auto message = open(next_number_);
   if (!message) return std::unexpected(message.error());
-  if (auto set = (*message)->relay.set_length(bytes); !set) return std::unexpected(set.error());
-  if (auto attached = attach(**message, store); !attached) return std::unexpected(attached.error());
+  if (auto attached = attach(**message, store, bytes); !attached) return std::unexpected(attached.error());
   return next_number_++;
 }
 
@@ -107,31 +105,44 @@ Result<std::uint64_t> Group::receive(Store& store, std::uint64_t bytes) {
 }
 
 Result<void> Group::accept(std::uint64_t number, Store& store) {
+  if (failed_) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
   Message* const message = find(number);
   if (message == nullptr || !message->relay.has_length() || message->store != nullptr) {
     return rdmc::fail(Errc::invalid_argument, "no message " + std::to_string(number) + " waits for memory");
   }
-  return attach(*message, store);
+  return attach(*message, store, message->relay.length());
 }
 
-Result<void> Group::attach(Message& message, Store& store) {
-  const std::uint64_t needed = std::min(message.relay.length(), store.slots() * config_.block_bytes);
+// A refused store changes nothing: the caller may come with a better one.
+Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) {
+  const std::uint64_t slots = store.slots();
+  if (auto fits = message.relay.accepts(bytes, slots); !fits) return fits;
+  const std::uint64_t needed = slots > bytes / config_.block_bytes ? bytes : slots * config_.block_bytes;
   if (store.memory().size() < needed) {
     return rdmc::fail(Errc::invalid_argument,
                       "the store's memory is smaller than its slots and than the message");
   }
-  relay::Memory memory{.slots = store.slots()};
+  relay::Memory memory{.slots = slots};
   if (!is_root()) {
-    auto region = fabric_.register_memory(store.memory(), fabric::MemoryUse::relayed);
+    // No more than the message takes: what lies behind it is not the peers' to write.
+    auto region = fabric_.register_memory(store.memory().first(needed), fabric::MemoryUse::relayed);
     if (!region) return std::unexpected(region.error());
     message.region = std::move(*region);
     memory.remote_address = message.region->remote_address();
     memory.key = message.region->remote_key();
   }
+  if (auto set = message.relay.set_length(bytes); !set) return set;
   if (auto set = message.relay.set_memory(memory); !set) return set;
   message.store = &store;
   if (message.relay.first_block_in_arena()) place_first_block(message);
   return {};
+}
+
+// Not while a write of the last message's first block may still be sent, or sent again, from it.
+bool Group::arena_is_free() {
+  if (next_arena_ == 0) return true;
+  const Message* const last = find(next_arena_ - 1);
+  return last == nullptr || last->relay.arena_is_free();
 }
 
 // The arena is granted for the next message as soon as the last one's first block has left it, so that a
@@ -147,7 +158,6 @@ Result<void> Group::offer_arena() {
   if (const auto source = (*message)->relay.schedule().first_source_of(config_.rank)) {
     link_to(*source)->queue_pair().expect_write(arena_.bytes().first(config_.block_bytes));
   }
-  arena_in_use_ = true;
   ++next_arena_;
   return {};
 }

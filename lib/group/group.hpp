@@ -35,7 +35,7 @@ struct GroupConfig {
   fabric::QueuePairOptions queue_pair{};
 };
 
-/// Upcalls; they may call back into the group, but not destroy it.
+/// Upcalls; they may call back into the group, and end it, but not destroy it.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -59,6 +59,11 @@ struct GroupCounters {
 
 class Group final : public engine::Agent {
  public:
+  /// How many messages a member works on at a time, beginning with its oldest unfinished one; more wait their
+  /// turn. Immediates name a message by eight bits and work ids by sixteen.
+  static constexpr std::uint64_t kMessagesUnderWay = 64;
+  static_assert(kMessagesUnderWay <= 256);
+
   /// Makes a queue pair for each neighbour. Errors: invalid_argument, resource_limit.
   static Result<std::unique_ptr<Group>> create(fabric::Fabric& fabric, const GroupConfig& config,
                                                Listener& listener);
@@ -104,10 +109,14 @@ class Group final : public engine::Agent {
   Link* link_to(Rank peer);
   Message* find(std::uint64_t number);
   Message* find_by_low_bits(std::uint64_t low_bits, std::uint64_t mask);
+  bool is_connected() const;
   bool control_room() const;
+  bool write_room() const;
+  bool arena_is_free();
+  std::uint64_t end_of_window() const { return next_to_finish_ + kMessagesUnderWay; }
   Result<Message*> open(std::uint64_t number);
   Result<std::uint64_t> begin(Store& store, std::uint64_t bytes);
-  Result<void> attach(Message& message, Store& store);
+  Result<void> attach(Message& message, Store& store, std::uint64_t bytes);
   Result<void> offer_arena();
   void fail(std::optional<Rank> peer, const Error& error);
 
@@ -115,10 +124,12 @@ class Group final : public engine::Agent {
   std::size_t poll_link(Link& link);
   Result<void> on_completion(Link& link, const fabric::Completion& completion);
   Result<void> on_control(Link& link, std::span<const std::byte> bytes);
+  Result<void> on_announcement(Link& link, const Announcement& announcement);
   Result<void> on_block(Link& link, const fabric::Completion& completion);
   void place_first_block(Message& message);
 
   // group_actions.cpp
+  Result<std::size_t> drive_all();
   Result<std::size_t> drive(Message& message);
   Result<std::size_t> poll_store(Message& message);
   Result<std::size_t> drain_grants(Message& message);
@@ -133,11 +144,10 @@ class Group final : public engine::Agent {
   std::deque<Message> messages_;      // open ones, by number
   std::uint64_t next_number_ = 0;     // of the next send() or receive()
   std::uint64_t next_to_finish_ = 0;  // messages below are complete
-  std::uint64_t next_arena_ = 0;      // the next message to offer the arena for
+  std::uint64_t next_arena_ = 0;      // the next message to offer the arena for; it has that of the last
   memory::Arena arena_;               // first blocks of announced messages
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
   std::optional<memory::PageExchange> exchange_;
-  bool arena_in_use_ = false;
   std::vector<std::uint64_t> consumed_;  // scratch
   bool failed_ = false;
   GroupCounters counters_;

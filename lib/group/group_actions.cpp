@@ -13,25 +13,43 @@ std::size_t Group::work(Time) {
     done += poll_link(*link);
     if (failed_) return done;
   }
-  if (config_.announce_lengths && !is_root() && !arena_in_use_) {
-    if (auto offered = offer_arena(); !offered) {
-      fail(std::nullopt, offered.error());
-      return done;
-    }
-  }
-  for (std::size_t i = 0; i < messages_.size(); ++i) {  // by index: upcalls may open messages
-    const auto driven = drive(messages_[i]);
+  if (!is_connected()) return done;
+  for (std::uint64_t before = UINT64_MAX; !failed_ && next_to_finish_ != before;) {
+    before = next_to_finish_;
+    const auto driven = drive_all();
     if (!driven) {
       fail(std::nullopt, driven.error());
       return done;
     }
-    done += *driven;
+    done += *driven + finish_messages();
   }
-  return done + finish_messages();
+  return done;
+}
+
+bool Group::is_connected() const {
+  return std::ranges::all_of(links_, [](const auto& link) { return link->is_connected(); });
 }
 
 bool Group::control_room() const {
   return std::ranges::all_of(links_, [](const auto& link) { return link->can_send_control(); });
+}
+
+bool Group::write_room() const {
+  return std::ranges::all_of(links_, [](const auto& link) { return link->can_write(); });
+}
+
+Result<std::size_t> Group::drive_all() {
+  if (config_.announce_lengths && !is_root() && next_arena_ < end_of_window() && arena_is_free()) {
+    if (auto offered = offer_arena(); !offered) return std::unexpected(offered.error());
+  }
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < messages_.size(); ++i) {  // by index: a store may call back in
+    if (messages_[i].number >= end_of_window()) break;
+    const auto driven = drive(messages_[i]);
+    if (!driven) return driven;
+    done += *driven;
+  }
+  return done;
 }
 
 Result<std::size_t> Group::drive(Message& message) {
@@ -94,7 +112,7 @@ Result<std::size_t> Group::drain_grants(Message& message) {
 Result<std::size_t> Group::drain_writes(Message& message) {
   std::size_t done = 0;
   relay::BlockWrite write;
-  while (control_room() && message.relay.poll_write(write)) {
+  while (control_room() && write_room() && message.relay.poll_write(write)) {
     Link& link = *link_to(write.to);
     if (write.into_arena && std::ranges::find(message.announced_to, write.to) == message.announced_to.end()) {
       message.announced_to.push_back(write.to);
@@ -103,11 +121,11 @@ Result<std::size_t> Group::drain_writes(Message& message) {
       }
     }
     const auto from = write.from_arena ? arena_.bytes() : message.store->memory();
-    auto posted = link.queue_pair().post_write({.work_id = Link::block_write_id(message.number, write.block),
-                                                .bytes = from.subspan(write.local_offset, write.bytes),
-                                                .remote_address = write.remote_address,
-                                                .remote_key = write.key,
-                                                .immediate = write.immediate});
+    auto posted = link.write({.work_id = Link::block_write_id(message.number, write.block),
+                              .bytes = from.subspan(write.local_offset, write.bytes),
+                              .remote_address = write.remote_address,
+                              .remote_key = write.key,
+                              .immediate = write.immediate});
     if (!posted) return std::unexpected(posted.error());
     ++counters_.blocks_sent;
     ++done;

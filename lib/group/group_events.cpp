@@ -1,15 +1,20 @@
 // What comes in: completions of our writes, blocks that have landed, control frames of neighbours.
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
 namespace {
 
-/// How far ahead of the oldest unfinished message a peer's frame may name one. Peers run at most one message
-/// ahead of what they have been sent; more is a protocol error, not a reason to allocate.
-constexpr std::uint64_t kMessagesAhead = 8;
+/// How many messages beyond our oldest unfinished one a peer's grant may name; more is a protocol error, not
+/// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
+/// oldest unfinished one may therefore be so far ahead of ours, and so on to the root, at most
+/// ceil(log2 members) members away; beyond what the root works on another member may grant as many again.
+std::uint64_t most_messages_ahead(std::uint32_t members) {
+  return Group::kMessagesUnderWay * (static_cast<std::uint64_t>(std::bit_width(members)) + 2);
+}
 
 }  // namespace
 
@@ -33,6 +38,7 @@ Result<void> Group::on_completion(Link& link, const fabric::Completion& completi
   switch (Link::kind_of(completion.work_id)) {
     case Link::Work::control_send: link.control_send_done(completion.work_id); return {};
     case Link::Work::block_write:
+      link.write_done();
       if (Message* const message = find_by_low_bits(Link::message_of(completion.work_id), 0xFFFF)) {
         message->relay.on_write_complete(link.peer(), Link::block_of(completion.work_id));
       }
@@ -44,6 +50,7 @@ Result<void> Group::on_completion(Link& link, const fabric::Completion& completi
   } else if (auto handled = on_control(link, link.received(completion)); !handled) {
     return handled;
   }
+  if (failed_) return {};  // an upcall has ended the group, and the link with it
   return link.repost(completion.work_id);
 }
 
@@ -51,28 +58,33 @@ Result<void> Group::on_control(Link& link, std::span<const std::byte> bytes) {
   const auto frame = decode_control_frame(bytes);
   if (!frame) return std::unexpected(frame.error());
   const std::uint64_t number = std::visit([](const auto& f) { return f.message; }, *frame);
-  if (number >= next_to_finish_ + kMessagesAhead && number >= next_number_) {
-    return rdmc::fail(Errc::protocol_error, "a frame for a message far ahead");
-  }
   if (number < next_to_finish_) return {};  // a last grant that crossed our last block
+  if (const auto* announcement = std::get_if<Announcement>(&*frame))
+    return on_announcement(link, *announcement);
+  if (number - next_to_finish_ >= most_messages_ahead(config_.members) && number >= next_number_) {
+    return rdmc::fail(Errc::protocol_error, "a grant for a message far ahead");
+  }
   auto message = open(number);
   if (!message) return std::unexpected(message.error());
-  if (const auto* grant = std::get_if<GrantFrame>(&*frame)) {
-    ++counters_.grants_received;
-    return (*message)->relay.on_grant(link.peer(), grant->grant);
-  }
-  if (!config_.announce_lengths || is_root() ||
-      (*message)->relay.schedule().first_source_of(config_.rank) != link.peer()) {
+  ++counters_.grants_received;
+  return (*message)->relay.on_grant(link.peer(), std::get<GrantFrame>(*frame).grant);
+}
+
+Result<void> Group::on_announcement(Link& link, const Announcement& announcement) {
+  // Whoever announces a message has been granted the arena for it.
+  Message* const message = announcement.message < next_arena_ ? find(announcement.message) : nullptr;
+  if (message == nullptr || message->relay.schedule().first_source_of(config_.rank) != link.peer()) {
     return rdmc::fail(Errc::protocol_error, "an announcement from a member that is not the first source");
   }
-  if ((*message)->relay.has_length()) return rdmc::fail(Errc::protocol_error, "a message announced twice");
-  const std::uint64_t length = std::get<Announcement>(*frame).bytes;
-  if (auto set = (*message)->relay.set_length(length); !set) return set;
-  Store* const store = listener_.incoming(number, length);
+  if (message->relay.has_length()) return rdmc::fail(Errc::protocol_error, "a message announced twice");
+  if (auto set = message->relay.set_length(announcement.bytes); !set) return set;
+  Store* const store = listener_.incoming(announcement.message, announcement.bytes);
   // The upcall may have called back in: look the message up again.
-  Message* const still_open = find(number);
+  Message* const still_open = find(announcement.message);
   if (store == nullptr || still_open == nullptr || still_open->store != nullptr) return {};
-  return attach(*still_open, *store);
+  if (auto attached = attach(*still_open, *store, announcement.bytes); !attached)
+    fail(std::nullopt, attached.error());  // our own application's fault
+  return {};
 }
 
 Result<void> Group::on_block(Link& link, const fabric::Completion& completion) {
@@ -106,7 +118,6 @@ void Group::place_first_block(Message& message) {
   counters_.bytes_copied += copied;
   ++(copied < bytes ? counters_.first_blocks_exchanged : counters_.first_blocks_copied);
   message.relay.place_first_block();
-  arena_in_use_ = false;
   message.store->arrived(block, bytes);
 }
 

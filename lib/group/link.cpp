@@ -22,6 +22,9 @@ Result<std::unique_ptr<Link>> Link::create(fabric::Fabric& fabric, Rank peer,
   auto buffers = memory::Arena::make((kReceives + kControlSends) * kControlFrameBytes);
   if (!buffers) return std::unexpected(buffers.error());
   link->buffers_ = std::move(*buffers);
+  if (options.send_depth == 0) return fail(Errc::invalid_argument, "a queue pair that can send nothing");
+  link->most_writes_ = options.send_depth;
+  options.send_depth += kControlSends;
   options.receive_depth = kReceives;
   auto queue_pair = fabric.create_queue_pair(options);
   if (!queue_pair) return std::unexpected(queue_pair.error());
@@ -49,6 +52,13 @@ Result<void> Link::send_control(const ControlFrame& frame) {
   auto posted =
       queue_pair_->post_send({.work_id = id_of(Work::control_send, index), .bytes = out.first(length)});
   if (posted) free_sends_.pop_back();
+  return posted;
+}
+
+Result<void> Link::write(const fabric::WriteRequest& request) {
+  assert(can_write());
+  auto posted = queue_pair_->post_write(request);
+  if (posted) ++writes_;
   return posted;
 }
 

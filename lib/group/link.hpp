@@ -18,6 +18,8 @@ class Link {
   static constexpr std::uint32_t kReceives = 512;
   static constexpr std::uint32_t kControlSends = 64;
 
+  /// `options.send_depth` counts the blocks' writes; control frames have room of their own beside them.
+  /// Errors: invalid_argument, resource_limit.
   static Result<std::unique_ptr<Link>> create(fabric::Fabric& fabric, Rank peer,
                                               fabric::QueuePairOptions options);
 
@@ -26,8 +28,11 @@ class Link {
   const fabric::QueuePair& queue_pair() const { return *queue_pair_; }
   Result<void> connect(std::span<const std::byte> blob) { return queue_pair_->connect(blob); }
 
+  bool is_connected() const { return queue_pair_->state() != fabric::QueuePairState::reset; }
   bool can_send_control() const { return !free_sends_.empty(); }
   Result<void> send_control(const ControlFrame& frame);
+  bool can_write() const { return writes_ < most_writes_; }
+  Result<void> write(const fabric::WriteRequest& request);
 
   /// What a work id of this link stands for.
   enum class Work : std::uint8_t { block_write, control_send, receive };
@@ -37,6 +42,7 @@ class Link {
   static std::uint16_t message_of(std::uint64_t work_id) { return static_cast<std::uint16_t>(work_id >> 40); }
   static std::uint64_t block_of(std::uint64_t work_id) { return work_id & ((std::uint64_t{1} << 40) - 1); }
 
+  void write_done() { --writes_; }
   void control_send_done(std::uint64_t work_id) {
     free_sends_.push_back(static_cast<std::uint32_t>(work_id));
   }
@@ -52,6 +58,7 @@ class Link {
   Rank peer_;
   memory::Arena buffers_;  // receives first, then control sends; outlives the queue pair
   std::vector<std::uint32_t> free_sends_;
+  std::uint32_t writes_ = 0, most_writes_ = 0;  ///< posted and not completed, and at most
   std::unique_ptr<fabric::QueuePair> queue_pair_;
 };
 

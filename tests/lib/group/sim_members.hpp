@@ -2,6 +2,7 @@
 // and a group, exactly as in a real process; only time, packets and randomness come from the simulation.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -37,14 +38,22 @@ class SimMember final : public sim::Process, public Listener {
 
   Store* incoming(std::uint64_t message, std::uint64_t bytes) override {
     announced[message] = bytes;
+    if (choose_store) return choose_store(message, bytes);
     return accept_at_once ? &store_for(message, bytes) : nullptr;
   }
-  void delivered(std::uint64_t message) override { delivered_messages.push_back(message); }
-  void completed(std::uint64_t message) override { completed_messages.push_back(message); }
+  void delivered(std::uint64_t message) override {
+    delivered_messages.push_back(message);
+    if (on_delivered) on_delivered();
+  }
+  void completed(std::uint64_t message) override {
+    completed_messages.push_back(message);
+    if (on_completed) on_completed();
+  }
   void failed(std::optional<Rank> peer, const Error& error) override {
     ++failures;
     failed_peer = peer;
     failure = error;
+    if (on_failed) on_failed();
   }
 
   /// A message's memory: page aligned, exactly as long as asked, followed by a guard that nobody may touch.
@@ -68,6 +77,8 @@ class SimMember final : public sim::Process, public Listener {
   void wake() { simulation_.wake(process_); }
 
   bool accept_at_once = true;
+  std::function<Store*(std::uint64_t message, std::uint64_t bytes)> choose_store;
+  std::function<void()> on_delivered, on_completed, on_failed;
   std::uint32_t block_bytes = 0;
   std::map<std::uint64_t, std::uint64_t> announced;
   std::vector<std::uint64_t> delivered_messages, completed_messages;
@@ -103,6 +114,7 @@ class SimGroup {
       SimMember& member = *members.back();
       member.block_bytes = config.block_bytes;
       member.group_ = *Group::create(member.fabric_, config, member);
+      member.run(Time{});  // an engine may well give it a turn before it is connected
     }
     for (std::uint32_t rank = 0; rank < config.members; ++rank) {
       for (const auto& [peer, blob] : members[rank]->group().local_blobs()) {

@@ -1,0 +1,117 @@
+// Many messages under way at once, and members that fall behind: nothing of that is an error.
+#define BOOST_TEST_MODULE group_queueing
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "tests/lib/group/sim_members.hpp"
+
+using namespace rdmc;
+using namespace rdmc::group;
+namespace bdata = boost::unit_test::data;
+
+namespace {
+
+constexpr Time kLimit{60'000'000'000};
+
+/// A disk that does not write until it is told to.
+class HeldStore final : public Store {
+ public:
+  HeldStore(Store& below, const bool& held) : below_(below), held_(held) {}
+  std::span<std::byte> memory() override { return below_.memory(); }
+  std::uint64_t slots() const override { return below_.slots(); }
+  Result<std::uint64_t> available() override { return below_.available(); }
+  void arrived(std::uint64_t block, std::uint32_t bytes) override { below_.arrived(block, bytes); }
+  Result<void> poll_consumed(std::vector<std::uint64_t>& blocks) override {
+    return held_ ? Result<void>{} : below_.poll_consumed(blocks);
+  }
+  void released(std::uint64_t limit) override { below_.released(limit); }
+
+ private:
+  Store& below_;
+  const bool& held_;
+};
+
+bool nobody_failed(const SimGroup& group) {
+  return std::ranges::all_of(group.members, [](const auto& m) { return m->failures == 0; });
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(a_member_with_a_slow_disk_may_lag_by_many_messages,
+                     bdata::make({2, 3, 8}) * bdata::make({1, 50'000}), members, bytes) {
+  SimGroup group(11, {.members = static_cast<std::uint32_t>(members), .block_bytes = 16 * 1024});
+  SimMember& slow = group[1];
+  bool held = true;
+  std::vector<std::unique_ptr<Store>> stores;
+  slow.choose_store = [&](std::uint64_t message, std::uint64_t length) {
+    stores.push_back(std::make_unique<HeldStore>(slow.store_for(message, length), held));
+    return stores.back().get();
+  };
+  for (int i = 0; i < 150; ++i) group.send(static_cast<std::uint64_t>(bytes));
+  group.simulation.run_until(Time{200'000'000});
+  BOOST_TEST(nobody_failed(group));
+  BOOST_TEST(slow.delivered_messages.empty());
+  held = false;
+  slow.wake();
+  BOOST_TEST(group.run_to_completion(kLimit));
+  BOOST_TEST(nobody_failed(group));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
+BOOST_DATA_TEST_CASE(hundreds_of_messages_of_known_length_queue_and_a_member_may_be_late_with_its_receives,
+                     bdata::make({2, 5, 9}) * bdata::make({1, 40}), members, blocks) {
+  constexpr std::uint32_t kBlock = 4096;
+  constexpr std::uint64_t kMessages = 600;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(blocks) * kBlock - 7;
+  SimGroup group(
+      12, {.members = static_cast<std::uint32_t>(members), .block_bytes = kBlock, .announce_lengths = false});
+  const auto receive_all = [&](SimMember& member) {
+    for (std::uint64_t m = 0; m < kMessages; ++m)
+      BOOST_REQUIRE(member.group().receive(member.store_for(m, bytes), bytes));
+    member.wake();
+  };
+  for (std::size_t rank = 2; rank < group.members.size(); ++rank) receive_all(group[rank]);
+  for (std::uint64_t m = 0; m < kMessages; ++m) group.send(bytes);
+  group.simulation.run_until(Time{50'000'000});
+  BOOST_TEST(nobody_failed(group));
+  receive_all(group[1]);
+  BOOST_TEST(group.run_to_completion(kLimit));
+  BOOST_TEST(!group.send_failed);
+  BOOST_TEST(nobody_failed(group));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
+BOOST_AUTO_TEST_CASE(more_writes_in_flight_than_a_queue_pair_holds_wait_for_their_turn) {
+  SimGroup group(13, {.members = 3, .block_bytes = 4096, .max_writes_in_flight = 1000});
+  group.send(1200 * 4096);
+  BOOST_TEST(group.run_to_completion(kLimit));
+  BOOST_TEST(nobody_failed(group));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
+BOOST_DATA_TEST_CASE(an_arena_that_is_still_being_read_is_not_given_to_the_next_message, bdata::xrange(1, 31),
+                     seed) {
+  SimGroup group(static_cast<std::uint64_t>(seed), {.members = 4, .block_bytes = 64 * 1024});
+  group.network.set_faults({.loss = 100'000});
+  for (std::size_t rank = 1; rank < 4; ++rank) group[rank].accept_at_once = false;
+  std::vector<std::uint64_t> accepted(4);
+  for (int i = 0; i < 6; ++i) group.send(64 * 1024);
+  const auto anybody_waits = [&] {
+    for (std::size_t rank = 1; rank < 4; ++rank)
+      if (group[rank].announced.size() > accepted[rank]) return true;
+    return false;
+  };
+  while (group.simulation.run_until(anybody_waits, group.simulation.now() + seconds(1))) {
+    group.simulation.run_until(group.simulation.now() + microseconds(400));
+    for (std::size_t rank = 1; rank < 4; ++rank) {
+      for (; group[rank].announced.size() > accepted[rank]; ++accepted[rank]) {
+        BOOST_REQUIRE(
+            group[rank].group().accept(accepted[rank], group[rank].store_for(accepted[rank], 64 * 1024)));
+        group[rank].wake();
+      }
+    }
+  }
+  BOOST_TEST(group.run_to_completion(kLimit));
+  BOOST_TEST(group.everybody_has_everything());
+}
