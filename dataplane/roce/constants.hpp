@@ -42,8 +42,12 @@ inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 /// each expiry to the next. A peer is given up after (retry_limit + 1) ack timeouts of silence, however many
 /// expiries that were: 8 x 67 ms = 536 ms by default, so that a dead host is known in well under a second and
 /// a process that gets no CPU for 300 ms is not taken for one.
-inline constexpr Duration kMinimumTimeout = milliseconds(2);
-/// Go-back-N sends a whole window again, so it hesitates longer.
+///
+/// Selective repeat learns of nearly every loss from later packets; the timer only covers a tail, so it can
+/// afford to wait out the queues that several flows of one host build at 1 Gb/s (at 2 ms, one packet in a
+/// hundred was sent again for nothing).
+inline constexpr Duration kMinimumTimeout = milliseconds(10);
+/// Go-back-N keeps its queue short and has everything behind a loss to send again: it asks sooner.
 inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
 /// Before the first round trip has been measured.
 inline constexpr Duration kInitialTimeout = milliseconds(25);
