@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE roce_selective_repeat
 #include <boost/test/unit_test.hpp>
 
+#include "dataplane/roce/constants.hpp"
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
@@ -175,7 +176,7 @@ BOOST_AUTO_TEST_CASE(silence_is_probed_with_one_packet_whose_answer_tells_the_re
   s.out();
   s.wait(microseconds(100));
   s.x_ack(0, 0);
-  s.wait(kMinimumTimeout);
+  s.wait(rdmc::roce::kMinimumTimeout);
   CHECK_LINES(s.out(), "x_write 1:256@256/1024 ask");
   s.wait(microseconds(100));
   s.x_ack(1, 1);
