@@ -40,7 +40,11 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
 Result<void> DataPlane::connect(std::span<const session::PeerBlob> blobs) {
   if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
   for (const auto& [peer, blob] : blobs) {
-    if (auto connected = group_->connect(peer, blob); !connected) return connected;
+    const auto connected = group_->connect(peer, blob);
+    if (connected) continue;
+    if (connected.error().code == Errc::invalid_argument) return connected;
+    events_.failed(epoch_, peer, connected.error());
+    return fail(Errc::peer_failed, connected.error().what);
   }
   return {};
 }

@@ -51,6 +51,8 @@ class DataPlane final : private group::Listener {
   /// Ends the epoch before, if any, and makes the queue pairs of this one; returns the blob for each
   /// neighbour.
   Result<std::vector<session::PeerBlob>> form(Epoch epoch, Rank rank, const EpochPlan& plan);
+  /// Errors: peer_failed (no queue pair with one of them; failed() has said with whom and why),
+  /// invalid_argument (not a neighbour).
   Result<void> connect(std::span<const session::PeerBlob> blobs);
   /// Moves the message; the store lives until end(). Errors: invalid_argument (a ring too small for the
   /// schedule).

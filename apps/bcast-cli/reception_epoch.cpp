@@ -49,7 +49,7 @@ void Reception::handle(session::PeersReady& peers) {
                          if (!self) return;
                          if (connected)
                            self->participant_.local_ready(epoch, monotonic_now());
-                         else
+                         else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
                            self->give_up(std::move(connected.error()));
                          self->pump();
                        });

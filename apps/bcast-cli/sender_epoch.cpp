@@ -104,7 +104,7 @@ void Sender::handle(session::PeersReady& peers) {
                          if (!self) return;
                          if (connected)
                            self->coordinator_.local_ready(epoch, monotonic_now());
-                         else
+                         else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
                            self->coordinator_.interrupt(std::move(connected.error()), monotonic_now());
                          self->pump();
                        });
