@@ -21,8 +21,11 @@ class ArrivedChecksums {
   bool empty() const { return regions_.empty(); }
 
   /// `payload` has arrived in its place with this payload_crc. Kept if it begins at a multiple of kGranule in
-  /// a region.
+  /// a region. What was known of the bytes before is forgotten: other sources cut a block into other packets.
   void record(std::span<const std::byte> payload, std::uint32_t crc);
+  /// These bytes have changed. Packets that began before them are still known: a block is written whole, and
+  /// so are their first bytes.
+  void forget(std::span<const std::byte> bytes);
   /// The CRC of exactly these bytes, if they arrived as one packet.
   std::optional<std::uint32_t> find(std::span<const std::byte> payload) const;
 

@@ -15,6 +15,13 @@ constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
 
+/// Not "any address", and no group: a member must not aim our packets at everybody.
+bool is_unicast(const Address& address) {
+  const auto ip = address.ip();
+  if (std::ranges::all_of(ip, [](std::uint8_t b) { return b == 0; })) return false;
+  return address.ipv6 ? ip[0] != 0xFF : ip[0] < 224;
+}
+
 }  // namespace
 
 ConnectionBlob encode(const ConnectionInfo& info) {
@@ -70,7 +77,8 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   info.receive_window = take(std::uint32_t{});
   info.host_id = take(std::uint64_t{});
   if (qpn < 2 || qpn > Psn::kMask || psn > Psn::kMask || info.path_mtu > kLargestPathMtu ||
-      info.shared.port == 0 || info.bulk_port == 0 || info.receive_window == 0) {
+      info.path_mtu % 4 != 0 || !is_unicast(info.shared) || info.shared.port == 0 || info.bulk_port == 0 ||
+      info.receive_window == 0) {
     return fail(Errc::protocol_error, "connection blob with a field out of range");
   }
   info.qpn = Qpn{qpn};

@@ -45,6 +45,7 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
   const std::size_t count =
       connected.connection.predict(std::span(payloads).first(most), queue_pair->planned_packets_);
   if (count == 0) return 0;
+  if (queue_pair->planned_packets_ == 0) planned_.push_back(queue_pair);
   queue_pair->planned_packets_ += static_cast<std::uint32_t>(count);
   std::byte* scratch = landing_scratch_.data() + landing_scratch_used_;
   landing_scratch_used_ += count * kBetweenPayloads;
@@ -74,9 +75,8 @@ std::size_t SoftwareFabric::receive(Time now) {
     mark_ready(*queue_pair);
   }
   touched_.clear();
-  for (SoftwareQueuePair* queue_pair : by_flow_) {
-    if (queue_pair != nullptr) queue_pair->planned_packets_ = 0;
-  }
+  for (SoftwareQueuePair* queue_pair : planned_) queue_pair->planned_packets_ = 0;
+  planned_.clear();
   return count;
 }
 
@@ -176,7 +176,11 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
       counters_.bytes_copied += packet.payload.size();
       counters_.packets_repaired += extended ? 1 : 0;
     }
-    if (remember) arrived_.record({arrival.destination, packet.payload.size()}, payload_crc);
+    const std::span<const std::byte> placed(arrival.destination, packet.payload.size());
+    if (remember)
+      arrived_.record(placed, payload_crc);
+    else if (!arrived_.empty())
+      arrived_.forget(placed);
   }
   if (!queue_pair.touched_) {
     queue_pair.touched_ = true;

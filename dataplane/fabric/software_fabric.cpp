@@ -12,6 +12,9 @@ constexpr std::size_t kLandingScratchBytes = 64 * 1024;
 constexpr std::size_t kLargestTrain =
     256 * 1024;  // a GRO train may exceed one IP packet on IPv6 with big TCP/UDP
 
+/// Most work requests of a queue pair; each costs some tens of bytes from its creation on.
+constexpr std::uint32_t kMaxDepth = 1 << 16;
+
 /// A port without room tells nobody when it has some again: look this much later. A 10 Gb/s link drains two
 /// trains.
 constexpr Duration kFullPortPause = microseconds(100);
@@ -61,7 +64,13 @@ std::uint32_t SoftwareFabric::fresh_number() {
 
 Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const QueuePairOptions& options) {
   const port::PortInfo& port = port_.info();
-  const std::uint32_t mtu = options.path_mtu == 0 ? path_mtu_ : std::min(options.path_mtu, path_mtu_);
+  if (options.send_depth == 0 || options.send_depth > kMaxDepth || options.receive_depth == 0 ||
+      options.receive_depth > kMaxDepth) {
+    return fail(Errc::invalid_argument,
+                "a queue pair's depths lie between 1 and " + std::to_string(kMaxDepth));
+  }
+  const std::uint32_t wanted = options.path_mtu == 0 ? path_mtu_ : std::min(options.path_mtu, path_mtu_);
+  const std::uint32_t mtu = wanted / 4 * 4;  // so that only a message's last packet is padded
   if (mtu < 256)
     return fail(Errc::unsupported, "the interface's MTU is too small for RoCE: " + std::to_string(port.mtu));
   const auto flow = port_.open_flow();
@@ -91,7 +100,7 @@ bool SoftwareFabric::is_connected(const SoftwareQueuePair* queue_pair) {
 
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
   if (queue_pair.connected_) closed_connections_ += queue_pair.connected_->connection.counters();
-  batch_.clear();  // it may refer to this queue pair's memory; what was unsent counts as lost
+  batch_.drop(queue_pair.flow_);
   std::erase(ready_, &queue_pair);
   std::erase(touched_, &queue_pair);
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
@@ -111,9 +120,6 @@ Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<
 void SoftwareFabric::revoke(RemoteKey key, std::span<std::byte> memory) {
   regions_.revoke(key);
   arrived_.remove_region(memory);
-  for (SoftwareQueuePair* queue_pair : by_flow_) {
-    if (is_connected(queue_pair)) queue_pair->connected_->connection.forget_expected_writes();
-  }
 }
 
 roce::ConnectionCounters SoftwareFabric::connection_counters() const {
@@ -133,6 +139,7 @@ std::size_t SoftwareFabric::progress(Time now) {
 
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
+  if (!ready_.empty()) return last_progress_;  // posted since
   Time earliest = Time::never();
   for (const SoftwareQueuePair* queue_pair : by_flow_) {
     if (is_connected(queue_pair))

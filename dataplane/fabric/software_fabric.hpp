@@ -95,6 +95,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::vector<SoftwareQueuePair*> by_flow_;                            // by FlowId
   std::vector<SoftwareQueuePair*> ready_;    // may have something to send; each at most once
   std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
+  std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst
   TransmitBatch batch_;
   std::vector<std::byte> landing_scratch_;  // headers and trailers of planned trains
   std::size_t landing_scratch_used_ = 0;

@@ -83,7 +83,10 @@ std::string SoftwareQueuePair::error_cause() const {
 Result<void> SoftwareQueuePair::post(const roce::SendWork& work) {
   if (!connected_) return fail(Errc::invalid_argument, "the queue pair is not connected");
   auto posted = connected_->connection.post_send(work);
-  if (posted) fabric_.mark_ready(*this);
+  if (posted) {
+    posted_.push(work.bytes);
+    fabric_.mark_ready(*this);
+  }
   return posted;
 }
 
@@ -121,6 +124,11 @@ std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
   std::size_t count = 0;
   roce::WorkCompletion completion;
   while (count < out.size() && connected_->connection.poll_completion(completion)) {
+    if (completion.kind == roce::CompletionKind::send || completion.kind == roce::CompletionKind::write) {
+      // The memory is the caller's again: a repetition that waits for a full port must not read it any more.
+      fabric_.batch_.drop(posted_.front());
+      posted_.pop();
+    }
     out[count++] = {.work_id = completion.work_id,
                     .kind = kind_of(completion.kind),
                     .status = status_of(completion),

@@ -7,6 +7,7 @@
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/roce/connection.hpp"
+#include "dataplane/roce/fixed_ring.hpp"
 
 namespace rdmc::fabric {
 
@@ -14,7 +15,7 @@ class SoftwareQueuePair final : public QueuePair {
  public:
   SoftwareQueuePair(SoftwareFabric& fabric, const QueuePairOptions& options, ConnectionInfo local,
                     port::FlowId flow)
-      : fabric_(fabric), options_(options), local_(local), flow_(flow) {}
+      : fabric_(fabric), options_(options), local_(local), flow_(flow), posted_(options.send_depth) {}
   ~SoftwareQueuePair() override { fabric_.forget(*this); }
   SoftwareQueuePair(const SoftwareQueuePair&) = delete;
   SoftwareQueuePair& operator=(const SoftwareQueuePair&) = delete;
@@ -50,10 +51,11 @@ class SoftwareQueuePair final : public QueuePair {
   ConnectionInfo local_;
   port::FlowId flow_;
   std::optional<Connected> connected_;
-  std::vector<roce::ReceiveWork> early_receives_;  // posted before connect, as verbs allows (state INIT)
-  bool ready_ = false;                             // in the fabric's ready list
-  bool touched_ = false;                           // in its touched list
-  std::uint32_t planned_packets_ = 0;              // predicted for this burst's trains so far
+  roce::FixedRing<std::span<const std::byte>> posted_;  // sends and writes whose completion was not polled
+  std::vector<roce::ReceiveWork> early_receives_;       // posted before connect, as verbs allows (state INIT)
+  bool ready_ = false;                                  // in the fabric's ready list
+  bool touched_ = false;                                // in its touched list
+  std::uint32_t planned_packets_ = 0;                   // predicted for this burst's trains so far
 };
 
 }  // namespace rdmc::fabric

@@ -71,6 +71,25 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
   }
 }
 
+template <typename Predicate>
+void TransmitBatch::drop_if(Predicate predicate) {
+  const auto unsent = std::span(trains_).first(trains_used_).subspan(next_train_);
+  trains_used_ -= std::ranges::remove_if(unsent, predicate).size();
+  if (empty()) clear();
+}
+
+void TransmitBatch::drop(port::FlowId flow) {
+  drop_if([flow](const port::TxTrain& train) { return train.source == flow; });
+}
+
+void TransmitBatch::drop(std::span<const std::byte> memory) {
+  const auto refers = [memory](const iovec& piece) {
+    const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
+    return begin < memory.data() + memory.size() && memory.data() < begin + piece.iov_len;
+  };
+  drop_if([&](const port::TxTrain& train) { return std::ranges::any_of(train.pieces, refers); });
+}
+
 bool TransmitBatch::send(port::Port& port) {
   const auto unsent = std::span(trains_).first(trains_used_).subspan(next_train_);
   next_train_ += port.send_burst(unsent);

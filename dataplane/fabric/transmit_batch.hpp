@@ -1,7 +1,7 @@
 // The packets of a few trains on their way from the connections to the port: headers, trailers and the gather
 // lists that tie them to payload. Filled, sealed and handed over in one turn; what the port had no room for
-// stays for the next turn. Owned by the software fabric; refers to posted memory, so it is cleared before
-// such memory may go away.
+// stays for the next turn. Owned by the software fabric; refers to posted memory, so what refers to it is
+// dropped before such memory may go away.
 #pragma once
 
 #include <array>
@@ -38,10 +38,17 @@ class TransmitBatch {
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
+  /// Drops the unsent trains of a flow, or those that refer to `memory`: to their connection they are lost on
+  /// the way.
+  void drop(port::FlowId flow);
+  void drop(std::span<const std::byte> memory);
+
   /// Hands the unsent trains to the port. False if the port had no room for all.
   bool send(port::Port& port);
 
  private:
+  template <typename Predicate>
+  void drop_if(Predicate predicate);
   void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc, std::size_t bytes,
               const ArrivedChecksums& arrived);
 

@@ -48,3 +48,14 @@ BOOST_FIXTURE_TEST_CASE(a_region_that_is_gone_takes_its_checksums_with_it, Fixtu
   arrived.add_region(bytes);
   BOOST_TEST(!arrived.find(bytes.subspan(0, 4096)));
 }
+
+BOOST_FIXTURE_TEST_CASE(a_block_that_comes_in_other_packets_than_its_predecessor_leaves_nothing_of_it,
+                        Fixture) {
+  for (std::size_t at = 0; at < 16'384; at += 4096) arrived.record(bytes.subspan(at, 4096), 1);
+  arrived.record(bytes.subspan(0, 8192), 2);
+  BOOST_TEST(!arrived.find(bytes.subspan(4096, 4096)));
+  BOOST_TEST(arrived.find(bytes.subspan(8192, 4096)).value() == 1u);
+  arrived.forget(bytes.subspan(8000, 200));
+  BOOST_TEST(!arrived.find(bytes.subspan(8192, 4096)));
+  BOOST_TEST(arrived.find(bytes.subspan(12'288, 4096)).value() == 1u);
+}

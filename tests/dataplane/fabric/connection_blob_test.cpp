@@ -57,6 +57,10 @@ BOOST_AUTO_TEST_CASE(fields_that_cannot_be_are_refused) {
   BOOST_TEST(refused([](auto& i) { i.qpn = Qpn{1}; }));
   BOOST_TEST(refused([](auto& i) { i.qpn = Qpn{0x1000000}; }));
   BOOST_TEST(refused([](auto& i) { i.path_mtu = 65'536; }));
+  BOOST_TEST(refused([](auto& i) { i.path_mtu = 1'030; }));
+  for (const char* nobody :
+       {"0.0.0.0:4791", "224.0.0.1:4791", "255.255.255.255:4791", "[::]:4791", "[ff02::1]:4791"})
+    BOOST_TEST(refused([&](auto& i) { i.shared = *parse_address(nobody, 0); }));
   BOOST_TEST(refused([](auto& i) { i.bulk_port = 0; }));
   BOOST_TEST(refused([](auto& i) { i.shared.port = 0; }));
   BOOST_TEST(refused([](auto& i) { i.receive_window = 0; }));

@@ -90,6 +90,18 @@ BOOST_AUTO_TEST_CASE(more_writes_in_flight_than_a_queue_pair_holds_wait_for_thei
   BOOST_TEST(group.everybody_has_everything());
 }
 
+BOOST_AUTO_TEST_CASE(the_end_of_one_message_costs_the_next_none_of_its_predictions) {
+  SimGroup group(14, {.members = 2, .block_bytes = 64 * 1024, .announce_lengths = false}, {.mtu = 9000});
+  for (std::uint64_t m = 0; m < 20; ++m) {
+    BOOST_REQUIRE(group[1].group().receive(group[1].store_for(m, 128 * 1024), 128 * 1024));
+    group.send(128 * 1024);
+  }
+  BOOST_REQUIRE(group.run_to_completion(kLimit));
+  const auto& counters = group[1].fabric().counters();
+  BOOST_TEST(counters.packets_repaired * 10 < counters.packets_in_place,
+             counters.packets_repaired << " repaired, " << counters.packets_in_place << " in place");
+}
+
 BOOST_DATA_TEST_CASE(an_arena_that_is_still_being_read_is_not_given_to_the_next_message, bdata::xrange(1, 31),
                      seed) {
   SimGroup group(static_cast<std::uint64_t>(seed), {.members = 4, .block_bytes = 64 * 1024});

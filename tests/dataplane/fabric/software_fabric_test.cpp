@@ -1,0 +1,248 @@
+// The seam between queue pairs and a port that is full, slow, or closing.
+#define BOOST_TEST_MODULE software_fabric
+#include "dataplane/fabric/software_fabric.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <deque>
+
+#include "dataplane/base/random.hpp"
+#include "dataplane/fabric/connection_blob.hpp"
+
+using namespace rdmc;
+using namespace rdmc::fabric;
+
+namespace {
+
+/// A cable between two fabrics: what one sends lies at the other until it is asked for.
+class CablePort final : public port::Port {
+ public:
+  explicit CablePort(std::uint8_t host) {
+    info_ = {.driver = "cable",
+             .address = Address::ipv4(10, 0, 0, host, 4791),
+             .mtu = 9000,
+             .train_segments = 64,
+             .receive_buffer_bytes = 1 << 20};
+  }
+  void plug_into(CablePort& other) { other_ = &other; }
+
+  const port::PortInfo& info() const noexcept override { return info_; }
+  Result<port::FlowId> open_flow() override { return port::FlowId{++flows_}; }
+  std::uint16_t udp_port(port::FlowId flow) const override {
+    return static_cast<std::uint16_t>(50'000 + value_of(flow));
+  }
+  void close_flow(port::FlowId) override {}
+
+  std::size_t send_burst(std::span<const port::TxTrain> trains) override {
+    std::size_t taken = 0;
+    for (; taken < trains.size() && room > 0; ++taken, --room) {
+      std::vector<std::byte> bytes;
+      for (const iovec& piece : trains[taken].pieces) {
+        const auto* const from = static_cast<const std::byte*>(piece.iov_base);
+        bytes.insert(bytes.end(), from, from + piece.iov_len);
+      }
+      Address source = info_.address;
+      source.port = udp_port(trains[taken].source);
+      sent.push_back(bytes);
+      other_->arrived_.push_back(
+          {trains[taken].destination.port, source, trains[taken].segment_bytes, std::move(bytes)});
+    }
+    return taken;
+  }
+  std::size_t receive_burst(port::LandingPlanner&, std::span<port::RxTrain> out) override {
+    read_.clear();
+    std::size_t count = 0;
+    while (readable && count < out.size() && !arrived_.empty()) {
+      read_.push_back(std::move(arrived_.front()));
+      arrived_.pop_front();
+      Arrived& train = read_.back();
+      train.piece = {train.bytes.data(), train.bytes.size()};
+      const bool shared = train.port == info_.address.port;
+      out[count++] = {.flow = shared ? port::kSharedFlow : port::FlowId{train.port - 50'000u},
+                      .source = train.source,
+                      .pieces = {&train.piece, 1},
+                      .segment_bytes = train.segment_bytes,
+                      .total_bytes = static_cast<std::uint32_t>(train.bytes.size())};
+    }
+    return count;
+  }
+  void wait(Time) override {}
+  void wake() noexcept override {}
+  const port::PortCounters& counters() const noexcept override { return counters_; }
+
+  std::size_t room = SIZE_MAX;  ///< trains that it takes before it is full
+  bool readable = true;
+  std::vector<std::vector<std::byte>> sent;
+
+ private:
+  struct Arrived {
+    std::uint16_t port;
+    Address source;
+    std::uint32_t segment_bytes;
+    std::vector<std::byte> bytes;
+    iovec piece{};
+  };
+  port::PortInfo info_;
+  port::PortCounters counters_;
+  CablePort* other_ = nullptr;
+  std::uint32_t flows_ = 0;
+  std::deque<Arrived> arrived_, read_;
+};
+
+struct Host {
+  explicit Host(std::uint8_t number)
+      : random(number),
+        port(number),
+        fabric(port, {.entropy = [this] { return static_cast<std::uint32_t>(random.next()); }}) {}
+  Random random;
+  CablePort port;
+  SoftwareFabric fabric;
+};
+
+struct Cable {
+  Cable() {
+    a.port.plug_into(b.port);
+    b.port.plug_into(a.port);
+  }
+  std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect() {
+    auto at_a = *a.fabric.create_queue_pair({});
+    auto at_b = *b.fabric.create_queue_pair({});
+    BOOST_REQUIRE(at_a->connect(at_b->local_blob()));
+    BOOST_REQUIRE(at_b->connect(at_a->local_blob()));
+    return {std::move(at_a), std::move(at_b)};
+  }
+  void turn(int times = 1) {
+    for (; times > 0; --times) {
+      now = now + microseconds(20);
+      a.fabric.progress(now);
+      b.fabric.progress(now);
+    }
+  }
+  Time now{1'000'000'000};
+  Host a{1}, b{2};
+};
+
+std::size_t containing(const CablePort& port, std::size_t from, std::byte value) {
+  std::size_t found = 0;
+  for (std::size_t i = from; i < port.sent.size(); ++i) {
+    const std::array<std::byte, 64> run = [&] {
+      std::array<std::byte, 64> r;
+      r.fill(value);
+      return r;
+    }();
+    found +=
+        std::search(port.sent[i].begin(), port.sent[i].end(), run.begin(), run.end()) != port.sent[i].end()
+            ? 1
+            : 0;
+  }
+  return found;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(
+    memory_is_the_callers_again_when_its_completion_was_polled_though_a_retransmission_waits) {
+  Cable cable;
+  auto [at_a, at_b] = cable.connect();
+  std::vector<std::byte> target(8192), source(1000, std::byte{0x11}), other(1000, std::byte{0x22});
+  const auto region = *cable.b.fabric.register_memory(target);
+  const auto write = [&](std::uint64_t id, std::span<const std::byte> bytes) {
+    BOOST_REQUIRE(at_a->post_write({.work_id = id,
+                                    .bytes = bytes,
+                                    .remote_address = region->remote_address() + id * 1000,
+                                    .remote_key = region->remote_key()}));
+  };
+  write(0, source);
+  cable.a.port.readable = false;  // the answer is late …
+  cable.turn(3);
+  cable.a.port.room = 0;
+  cable.now = cable.now + milliseconds(60);
+  write(1, other);
+  cable.turn();  // … and the retransmission finds the port full, together with something new
+  cable.a.port.readable = true;
+  cable.turn();
+  std::array<Completion, 4> done;
+  BOOST_REQUIRE(at_a->poll_completions(done) == 1u);
+  BOOST_TEST(done[0].work_id == 0u);
+  std::ranges::fill(source, std::byte{0xEE});
+  const std::size_t before = cable.a.port.sent.size();
+  cable.a.port.room = SIZE_MAX;
+  for (int i = 0; i < 40; ++i) {
+    cable.now = cable.now + milliseconds(2);
+    cable.turn();
+  }
+  BOOST_TEST(containing(cable.a.port, before, std::byte{0xEE}) == 0u);
+  BOOST_TEST(containing(cable.a.port, before, std::byte{0x22}) > 0u);
+  BOOST_REQUIRE(at_a->poll_completions(done) == 1u);
+  BOOST_TEST(done[0].work_id == 1u);
+  BOOST_TEST((target[0] == std::byte{0x11} && target[1000] == std::byte{0x22}));
+}
+
+BOOST_AUTO_TEST_CASE(destroying_a_queue_pair_costs_the_others_none_of_their_waiting_packets) {
+  Cable cable;
+  auto [stays_a, stays_b] = cable.connect();
+  auto [goes_a, goes_b] = cable.connect();
+  std::vector<std::byte> kept(500, std::byte{0x11}), gone(500, std::byte{0x22}), receive(500);
+  BOOST_REQUIRE(stays_b->post_receive({.work_id = 7, .bytes = receive}));
+  cable.a.port.room = 0;
+  BOOST_REQUIRE(goes_a->post_send({.work_id = 1, .bytes = gone}));
+  BOOST_REQUIRE(stays_a->post_send({.work_id = 2, .bytes = kept}));
+  cable.turn();
+  goes_a.reset();
+  std::ranges::fill(gone, std::byte{0xEE});
+  cable.a.port.room = SIZE_MAX;
+  cable.turn(2);
+  BOOST_TEST(containing(cable.a.port, 0, std::byte{0xEE}) + containing(cable.a.port, 0, std::byte{0x22}) ==
+             0u);
+  std::array<Completion, 1> done;
+  BOOST_TEST(stays_b->poll_completions(done) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_takes_one_train_at_a_time_delivers_everything_in_order) {
+  Cable cable;
+  auto [at_a, at_b] = cable.connect();
+  std::vector<std::byte> target(1 << 20), source(1 << 20);
+  Random random(5);
+  for (std::byte& b : source) b = static_cast<std::byte>(random.next());
+  const auto region = *cable.b.fabric.register_memory(target);
+  for (std::size_t i = 0; i < 64; ++i) {
+    BOOST_REQUIRE(at_a->post_write({.work_id = i,
+                                    .bytes = std::span(source).subspan(i << 14, 1 << 14),
+                                    .remote_address = region->remote_address() + (i << 14),
+                                    .remote_key = region->remote_key()}));
+  }
+  std::uint64_t completed = 0;
+  for (int i = 0; i < 5000 && completed < 64; ++i) {
+    cable.a.port.room = cable.b.port.room = static_cast<std::size_t>(i % 2);
+    cable.turn();
+    std::array<Completion, 8> done;
+    for (std::size_t n = at_a->poll_completions(done), k = 0; k < n; ++k)
+      BOOST_TEST(done[k].work_id == completed++);
+  }
+  BOOST_TEST(completed == 64u);
+  BOOST_TEST((source == target));
+}
+
+BOOST_AUTO_TEST_CASE(work_that_was_posted_wants_a_turn_at_once) {
+  Cable cable;
+  auto [at_a, at_b] = cable.connect();
+  cable.turn();
+  BOOST_TEST((cable.a.fabric.next_deadline() > cable.now));
+  std::vector<std::byte> bytes(10);
+  BOOST_REQUIRE(at_a->post_send({.work_id = 1, .bytes = bytes}));
+  BOOST_TEST((cable.a.fabric.next_deadline() <= cable.now));
+}
+
+BOOST_AUTO_TEST_CASE(depths_and_path_mtus_that_make_no_sense_are_refused_or_rounded) {
+  Cable cable;
+  for (const QueuePairOptions& bad :
+       {QueuePairOptions{.send_depth = 0}, QueuePairOptions{.receive_depth = 0},
+        QueuePairOptions{.send_depth = UINT32_MAX}, QueuePairOptions{.receive_depth = UINT32_MAX}}) {
+    const auto made = cable.a.fabric.create_queue_pair(bad);
+    BOOST_REQUIRE(!made);
+    BOOST_TEST(static_cast<int>(made.error().code) == static_cast<int>(Errc::invalid_argument));
+  }
+  const auto odd = cable.a.fabric.create_queue_pair({.path_mtu = 1001});
+  BOOST_REQUIRE(odd);
+  BOOST_TEST(decode_connection((*odd)->local_blob())->path_mtu == 1000u);
+}
