@@ -27,6 +27,13 @@ bool move_pages(std::byte* from, std::byte* to, std::size_t bytes) {
   return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
 }
 
+// True only of private anonymous memory, whose pages the kernel may then drop until they are written again.
+// mremap itself would take away a shared or a file's mapping as readily (since Linux 5.13) and leave private
+// pages in its place.
+bool discard(std::span<std::byte> memory) {
+  return madvise(memory.data(), memory.size(), MADV_FREE) == 0;
+}
+
 }  // namespace
 
 Result<PageExchange> PageExchange::make(std::size_t largest_bytes) {
@@ -43,6 +50,7 @@ Result<PageExchange> PageExchange::make(std::size_t largest_bytes) {
   std::int64_t exchange_ns = INT64_MAX, copy_ns = INT64_MAX;
   for (int i = 0; i < 5; ++i) {  // the best of a few: a disturbance only ever adds
     const auto start = monotonic_ns();
+    discard(b->bytes());  // as a hand-off does
     if (auto done = result.exchange(a->bytes(), b->bytes()); !done) {
       return fail(Errc::unsupported, "this kernel cannot exchange pages: " + done.error().what);
     }
@@ -67,21 +75,24 @@ Result<void> PageExchange::exchange(std::span<std::byte> a, std::span<std::byte>
   }
   std::byte* const parking = reserve_.bytes().data();
   if (!move_pages(a.data(), parking, bytes)) return fail_errno("mremap", errno);
+  // A process near its limit of mappings may be refused any of these moves; the bytes then go by copy.
+  const auto unpark = [&](std::span<std::byte> to) {
+    if (!move_pages(parking, to.data(), bytes)) std::memcpy(to.data(), parking, bytes);
+  };
   if (!move_pages(b.data(), a.data(), bytes)) {
     const int error = errno;
-    [[maybe_unused]] const bool restored = move_pages(parking, a.data(), bytes);
-    assert(restored);  // the range was movable a moment ago
+    unpark(a);
     return fail_errno("mremap", error);
   }
-  [[maybe_unused]] const bool moved = move_pages(parking, b.data(), bytes);
-  assert(moved);
+  unpark(b);
   return {};
 }
 
 std::size_t PageExchange::hand_off(std::span<std::byte> source, std::span<std::byte> destination) {
   assert(source.size() == destination.size());
   std::size_t exchanged = source.size() / kPageBytes * kPageBytes;
-  if (exchanged < break_even_bytes_ || !exchange(source.first(exchanged), destination.first(exchanged)))
+  if (exchanged < break_even_bytes_ || !discard(destination.first(exchanged)) ||
+      !exchange(source.first(exchanged), destination.first(exchanged)))
     exchanged = 0;
   const std::size_t rest = source.size() - exchanged;
   if (rest != 0) std::memcpy(destination.data() + exchanged, source.data() + exchanged, rest);

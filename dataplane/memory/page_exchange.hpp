@@ -33,6 +33,7 @@ class PageExchange {
   /// mapping): then nothing has changed.
   Result<void> exchange(std::span<std::byte> a, std::span<std::byte> b);
 
+  /// Any memory may be a destination; what is not private and anonymous is copied into.
   /// Makes `destination` hold `source`'s bytes: whole pages by exchange where that is possible and gains, the
   /// rest by copy. `source` holds unspecified bytes afterwards. Returns the number of bytes copied.
   std::size_t hand_off(std::span<std::byte> source, std::span<std::byte> destination);

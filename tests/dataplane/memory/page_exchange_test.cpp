@@ -2,6 +2,7 @@
 #include "dataplane/memory/page_exchange.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -109,4 +110,33 @@ BOOST_AUTO_TEST_CASE(a_range_of_several_mappings_gets_the_bytes_whether_or_not_t
   BOOST_TEST((copied == 0 || copied == kBlock));
   BOOST_TEST(all(destination, 3));
   munmap(where, kBlock);
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_others_share_is_copied_into_and_stays_shared) {
+  auto exchange = make_exchange();
+  exchange.set_break_even_bytes(kPageBytes);
+  const int file = memfd_create("shared", 0);
+  BOOST_REQUIRE(file >= 0);
+  BOOST_REQUIRE(ftruncate(file, kBlock) == 0);
+  for (const int kind : {MAP_SHARED, MAP_PRIVATE}) {
+    auto source = *Arena::make(kBlock);
+    fill(source.bytes(), 7);
+    const auto map = [&](int flags) {
+      return std::span(static_cast<std::byte*>(mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, flags, file, 0)),
+                       kBlock);
+    };
+    const auto ours = map(kind), theirs = map(MAP_SHARED);
+    fill(theirs, 1);
+    BOOST_TEST(exchange.hand_off(source.bytes(), ours) == kBlock);
+    BOOST_TEST(all(ours, 7));
+    BOOST_TEST(all(theirs, kind == MAP_SHARED ? 7 : 1));
+    munmap(ours.data(), kBlock);
+    munmap(theirs.data(), kBlock);
+  }
+  close(file);
+}
+
+BOOST_AUTO_TEST_CASE(an_arena_larger_than_the_address_space_is_refused) {
+  BOOST_TEST(!Arena::make(SIZE_MAX).has_value());
+  BOOST_TEST(!Arena::make(SIZE_MAX - kPageBytes).has_value());
 }
