@@ -1,4 +1,6 @@
 // One epoch at the root: choose what is sent, form, connect, move data, end.
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "apps/bcast-cli/loopback.hpp"
@@ -32,16 +34,18 @@ void Sender::handle(const session::ParametersNeeded& needed) {
                     now);
 }
 
-/// Ours, as the receivers see us; of several the first that other hosts can reach.
+/// Ours, as the receivers see us; of several the one that most know, rather one that other hosts can reach.
 Result<Address> Sender::data_address() const {
-  std::optional<Address> found;
+  std::map<Address, std::size_t> known_to;
   for (const auto& receiver : receivers_) {
     if (!receiver.open) continue;
-    const auto local = receiver.channel->local();
-    if (!found || (is_loopback(*found) && !is_loopback(local))) found = local;
+    auto local = receiver.channel->local();
+    local.port = 0;
+    ++known_to[local];
   }
-  if (!found) return fail(Errc::peer_failed, "no receiver is connected");
-  return *found;
+  if (known_to.empty()) return fail(Errc::peer_failed, "no receiver is connected");
+  const auto worth = [](const auto& entry) { return std::pair(!is_loopback(entry.first), entry.second); };
+  return std::ranges::max_element(known_to, {}, worth)->first;
 }
 
 /// Opening a port and touching the ring's memory take a moment, in which the heartbeats must go on.
