@@ -142,15 +142,30 @@ class World {
     }
   }
 
+  // 0 if nothing was delivered.
+  Duration send_to_last_delivery() const {
+    Duration longest{};
+    for (const auto& receiver : receivers_) {
+      if (receiver->delivered_at() && root_->sent_at())
+        longest = std::max(longest, *receiver->delivered_at() - *root_->sent_at());
+    }
+    return longest;
+  }
+
   ScenarioResult result() {
     ScenarioResult result;
     result.trace_hash = simulation_.trace().hash();
-    result.virtual_seconds = (simulation_.now() - Time{}).seconds();
+    result.virtual_seconds = send_to_last_delivery().seconds();
     result.events = simulation_.events();
     result.violations = violations_;
     for (std::size_t kind = 0; kind < sim::kFaultKinds; ++kind) {
       const auto fault = static_cast<sim::Fault>(kind);
       result.faults[std::string(sim::name(fault))] = simulation_.faults()[fault];
+    }
+    for (std::size_t i = 0; i < receivers_.size(); ++i) {
+      const SimFile& file = receivers_[i]->file();
+      result.faults["slow_disk"] += i < options_.slow_disks && file.held().count() > 0 ? 1 : 0;
+      result.faults["full_disk"] += file.filled_up() ? 1 : 0;
     }
     std::uint64_t ok = 0;
     roce::ConnectionCounters sum;

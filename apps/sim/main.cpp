@@ -29,7 +29,7 @@ std::string apply_faults(const std::string& list, ScenarioOptions& options) {
     if (is("duplicate")) options.rates.duplicate = 5'000;
     if (is("reorder")) options.rates.reorder = 10'000;
     if (is("corrupt")) options.rates.corrupt = 2'000;
-    if (is("delay")) options.rates.delay = 500;
+    if (is("delay")) options.rates.delay = 2'000;
     if (is("kill")) options.kills = 1;
     if (is("pause")) options.pauses = 1;
     if (is("slow_disk")) options.slow_disks = 1;
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* const bcast = app.add_subcommand("bcast", "one file from a root to every other member");
   bcast->add_option("--seed", options.seed);
-  bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(1U, 1024U));
+  bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(2U, 1024U));
   bcast->add_option("--size", size, "bytes of the file (K, M, G allowed)");
   bcast->add_option("--block-size", block_size, "bytes of a block (K, M allowed)");
   bcast->add_option("--rate", rate, "of every link, bits per second (k, m, g allowed)");

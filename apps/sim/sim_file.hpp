@@ -31,11 +31,16 @@ class SimFile {
   const bcast::BlockMap& held() const { return held_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& violation() const { return violation_; }
+  /// A block was refused for want of room.
+  bool filled_up() const { return filled_up_; }
 
   Result<void> write(std::uint64_t block, std::span<const std::byte> bytes) {
     if (bytes.size() != shape_.bytes(block)) violation_ = "a block of a wrong length reached the file";
     if (!held_.contains(block)) {
-      if (held_.count() >= disk_.full_after_blocks) return fail(Errc::no_space, "the simulated disk is full");
+      if (held_.count() >= disk_.full_after_blocks) {
+        filled_up_ = true;
+        return fail(Errc::no_space, "the simulated disk is full");
+      }
       if (!bytes.empty()) std::memcpy(bytes_.data() + shape_.offset(block), bytes.data(), bytes.size());
       held_.insert(block);
     } else if (!bytes.empty() &&
@@ -51,6 +56,7 @@ class SimFile {
   std::vector<std::byte> bytes_;
   bcast::BlockMap held_;
   std::string violation_;
+  bool filled_up_ = false;
 };
 
 /// A receiver's store for one epoch.

@@ -42,6 +42,7 @@ void SimReceiver::stop_data() {
 
 void SimReceiver::on_delivered(Epoch epoch) {
   if (!file_.held().is_full()) return;
+  if (!delivered_at_) delivered_at_ = now_;
   const std::uint64_t digest = XXH3_64bits(file_.bytes().data(), file_.bytes().size());
   session::Bytes report(8);
   store_be(report.data(), digest);

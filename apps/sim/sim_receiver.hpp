@@ -22,6 +22,8 @@ class SimReceiver final : public SimHost {
   const SimFile& file() const { return file_; }
   std::optional<session::Status> outcome() const { return outcome_; }
   const Error& cause() const { return cause_; }
+  /// When the last of the file's blocks had come.
+  std::optional<Time> delivered_at() const { return delivered_at_; }
   bool committed() const { return committed_; }
   bool delivered_twice() const { return twice_; }
   /// When each epoch was ended here.
@@ -42,6 +44,7 @@ class SimReceiver final : public SimHost {
   std::unique_ptr<SimSink> sink_;
   bool greeted_ = false, committed_ = false, twice_ = false;
   Time now_{};
+  std::optional<Time> delivered_at_;
   std::optional<session::Status> outcome_;
   Error cause_{};
   std::vector<std::pair<Epoch, Time>> ended_;

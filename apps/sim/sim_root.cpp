@@ -97,6 +97,7 @@ void SimRoot::handle(session::CoordinatorOutput& output) {
       return coordinator_.interrupt(connected.error(), now_);
     coordinator_.local_ready(peers->epoch, now_);
   } else if (std::get_if<StartData>(&output)) {
+    if (!sent_at_) sent_at_ = now_;
     store_ =
         std::make_unique<SimSource>(source_, shape_, *message_, std::min(ring_slots_, message_->count()));
     if (auto started = data_plane_.start(*store_); !started) coordinator_.interrupt(started.error(), now_);

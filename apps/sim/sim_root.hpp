@@ -21,6 +21,8 @@ class SimRoot final : public SimHost {
   Time next_deadline() override;
 
   std::span<const std::byte> source() const { return source_; }
+  /// When the first epoch's message was sent.
+  std::optional<Time> sent_at() const { return sent_at_; }
   bool finished() const { return finished_; }
   const std::map<session::MemberId, std::pair<session::Status, Error>>& outcomes() const { return outcomes_; }
   std::uint64_t epochs() const { return coordinator_.counters().epochs; }
@@ -45,6 +47,7 @@ class SimRoot final : public SimHost {
   std::unique_ptr<SimSource> store_;
   bool started_ = false, finished_ = false;
   Time now_{};
+  std::optional<Time> sent_at_;
   std::map<session::MemberId, std::pair<session::Status, Error>> outcomes_;
   std::uint64_t blocks_planned_ = 0;
 };

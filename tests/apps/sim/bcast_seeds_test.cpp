@@ -21,7 +21,8 @@ BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
   for (const auto& [kind, struck] : outcome.faults)
     BOOST_TEST_MESSAGE(kind << " struck " << struck << " times");
   for (const auto& [name, value] : outcome.figures) BOOST_TEST_MESSAGE(name << ' ' << value);
-  for (const char* kind : {"loss", "duplicate", "reorder", "corrupt", "delay", "kill", "pause"}) {
+  for (const char* kind :
+       {"loss", "duplicate", "reorder", "corrupt", "delay", "kill", "pause", "slow_disk", "full_disk"}) {
     BOOST_TEST(outcome.faults.at(kind) > 0u, kind << " never struck");
   }
   // The mechanisms that the faults are there to exercise were exercised.

@@ -1,0 +1,27 @@
+// What the scenario reports: its time, and that every fault that can be asked for strikes.
+#define BOOST_TEST_MODULE bcast_scenario
+#include <boost/test/unit_test.hpp>
+
+#include "apps/sim/scenario.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sim_app;
+
+BOOST_AUTO_TEST_CASE(virtual_seconds_run_from_the_send_to_the_last_delivery) {
+  ScenarioOptions options{
+      .members = 8, .size_bytes = 16 << 20, .block_bytes = 128 << 10, .rate = 1'000'000'000, .mtu = 9000};
+  const ScenarioResult result = run_bcast(options);
+  BOOST_TEST(result.violations.empty());
+  // k - 1 + ceil(log2 n) blocks at link rate, which nothing can undercut.
+  const double bound = (128 - 1 + 3) * (128 << 10) * 8 / 1e9;
+  BOOST_TEST(result.virtual_seconds > bound);
+  BOOST_TEST(result.virtual_seconds < 2 * bound, result.virtual_seconds << " s, bound " << bound);
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_filled_up_is_counted_and_nothing_is_delivered_to_it) {
+  ScenarioOptions options{.members = 2, .full_disks = 1};
+  const ScenarioResult result = run_bcast(options);
+  BOOST_TEST(result.violations.empty());
+  BOOST_TEST(result.faults.at("full_disk") == 1u);
+  BOOST_TEST(result.virtual_seconds == 0.0);
+}
