@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 
+#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/data_plane.hpp"
 #include "controlplane/connect/framing.hpp"
 #include "dataplane/base/bytes.hpp"

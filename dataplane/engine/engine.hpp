@@ -59,7 +59,8 @@ class Engine {
   /// One turn without blocking; returns how much was done. For applications that own the loop.
   std::size_t poll(Time now);
 
-  /// One turn and, if there was nothing to do for as long as the idle strategy says, a wait of at most `longest`.
+  /// One turn and, if there was nothing to do for as long as the idle strategy says, a wait of at most
+  /// `longest`.
   void turn(Duration longest);
 
   /// Runs turns until stop(). Work posted before stop() is done before run returns.

@@ -15,8 +15,10 @@ namespace {
 
 Address address_of(const sockaddr& generic) {
   SocketAddress copy;
-  if (generic.sa_family == AF_INET6) copy.ipv6 = reinterpret_cast<const sockaddr_in6&>(generic);
-  else copy.ipv4 = reinterpret_cast<const sockaddr_in&>(generic);
+  if (generic.sa_family == AF_INET6)
+    copy.ipv6 = reinterpret_cast<const sockaddr_in6&>(generic);
+  else
+    copy.ipv4 = reinterpret_cast<const sockaddr_in&>(generic);
   return copy.address();
 }
 
