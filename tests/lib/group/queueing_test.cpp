@@ -102,8 +102,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_one_message_costs_the_next_none_of_its_predictio
              counters.packets_repaired << " repaired, " << counters.packets_in_place << " in place");
 }
 
-BOOST_DATA_TEST_CASE(an_arena_that_is_still_being_read_is_not_given_to_the_next_message, bdata::xrange(1, 31),
-                     seed) {
+BOOST_DATA_TEST_CASE(an_arena_that_is_still_being_read_is_not_given_to_the_next_message,
+                     bdata::make({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), seed) {
   SimGroup group(static_cast<std::uint64_t>(seed), {.members = 4, .block_bytes = 64 * 1024});
   group.network.set_faults({.loss = 100'000});
   for (std::size_t rank = 1; rank < 4; ++rank) group[rank].accept_at_once = false;
