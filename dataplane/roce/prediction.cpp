@@ -21,12 +21,15 @@ void Prediction::expect(std::span<std::byte> where) {
 void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, const std::byte* destination,
                             bool highest) {
   const bool continues = rest_ > 0 && header.address == next_address_ && header.key == key_;
-  if (!continues && destination != nullptr) {
+  // A WRITE of no bytes has no destination, but was foretold like any other.
+  if (!continues && (destination != nullptr || bytes == 0)) {
     // Hints are in the order of the messages: those before this one have all their packets behind the highest
     // PSN.
     for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
-      const std::span<std::byte> memory = expected_[i].memory;
-      if (destination < memory.data() || destination >= memory.data() + memory.size()) continue;
+      const Expected& hint = expected_[i];
+      const bool within = hint.key == header.key && header.address >= hint.address &&
+                          header.address - hint.address < hint.memory.size();
+      if (!within) continue;
       while (expected_.head() != i + 1) expected_.pop();
       break;
     }

@@ -53,6 +53,13 @@ BOOST_AUTO_TEST_CASE(expected_writes_follow_and_go_when_their_first_packet_comes
   CHECK_LINES(predicted(s, 8, 1), "9999:256");
 }
 
+BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
+  Script s(kSelective);
+  s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));  // an arena: granted for an unknown length
+  s.in({Opcode::x_write_last, 0, 0, false, 512, 0});
+  CHECK_LINES(predicted(s));
+}
+
 BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
   Script s(kSelective);
   s.in(part(0, 512, 3 * kMtu));
