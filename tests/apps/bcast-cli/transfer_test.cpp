@@ -62,16 +62,31 @@ struct Cluster {
     return result;
   }
 
-  /// A transfer to its end; `meanwhile` is given the sender on the loop's thread, once it has begun.
-  SenderResult send(SourceFile& source, SenderConfig config, std::function<void(Sender&)> meanwhile = {}) {
+  /// A transfer under way.
+  struct Running {
     std::promise<SenderResult> ended;
-    auto sender = Sender::start(*loop, source, *reporter, std::move(config), session::SessionId{},
-                                [&](SenderResult result) { ended.set_value(std::move(result)); });
+    std::shared_ptr<Sender> sender;
+  };
+  std::unique_ptr<Running> begin(SourceFile& source, SenderConfig config) {
+    auto running = std::make_unique<Running>();
+    auto sender = Sender::start(
+        *loop, source, *reporter, std::move(config), session::SessionId{},
+        [raw = running.get()](SenderResult result) { raw->ended.set_value(std::move(result)); });
     BOOST_REQUIRE(sender.has_value());
-    if (meanwhile) loop->call([&] { meanwhile(**sender); });
-    auto result = ended.get_future().get();
-    loop->call([&] { sender->reset(); });
+    running->sender = std::move(*sender);
+    return running;
+  }
+  SenderResult end(Running& running) {
+    auto result = running.ended.get_future().get();
+    loop->call([&] { running.sender.reset(); });
     return result;
+  }
+  /// A transfer to its end; `meanwhile` is given the sender on the loop's thread, once it has begun.
+  SenderResult send(SourceFile& source, SenderConfig config,
+                    const std::function<void(Sender&)>& meanwhile = {}) {
+    const auto running = begin(source, std::move(config));
+    if (meanwhile) loop->call([&] { meanwhile(*running->sender); });
+    return end(*running);
   }
 };
 
@@ -194,13 +209,10 @@ BOOST_AUTO_TEST_CASE(several_transfers_through_the_same_agents_do_not_disturb_ea
     contents.push_back(random_text(700'000 + i, i));
     sources.push_back(source_of(cluster.scratch / fmt::format("source{}", i), contents.back(), 16'384));
   }
-  std::vector<std::future<SenderResult>> results;
-  for (std::size_t i = 0; i < kTransfers; ++i) {
-    results.push_back(std::async(std::launch::async, [&, i] {
-      return cluster.send(sources[i], cluster.config(sources[i], fmt::format("copy{}", i)));
-    }));
-  }
-  for (auto& result : results) BOOST_TEST(result.get().summary.ok == 3u);
+  std::vector<std::unique_ptr<Cluster::Running>> running;
+  for (std::size_t i = 0; i < kTransfers; ++i)
+    running.push_back(cluster.begin(sources[i], cluster.config(sources[i], fmt::format("copy{}", i))));
+  for (auto& transfer : running) BOOST_TEST(cluster.end(*transfer).summary.ok == 3u);
   for (std::size_t i = 0; i < kTransfers; ++i) {
     for (std::size_t agent = 0; agent < 3; ++agent)
       BOOST_TEST((file_content(cluster.root_of(agent) / fmt::format("copy{}", i)) == contents[i]));
