@@ -4,6 +4,7 @@
 // - and placed from there.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/fabric/software_queue_pair.hpp"
@@ -39,7 +40,8 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
   const auto& connected = *queue_pair->connected_;
   const std::size_t per_packet = connected.path_mtu + kBetweenPayloads;
   const std::size_t most = std::min({std::size_t{port_.info().receive_train_segments}, kMostPredicted,
-                                     port_.info().train_bytes / per_packet, (pieces.size() - 1) / 2});
+                                     port_.info().train_bytes / per_packet, (pieces.size() - 1) / 2,
+                                     std::size_t{queue_pair->train_length_.expected()}});
   if (landing_scratch_used_ + most * kBetweenPayloads > landing_scratch_.size()) return 0;
   std::array<std::span<std::byte>, kMostPredicted> payloads;
   const std::size_t count =
@@ -66,8 +68,20 @@ std::size_t SoftwareFabric::receive(Time now) {
   landing_scratch_used_ = 0;
   std::array<port::RxTrain, kTrainsPerBurst> trains;
   const std::size_t count = port_.receive_burst(*this, trains);
-  for (const port::RxTrain& train : std::span(trains).first(count)) {
-    if (!train.planned || !receive_in_place(train, now)) receive_train(train, now);
+  const auto received = std::span(trains).first(count);
+  // Gather all that landed elsewhere before anything is placed: one train's right place may be where another
+  // one's bytes lie.
+  std::size_t scattered = 0;
+  for (const port::RxTrain& train : received) scattered += train.pieces.size() > 1 ? train.total_bytes : 0;
+  if (scattered > linear_.size()) linear_.resize(scattered);
+  std::size_t used = 0;
+  std::array<std::optional<std::span<const std::byte>>, kTrainsPerBurst> gathered;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!received[i].planned || !is_in_place(received[i])) gathered[i] = gather(received[i], used);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    gathered[i] ? receive_gathered(received[i], *gathered[i], now) : receive_in_place(received[i], now);
+    note_length(received[i]);
   }
   for (SoftwareQueuePair* queue_pair : touched_) {
     queue_pair->touched_ = false;
@@ -80,47 +94,59 @@ std::size_t SoftwareFabric::receive(Time now) {
   return count;
 }
 
-bool SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
+void SoftwareFabric::note_length(const port::RxTrain& train) {
+  const auto index = static_cast<std::size_t>(value_of(train.flow));
+  SoftwareQueuePair* const queue_pair = index < by_flow_.size() ? by_flow_[index] : nullptr;
+  if (queue_pair == nullptr || train.segment_bytes == 0) return;
+  queue_pair->train_length_.saw((train.total_bytes + train.segment_bytes - 1) / train.segment_bytes);
+}
+
+// The `index`-th datagram of a planned train of which nothing is known but its length.
+SoftwareFabric::Landed SoftwareFabric::landed(const port::RxTrain& train, std::size_t index) {
   const std::size_t segment = train.segment_bytes;
-  const std::size_t count = (train.total_bytes + segment - 1) / segment;
-  if (count > kMostPredicted || 2 * count >= train.pieces.size()) return false;
-  std::array<roce::Packet, kMostPredicted> packets;
-  std::array<const std::byte*, kMostPredicted> headers;
+  return {.header = base(train.pieces[2 * index]) + (index == 0 ? 0 : roce::kIcrcBytes),
+          .payload = {base(train.pieces[2 * index + 1]), train.pieces[2 * index + 1].iov_len},
+          .bytes = std::min(segment, train.total_bytes - index * segment)};
+}
+
+bool SoftwareFabric::is_in_place(const port::RxTrain& train) const {
+  const std::size_t count = (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
+  if (2 * count >= train.pieces.size()) return false;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t bytes = i + 1 < count ? segment : train.total_bytes - i * segment;
-    const iovec& payload = train.pieces[2 * i + 1];
-    if (payload.iov_len + kBetweenPayloads != bytes) return false;
-    const std::byte* const header = base(train.pieces[2 * i]) + (i == 0 ? 0 : roce::kIcrcBytes);
-    const auto packet =
-        roce::parse_scattered({header, roce::kXWriteHeaderBytes}, bytes, {base(payload), payload.iov_len});
+    const Landed at = landed(train, i);
+    if (at.payload.size() + kBetweenPayloads != at.bytes) return false;
+    const auto packet = roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes, at.payload);
     if (!packet || !is_extended_write(packet->bth.opcode) || packet->bth.pad_bytes != 0 ||
-        regions_.resolve(packet->x_write.key, packet->x_write.address, payload.iov_len) != base(payload)) {
+        regions_.resolve(packet->x_write.key, packet->x_write.address, at.payload.size()) !=
+            at.payload.data()) {
       return false;
     }
-    packets[i] = *packet;
-    headers[i] = header;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t bytes = i + 1 < count ? segment : train.total_bytes - i * segment;
-    receive_packet(packets[i], headers[i], train, bytes, load_le32(base(train.pieces[2 * i + 2])), now);
   }
   return true;
 }
 
-void SoftwareFabric::receive_train(const port::RxTrain& train, Time now) {
-  std::span<const std::byte> bytes;
-  if (train.pieces.size() == 1) {
-    bytes = {base(train.pieces[0]), train.total_bytes};
-  } else {
-    if (train.total_bytes > linear_.size()) linear_.resize(train.total_bytes);
-    std::size_t at = 0;
-    for (const iovec& piece : train.pieces) {
-      const std::size_t part = std::min(piece.iov_len, train.total_bytes - at);
-      std::memcpy(linear_.data() + at, piece.iov_base, part);
-      at += part;
-    }
-    bytes = {linear_.data(), at};
+void SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
+  const std::size_t count = (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Landed at = landed(train, i);
+    const auto packet = roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes, at.payload);
+    receive_packet(*packet, at.header, train, at.bytes, load_le32(base(train.pieces[2 * i + 2])), now);
   }
+}
+
+std::span<const std::byte> SoftwareFabric::gather(const port::RxTrain& train, std::size_t& used) {
+  if (train.pieces.size() == 1) return {base(train.pieces[0]), train.total_bytes};
+  const std::size_t begin = used;
+  for (const iovec& piece : train.pieces) {
+    const std::size_t part = std::min(piece.iov_len, train.total_bytes - (used - begin));
+    std::memcpy(linear_.data() + used, piece.iov_base, part);
+    used += part;
+  }
+  return {linear_.data() + begin, used - begin};
+}
+
+void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes,
+                                      Time now) {
   const std::size_t segment = std::max<std::size_t>(train.segment_bytes, 1);
   while (!bytes.empty()) {
     const auto datagram = bytes.first(std::min(segment, bytes.size()));

@@ -69,8 +69,17 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   // receive.cpp
   std::size_t plan(port::FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) override;
   std::size_t receive(Time now);
-  void receive_train(const port::RxTrain& train, Time now);
-  bool receive_in_place(const port::RxTrain& train, Time now);
+  void note_length(const port::RxTrain& train);
+  struct Landed {
+    const std::byte* header;
+    std::span<const std::byte> payload;
+    std::size_t bytes;  // of the whole datagram
+  };
+  static Landed landed(const port::RxTrain& train, std::size_t index);
+  bool is_in_place(const port::RxTrain& train) const;
+  void receive_in_place(const port::RxTrain& train, Time now);
+  std::span<const std::byte> gather(const port::RxTrain& train, std::size_t& used);
+  void receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes, Time now);
   void receive_packet(const roce::Packet& packet, const std::byte* header_bytes, const port::RxTrain& train,
                       std::size_t datagram_bytes, std::uint32_t icrc, Time now);
   void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
@@ -99,7 +108,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   TransmitBatch batch_;
   std::vector<std::byte> landing_scratch_;  // headers and trailers of planned trains
   std::size_t landing_scratch_used_ = 0;
-  std::vector<std::byte> linear_;  // a train gathered for repair
+  std::vector<std::byte> linear_;  // trains gathered for repair
   Time last_progress_{};
   SoftwareFabricCounters counters_;
   roce::ConnectionCounters closed_connections_;

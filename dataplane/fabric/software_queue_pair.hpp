@@ -11,6 +11,26 @@
 
 namespace rdmc::fabric {
 
+/// How long the trains of a flow have been lately: the longest of the last sixteen. A landing is planned for
+/// that many packets, and the next one behind them; planning for more would put every later packet of a burst
+/// in a wrong place where trains fall apart on the way.
+class TrainLength {
+ public:
+  static constexpr std::uint32_t kUnknown = UINT32_MAX;
+
+  void saw(std::uint32_t packets) {
+    longest_ = packets > longest_ ? packets : longest_;
+    if (++trains_ < kTrains) return;
+    longest_before_ = longest_;
+    longest_ = trains_ = 0;
+  }
+  std::uint32_t expected() const { return longest_before_ > longest_ ? longest_before_ : longest_; }
+
+ private:
+  static constexpr std::uint32_t kTrains = 8;
+  std::uint32_t longest_ = 0, longest_before_ = kUnknown, trains_ = 0;
+};
+
 class SoftwareQueuePair final : public QueuePair {
  public:
   SoftwareQueuePair(SoftwareFabric& fabric, const QueuePairOptions& options, ConnectionInfo local,
@@ -55,7 +75,8 @@ class SoftwareQueuePair final : public QueuePair {
   std::vector<roce::ReceiveWork> early_receives_;       // posted before connect, as verbs allows (state INIT)
   bool ready_ = false;                                  // in the fabric's ready list
   bool touched_ = false;                                // in its touched list
-  std::uint32_t planned_packets_ = 0;                   // predicted for this burst's trains so far
+  TrainLength train_length_;
+  std::uint32_t planned_packets_ = 0;  // predicted for this burst's trains so far
 };
 
 }  // namespace rdmc::fabric
