@@ -21,7 +21,24 @@ bool is_concrete(const Address& address) {
   return !zero && !multicast;
 }
 
+class UdpDriver final : public Driver {
+ public:
+  std::string_view name() const noexcept override { return "udp"; }
+  Usability probe(const PortRequest&) override {
+    return {.usable = true, .reason = "needs nothing but a UDP socket"};
+  }
+  Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
+    if (!request.device.empty())
+      return fail(Errc::invalid_argument, "udp takes an address and no device: '" + request.device + "'");
+    return open_udp_port({.address = request.address});
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<Driver> udp_driver() {
+  return std::make_unique<UdpDriver>();
+}
 
 Result<std::unique_ptr<Port>> open_udp_port(const UdpPortOptions& options) {
   return UdpPort::open(options);

@@ -12,6 +12,7 @@
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
+#include "dataplane/port/driver.hpp"
 #include "dataplane/port/port.hpp"
 
 namespace rdmc::port {
@@ -38,5 +39,8 @@ struct UdpPortOptions {
 /// not_found (not an address of this host), permission_denied, resource_limit, unsupported (a feature asked
 /// for with `on`), io_error.
 Result<std::unique_ptr<Port>> open_udp_port(const UdpPortOptions& options);
+
+/// The same with default options for a Registry. Always usable.
+std::unique_ptr<Driver> udp_driver();
 
 }  // namespace rdmc::port

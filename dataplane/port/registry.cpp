@@ -1,0 +1,63 @@
+#include "dataplane/port/registry.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace rdmc::port {
+namespace {
+
+std::string why_not(const Driver& driver, const Usability& usability) {
+  std::string text(driver.name());
+  text += " cannot be used: " + usability.reason;
+  if (!usability.remedy.empty()) text += "; to make it usable: " + usability.remedy;
+  return text;
+}
+
+}  // namespace
+
+Registry::Registry(std::unique_ptr<Driver> fallback) {
+  drivers_.push_back(std::move(fallback));
+}
+
+void Registry::add(std::unique_ptr<Driver> driver) {
+  assert(driver->name() != kAutomatic &&
+         std::ranges::none_of(drivers_, [&](const auto& other) { return other->name() == driver->name(); }));
+  drivers_.insert(drivers_.end() - 1, std::move(driver));
+}
+
+Result<OpenedPort> Registry::open(std::string_view wanted, const PortRequest& request) {
+  if (wanted == kAutomatic) return open_best(request);
+  const auto found = std::ranges::find(drivers_, wanted, [](const auto& driver) { return driver->name(); });
+  if (found == drivers_.end()) {
+    std::string there_are(kAutomatic);
+    for (const auto& driver : drivers_) there_are.append(", ").append(driver->name());
+    return fail(Errc::not_found, "'" + std::string(wanted) + "' is unknown; there are " + there_are);
+  }
+  const Usability usability = (*found)->probe(request);
+  if (!usability.usable) return fail(Errc::unsupported, why_not(**found, usability));
+  auto port = (*found)->open(request);
+  if (!port) return std::unexpected(std::move(port.error()));
+  return OpenedPort{std::move(*port), "asked for"};
+}
+
+Result<OpenedPort> Registry::open_best(const PortRequest& request) {
+  std::string passed_over;
+  for (const auto& driver : drivers_) {
+    const Usability usability = driver->probe(request);
+    const bool fallback = driver == drivers_.back();
+    std::string refusal;
+    if (usability.usable || fallback) {
+      auto port = driver->open(request);
+      if (port) return OpenedPort{std::move(*port), passed_over.empty() ? usability.reason : passed_over};
+      if (fallback) return std::unexpected(std::move(port.error()));
+      refusal = std::string(driver->name()) + " failed: " + port.error().what;
+    } else {
+      refusal = why_not(*driver, usability);
+    }
+    passed_over += (passed_over.empty() ? "" : "; ") + refusal;
+  }
+  std::unreachable();  // the fallback returned
+}
+
+}  // namespace rdmc::port

@@ -1,0 +1,58 @@
+#define BOOST_TEST_MODULE module_driver
+#include "dataplane/port/module_driver.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "dataplane/port/registry.hpp"
+#include "tests/dataplane/port/fake_driver.hpp"
+
+using namespace rdmc;
+using namespace rdmc::port;
+using namespace rdmc::port::test;
+
+namespace {
+
+Registry with_module(std::string file) {
+  Registry registry(std::make_unique<FakeDriver>("udp", Usability{.usable = true}));
+  registry.add(module_driver({.name = "loaded", .file = std::move(file), .remedy = "apt install it"}));
+  return registry;
+}
+
+/// That the module in `file` is passed over with these words, and refused with them when asked for by name.
+void check_refused(std::string file, std::string_view words) {
+  Registry registry = with_module(std::move(file));
+  const auto opened = registry.open(kAutomatic, {});
+  BOOST_REQUIRE(opened.has_value());
+  BOOST_TEST(opened->port->info().driver == "udp");
+  BOOST_TEST(opened->reason.find(words) != std::string::npos, opened->reason);
+  BOOST_TEST(opened->reason.find("apt install it") != std::string::npos);
+  const auto named = registry.open("loaded", {});
+  BOOST_REQUIRE(!named.has_value());
+  BOOST_TEST((named.error().code == Errc::unsupported));
+  BOOST_TEST(named.error().what.find(words) != std::string::npos, named.error().what);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_module_brings_a_driver_whose_ports_outlive_the_registry) {
+  std::unique_ptr<Port> port;
+  {
+    Registry registry = with_module(RDMC_TEST_MODULE);
+    auto opened = registry.open(kAutomatic, {});
+    BOOST_REQUIRE(opened.has_value());
+    port = std::move(opened->port);
+  }
+  BOOST_TEST(port->info().driver == "loaded");
+}
+
+BOOST_AUTO_TEST_CASE(a_module_that_is_not_installed_is_passed_over_with_the_command_that_installs_it) {
+  check_refused("librdmc_nowhere.so", "librdmc_nowhere.so");
+}
+
+BOOST_AUTO_TEST_CASE(a_module_of_another_version_is_not_used) {
+  check_refused(RDMC_OTHER_MODULE, "of version 0.0.0");
+}
+
+BOOST_AUTO_TEST_CASE(a_library_that_is_no_module_is_not_used) {
+  check_refused("libm.so.6", "libm.so.6 is not a module of rdmc");
+}

@@ -1,0 +1,10 @@
+// A module as module_driver.hpp describes it, for its test; the version is the build's choice.
+#include "tests/dataplane/port/fake_driver.hpp"
+
+extern "C" const char* rdmc_port_module_version() {
+  return RDMC_MODULE_VERSION;
+}
+
+extern "C" rdmc::port::Driver* rdmc_make_port_driver() {
+  return new rdmc::port::test::FakeDriver("loaded", {.usable = true, .reason = "it is there"});
+}
