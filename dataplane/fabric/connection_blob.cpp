@@ -1,6 +1,7 @@
 #include "dataplane/fabric/connection_blob.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "dataplane/base/bytes.hpp"
@@ -11,9 +12,11 @@ namespace {
 // "RDQP", version, flags, then the fields in order, big endian.
 constexpr std::uint32_t kMagic = 0x52445150;
 constexpr std::uint8_t kVersion = 1;
-constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2;
+constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagStranger = 4;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
+/// IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 or 4096.
+constexpr std::uint32_t kLargestStandardMtu = 4096;
 
 /// Not "any address", and no group: a member must not aim our packets at everybody.
 bool is_unicast(const Address& address) {
@@ -34,7 +37,8 @@ ConnectionBlob encode(const ConnectionInfo& info) {
   put(kMagic);
   put(kVersion);
   put(static_cast<std::uint8_t>((info.shared.ipv6 ? kFlagIpv6 : 0) |
-                                (info.selective_repeat ? kFlagSelectiveRepeat : 0)));
+                                (info.selective_repeat ? kFlagSelectiveRepeat : 0) |
+                                (info.stranger ? kFlagStranger : 0)));
   std::memcpy(at, info.shared.bytes.data(), 16);
   at += 16;
   put(info.shared.port);
@@ -67,6 +71,7 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   const auto flags = take(std::uint8_t{});
   info.shared.ipv6 = (flags & kFlagIpv6) != 0;
   info.selective_repeat = (flags & kFlagSelectiveRepeat) != 0;
+  info.stranger = (flags & kFlagStranger) != 0;
   std::memcpy(info.shared.bytes.data(), at, 16);
   at += 16;
   info.shared.port = take(std::uint16_t{});
@@ -87,6 +92,12 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
 }
 
 Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs) {
+  if (theirs.stranger) {
+    const bool standard = std::has_single_bit(theirs.path_mtu) && theirs.path_mtu <= kLargestStandardMtu;
+    if (!standard || theirs.path_mtu > ours.path_mtu)
+      return fail(Errc::unsupported, "a path MTU of " + std::to_string(theirs.path_mtu) +
+                                         " bytes; the interface carries " + std::to_string(ours.path_mtu));
+  }
   const std::uint32_t mtu = std::min(ours.path_mtu, theirs.path_mtu);
   if (mtu < 256) return fail(Errc::unsupported, "no common path MTU of at least 256 bytes");
   return mtu;

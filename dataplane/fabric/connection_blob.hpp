@@ -20,7 +20,10 @@ struct ConnectionInfo {
   std::uint32_t path_mtu = 0;        ///< largest payload this side can send and receive in one packet
   std::uint32_t receive_window = 0;  ///< payload bytes that may be on their way to this side
   bool selective_repeat = false;     ///< offers the X_ extension (docs/wire.md)
-  std::uint64_t host_id = 0;         ///< equal on both sides: one network stack, no link between them
+  /// Not one of ours: a textbook endpoint whose packets come from any UDP port, with any IPv4 identification,
+  /// to our shared flow.
+  bool stranger = false;
+  std::uint64_t host_id = 0;  ///< equal on both sides: one network stack, no link between them
 };
 
 ConnectionBlob encode(const ConnectionInfo& info);
@@ -28,7 +31,8 @@ ConnectionBlob encode(const ConnectionInfo& info);
 /// Errors: protocol_error (not a blob, or fields out of range), version_mismatch (naming both versions).
 Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob);
 
-/// The path MTU two endpoints use: the smaller offer. Errors: unsupported if it is below 256.
+/// The path MTU two endpoints use: the smaller offer. A stranger does not negotiate: its own, one of the
+/// specification's five sizes, or none. Errors: unsupported if it is below 256 or not a stranger's.
 Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs);
 
 }  // namespace rdmc::fabric

@@ -30,6 +30,11 @@ std::byte* base(const iovec& piece) {
   return static_cast<std::byte*>(piece.iov_base);
 }
 
+/// A stranger chooses its UDP source port for each packet anew, if it likes.
+bool comes_from(const Address& peer, const Address& source, bool any_port) {
+  return source == peer || (any_port && source.ipv6 == peer.ipv6 && source.bytes == peer.bytes);
+}
+
 }  // namespace
 
 // A planned landing alternates [header][payload][ICRC, next header][payload] … [ICRC].
@@ -161,6 +166,30 @@ void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<cons
   }
 }
 
+// `payload_crc` is set when it was taken apart from the header's, so that it can be used again: of payload
+// that may be sent on.
+bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet,
+                               std::span<const std::byte> header, const port::RxTrain& train,
+                               std::size_t datagram_bytes, std::uint32_t icrc,
+                               std::optional<std::uint32_t>& payload_crc) {
+  auto& connected = *queue_pair.connected_;
+  if (connected.stranger) {
+    return connected.stranger->matches(train.source, packet, header, datagram_bytes, icrc);
+  }
+  // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
+  // their train.
+  const bool extended = is_extended_write(packet.bth.opcode);
+  const auto identification = extended ? packet.x_write.identification : std::uint16_t{0};
+  const roce::Icrc& check =
+      train.flow == port::kSharedFlow ? connected.receive_shared : connected.receive_bulk;
+  if (extended && packet.bth.pad_bytes == 0 && !arrived_.empty()) {
+    payload_crc = roce::payload_crc(packet.payload, 0);
+    return check.compute_with(identification, datagram_bytes, header, *payload_crc, packet.payload.size()) ==
+           icrc;
+  }
+  return check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes) == icrc;
+}
+
 void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte* header_bytes,
                                     const port::RxTrain& train, std::size_t datagram_bytes,
                                     std::uint32_t icrc, Time now) {
@@ -171,25 +200,13 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
   }
   SoftwareQueuePair& queue_pair = *found->second;
   auto& connected = *queue_pair.connected_;
-  if (train.source != connected.peer_source) {
+  if (!comes_from(connected.peer_source, train.source, connected.stranger.has_value())) {
     ++counters_.wrong_source;
     return;
   }
-  // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
-  // their train.
-  const bool extended = is_extended_write(packet.bth.opcode);
-  const auto identification = extended ? packet.x_write.identification : std::uint16_t{0};
-  const roce::Icrc& check =
-      train.flow == port::kSharedFlow ? connected.receive_shared : connected.receive_bulk;
   const std::span header(header_bytes, packet.header_bytes);
-  // Of payload that may be sent on, the CRC is taken apart from the header's, so that it can be used again.
-  const bool remember = extended && packet.bth.pad_bytes == 0 && !arrived_.empty();
-  const std::uint32_t payload_crc = remember ? roce::payload_crc(packet.payload, 0) : 0;
-  const std::uint32_t computed =
-      remember
-          ? check.compute_with(identification, datagram_bytes, header, payload_crc, packet.payload.size())
-          : check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes);
-  if (computed != icrc) {
+  std::optional<std::uint32_t> payload_crc;
+  if (!is_intact(queue_pair, packet, header, train, datagram_bytes, icrc, payload_crc)) {
     ++counters_.icrc_errors;
     return;
   }
@@ -200,11 +217,11 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
     } else {
       std::memmove(arrival.destination, packet.payload.data(), packet.payload.size());
       counters_.bytes_copied += packet.payload.size();
-      counters_.packets_repaired += extended ? 1 : 0;
+      counters_.packets_repaired += is_extended_write(packet.bth.opcode) ? 1 : 0;
     }
     const std::span<const std::byte> placed(arrival.destination, packet.payload.size());
-    if (remember)
-      arrived_.record(placed, payload_crc);
+    if (payload_crc)
+      arrived_.record(placed, *payload_crc);
     else if (!arrived_.empty())
       arrived_.forget(placed);
   }

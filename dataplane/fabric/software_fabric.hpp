@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -82,6 +83,9 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   void receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes, Time now);
   void receive_packet(const roce::Packet& packet, const std::byte* header_bytes, const port::RxTrain& train,
                       std::size_t datagram_bytes, std::uint32_t icrc, Time now);
+  bool is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet, std::span<const std::byte> header,
+                 const port::RxTrain& train, std::size_t datagram_bytes, std::uint32_t icrc,
+                 std::optional<std::uint32_t>& payload_crc);
   void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
 
   // transmit.cpp

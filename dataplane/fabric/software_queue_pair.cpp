@@ -183,6 +183,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),
       .receive_shared = roce::Icrc(peer_bulk, local_.shared),
+      .stranger = peer->stranger ? std::optional<StrangerIcrc>(local_.shared) : std::nullopt,
   });
   for (const auto& work : early_receives_) {
     if (auto posted = connected_->connection.post_receive(work); !posted) return posted;

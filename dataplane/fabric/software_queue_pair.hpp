@@ -6,6 +6,7 @@
 
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/fabric/stranger_icrc.hpp"
 #include "dataplane/roce/connection.hpp"
 #include "dataplane/roce/fixed_ring.hpp"
 
@@ -62,6 +63,7 @@ class SoftwareQueuePair final : public QueuePair {
     TransmitPath transmit;
     Address peer_source;                      // its packets' source address and port
     roce::Icrc receive_bulk, receive_shared;  // from peer_source to our bulk and shared ports
+    std::optional<StrangerIcrc> stranger;     // in their place when the peer is not one of ours
   };
 
   Result<void> post(const roce::SendWork& work);

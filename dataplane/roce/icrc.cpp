@@ -177,4 +177,18 @@ std::uint32_t Icrc::compute_with(std::uint16_t identification, std::size_t datag
   return crc_combine(header_crc(identification, datagram_bytes, headers), payload_crc, payload_and_pad_bytes);
 }
 
+std::optional<std::uint16_t> Icrc::solve_identification(std::uint16_t tried, std::uint32_t computed,
+                                                        std::uint32_t received,
+                                                        std::size_t datagram_bytes) const noexcept {
+  if (ipv6_) return std::nullopt;
+  if (computed == received) return tried;
+  // x^(2^32 - 1) is 1 modulo the polynomial, so that going on by 2^32 - 1 - n bytes goes n bytes back: over
+  // what follows the identification, and the four bytes by which every CRC is ahead of its message.
+  constexpr std::size_t kPeriod = 0xFFFF'FFFF, kCrcBytes = 4;
+  const std::size_t following = kIpv4Bytes - 6 + kUdpBytes + datagram_bytes - kCrcBytes;
+  const std::uint32_t difference = crc_combine(computed ^ received, 0, kPeriod - kCrcBytes - following);
+  if ((difference & 0xFFFF) != 0) return std::nullopt;  // reaches beyond the two bytes
+  return static_cast<std::uint16_t>(tried ^ byte_swap(static_cast<std::uint16_t>(difference >> 16)));
+}
+
 }  // namespace rdmc::roce

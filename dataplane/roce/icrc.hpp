@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "dataplane/base/address.hpp"
@@ -31,6 +32,13 @@ class Icrc {
   std::uint32_t compute_with(std::uint16_t identification, std::size_t datagram_bytes,
                              std::span<const std::byte> headers, std::uint32_t payload_crc,
                              std::size_t payload_and_pad_bytes) const noexcept;
+
+  /// The identification that explains why a datagram carries the ICRC `received` where compute(tried, …)
+  /// gives `computed`; nothing if none does: the datagram is corrupt, but for one in 2^16. The CRC is linear,
+  /// so the two differ by what the unknown 16 bits are multiplied by on their way to the end. IPv4 only.
+  std::optional<std::uint16_t> solve_identification(std::uint16_t tried, std::uint32_t computed,
+                                                    std::uint32_t received,
+                                                    std::size_t datagram_bytes) const noexcept;
 
  private:
   /// The CRC up to the end of `headers`.

@@ -26,7 +26,7 @@ ConnectionInfo example() {
 bool equal(const ConnectionInfo& a, const ConnectionInfo& b) {
   return a.shared == b.shared && a.bulk_port == b.bulk_port && a.qpn == b.qpn && a.first_psn == b.first_psn &&
          a.path_mtu == b.path_mtu && a.receive_window == b.receive_window &&
-         a.selective_repeat == b.selective_repeat && a.host_id == b.host_id;
+         a.selective_repeat == b.selective_repeat && a.stranger == b.stranger && a.host_id == b.host_id;
 }
 
 }  // namespace
@@ -36,6 +36,7 @@ BOOST_AUTO_TEST_CASE(a_blob_carries_every_field_of_both_address_families) {
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
   info.shared = *parse_address("[2001:db8::1]:4791", 0);
   info.selective_repeat = false;
+  info.stranger = true;
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
 }
 
@@ -96,4 +97,20 @@ BOOST_AUTO_TEST_CASE(a_path_mtu_leaves_room_for_every_header_within_the_interfac
   BOOST_TEST(path_mtu_for(1500, false, 65'507) == 1432u);
   BOOST_TEST(path_mtu_for(9000, false, 65'507) == 8192u);
   BOOST_TEST(path_mtu_for(200, false, 65'507) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_strangers_path_mtu_is_one_of_the_specifications_and_is_taken_as_it_is) {
+  auto ours = example(), theirs = example();
+  theirs.stranger = true;
+  for (const std::uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) {
+    theirs.path_mtu = mtu;
+    BOOST_TEST(*agree_path_mtu(ours, theirs) == mtu);
+  }
+  for (const std::uint32_t mtu : {128u, 1432u, 8192u}) {
+    theirs.path_mtu = mtu;
+    BOOST_TEST(!agree_path_mtu(ours, theirs));
+  }
+  theirs.path_mtu = 4096;
+  ours.path_mtu = 1432;  // it would send what we cannot receive
+  BOOST_TEST(!agree_path_mtu(ours, theirs));
 }

@@ -8,6 +8,7 @@
 
 #include "dataplane/base/random.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
+#include "dataplane/roce/icrc.hpp"
 
 using namespace rdmc;
 using namespace rdmc::fabric;
@@ -65,6 +66,11 @@ class CablePort final : public port::Port {
                       .total_bytes = static_cast<std::uint32_t>(train.bytes.size())};
     }
     return count;
+  }
+  /// A datagram to the shared flow from somebody who is not on the cable.
+  void deliver(const Address& source, std::vector<std::byte> bytes) {
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    arrived_.push_back({info_.address.port, source, size, std::move(bytes)});
   }
   void wait(Time) override {}
   void wake() noexcept override {}
@@ -245,4 +251,59 @@ BOOST_AUTO_TEST_CASE(depths_and_path_mtus_that_make_no_sense_are_refused_or_roun
   const auto odd = cable.a.fabric.create_queue_pair({.path_mtu = 1001});
   BOOST_REQUIRE(odd);
   BOOST_TEST(decode_connection((*odd)->local_blob())->path_mtu == 1000u);
+}
+
+namespace {
+
+/// A SEND of four bytes, sealed as by somebody who numbers its IP packets.
+std::vector<std::byte> strangers_send(const Address& source, const ConnectionInfo& to, Psn psn,
+                                      std::uint16_t identification) {
+  std::vector<std::byte> bytes(roce::kBthBytes + 4 + roce::kIcrcBytes, std::byte{0x7B});
+  roce::write_bth(bytes.data(), {.opcode = roce::Opcode::send_only, .destination = to.qpn, .psn = psn});
+  const std::span covered(bytes.data(), bytes.size() - roce::kIcrcBytes);
+  const std::uint32_t icrc = roce::Icrc(source, to.shared)
+                                 .compute(identification, bytes.size(), covered.first(roce::kBthBytes),
+                                          covered.subspan(roce::kBthBytes), 0);
+  for (std::size_t i = 0; i < roce::kIcrcBytes; ++i)
+    bytes[covered.size() + i] = static_cast<std::byte>(icrc >> (8 * i));
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_stranger_may_use_any_udp_port_and_identification_but_not_a_wrong_checksum_or_address) {
+  Cable cable;
+  auto queue_pair = *cable.b.fabric.create_queue_pair({.selective_repeat = false, .path_mtu = 1024});
+  const ConnectionInfo ours = *decode_connection(queue_pair->local_blob());
+  const Address peer = Address::ipv4(10, 0, 0, 1, 4791);
+  std::vector<std::byte> receive(16);
+  for (int i = 0; i < 8; ++i) BOOST_REQUIRE(queue_pair->post_receive({.work_id = 0, .bytes = receive}));
+  BOOST_REQUIRE(queue_pair->connect(encode({.shared = peer,
+                                            .bulk_port = 4791,
+                                            .qpn = Qpn{17},
+                                            .first_psn = Psn(100),
+                                            .path_mtu = 1024,
+                                            .receive_window = 1 << 20,
+                                            .stranger = true})));
+  std::array<Completion, 8> done;
+  Psn psn(100);
+  for (const auto& [udp_port, identification] :
+       {std::pair<int, int>{49'152, 0}, {49'152, 0x718C}, {49'152, 0x718D}, {0, 0xFFFF}, {65'535, 1}}) {
+    Address source = peer;
+    source.port = static_cast<std::uint16_t>(udp_port);
+    cable.b.port.deliver(source,
+                         strangers_send(source, ours, psn, static_cast<std::uint16_t>(identification)));
+    cable.turn();
+    BOOST_TEST(queue_pair->poll_completions(done) == 1u);
+    psn = psn.next();
+  }
+  auto corrupt = strangers_send(peer, ours, psn, 5);
+  corrupt[roce::kBthBytes] ^= std::byte{1};
+  cable.b.port.deliver(peer, std::move(corrupt));
+  const Address other = Address::ipv4(10, 0, 0, 9, 4791);
+  cable.b.port.deliver(other, strangers_send(other, ours, psn, 0));
+  cable.turn();
+  BOOST_TEST(queue_pair->poll_completions(done) == 0u);
+  BOOST_TEST(cable.b.fabric.counters().icrc_errors == 1u);
+  BOOST_TEST(cable.b.fabric.counters().wrong_source == 1u);
 }

@@ -141,3 +141,30 @@ BOOST_AUTO_TEST_CASE(combining_over_gigabytes_equals_combining_step_by_step) {
     stepwise = crc_combine(stepwise, mebibyte, zeros.size());
   BOOST_TEST(crc == stepwise);
 }
+
+BOOST_AUTO_TEST_CASE(a_strangers_identification_is_solved_for_and_a_corrupt_datagram_has_none) {
+  rc::check(
+      "any identification, any datagram", [](std::uint64_t seed, std::uint16_t id, std::uint16_t tried) {
+        Random random(seed);
+        const Icrc icrc(random_address(random, false), random_address(random, false));
+        std::vector<std::byte> datagram(kBthBytes + 4 * *rc::gen::inRange<std::size_t>(0, 1024) + kIcrcBytes);
+        for (std::byte& byte : datagram) byte = static_cast<std::byte>(random.next());
+        const std::uint32_t received = icrc_of(icrc, id, datagram, kBthBytes);
+        const std::uint32_t computed = icrc_of(icrc, tried, datagram, kBthBytes);
+        RC_ASSERT(icrc.solve_identification(tried, computed, received, datagram.size()) == id);
+        // One wrong bit of what is covered: no identification makes up for it.
+        const std::size_t covered = datagram.size() - kIcrcBytes;
+        const std::size_t at = random.next() % covered;
+        if (at == 4) return;  // masked
+        datagram[at] ^= static_cast<std::byte>(1 << random.next() % 8);
+        const std::uint32_t changed = icrc_of(icrc, tried, datagram, kBthBytes);
+        RC_ASSERT(!icrc.solve_identification(tried, changed, received, datagram.size()));
+      });
+}
+
+BOOST_AUTO_TEST_CASE(the_identification_of_the_connectx_4_is_solved_for) {
+  const auto packet = bytes_of("8100ffff40000118000000000000000000000000000000000000000082fd002a");
+  const Icrc icrc(Address::ipv4(10, 0, 17, 1, 0), Address::ipv4(10, 0, 18, 1, 4791));
+  const std::uint32_t computed = icrc_of(icrc, 0, packet, kBthBytes);
+  BOOST_TEST((icrc.solve_identification(0, computed, 0x2A00FD82, packet.size()) == 0x718C));
+}

@@ -1,0 +1,151 @@
+#include "apps/tools/pingpong.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "apps/tools/stranger_host.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::tools {
+namespace {
+
+/// ibv_rc_pingpong fills its buffer with this …
+constexpr std::byte kFill{0x7B};
+/// … and, asked to check, puts a zero at the beginning of each page.
+constexpr std::size_t kPageBytes = 4096;
+/// After the last completion: our last acknowledgement may be lost, and the peer asks for it again.
+constexpr Duration kLinger = milliseconds(500);
+/// Room for a receive for every one that completes.
+constexpr std::size_t kCompletionsPerPoll = 64;
+
+std::vector<std::byte> message(const PingpongOptions& options) {
+  std::vector<std::byte> bytes(options.size_bytes, kFill);
+  for (std::size_t at = 0; options.check && at < bytes.size(); at += kPageBytes) bytes[at] = std::byte{0};
+  return bytes;
+}
+
+/// The exchange of messages once the two queue pairs are connected.
+class Rally {
+ public:
+  Rally(fabric::QueuePair& queue_pair, const PingpongOptions& options)
+      : queue_pair_(queue_pair),
+        options_(options),
+        outgoing_(message(options)),
+        incoming_(options.size_bytes) {}
+
+  Result<void> post_receives() {
+    for (std::uint32_t i = 0; i < options_.receive_depth; ++i) {
+      if (auto posted = post_receive(); !posted) return posted;
+    }
+    return {};
+  }
+  Result<void> serve() { return post_send(); }
+
+  bool finished() const { return sent_ == options_.iterations && received_ == options_.iterations; }
+  std::uint64_t progress() const { return sent_ + std::uint64_t{received_}; }
+
+  /// Takes completions and posts what they call for.
+  Result<void> step() {
+    std::array<fabric::Completion, kCompletionsPerPoll> completions;
+    const std::size_t count = queue_pair_.poll_completions(completions);
+    for (const fabric::Completion& completion : std::span(completions).first(count)) {
+      if (completion.status != fabric::WorkStatus::success)
+        return fail(Errc::peer_failed,
+                    std::string(fabric::name(completion.status)) + ": " + queue_pair_.error_cause());
+      if (auto taken = completion.kind == fabric::WorkKind::send ? take_sent() : take_received(completion);
+          !taken)
+        return taken;
+    }
+    return {};
+  }
+
+ private:
+  Result<void> post_receive() { return queue_pair_.post_receive({.work_id = 0, .bytes = incoming_}); }
+  Result<void> post_send() {
+    sending_ = true;
+    return queue_pair_.post_send({.work_id = 1, .bytes = outgoing_});
+  }
+  // The next SEND leaves when the last one was acknowledged and the answer to it has come.
+  Result<void> answer() {
+    if (sending_ || posted_for_ == received_ || sent_ == options_.iterations) return {};
+    posted_for_ = received_;
+    return post_send();
+  }
+  Result<void> take_sent() {
+    ++sent_;
+    sending_ = false;
+    return answer();
+  }
+  Result<void> take_received(const fabric::Completion& completion) {
+    if (options_.check && (completion.byte_count != outgoing_.size() || incoming_ != outgoing_))
+      return fail(Errc::corrupt,
+                  "message " + std::to_string(received_) + " is not what the peer was to send");
+    ++received_;
+    if (auto posted = post_receive(); !posted) return posted;
+    return answer();
+  }
+
+  fabric::QueuePair& queue_pair_;
+  const PingpongOptions& options_;
+  const std::vector<std::byte> outgoing_;
+  std::vector<std::byte> incoming_;  ///< one for all receives: the peer waits for our answer
+  std::uint32_t sent_ = 0, received_ = 0;
+  std::uint32_t posted_for_ = 0;  ///< the messages received when the latest SEND was posted
+  bool sending_ = false;
+};
+
+Result<double> play(StrangerHost& host, Rally& rally, const PingpongOptions& options) {
+  const Time start = monotonic_now();
+  if (options.server) {
+    if (auto served = rally.serve(); !served) return std::unexpected(served.error());
+  }
+  Result<void> step;
+  while (!rally.finished()) {
+    const std::uint64_t before = rally.progress();
+    const auto moved = [&] {
+      step = rally.step();
+      return !step || rally.progress() != before;
+    };
+    if (!host.run_until(moved, monotonic_now() + options.patience))
+      return fail(Errc::timed_out,
+                  "the peer fell silent after " + std::to_string(before / 2) + " iterations");
+    if (!step) return std::unexpected(step.error());
+  }
+  const double seconds = (monotonic_now() - start).seconds();
+  host.run_until([] { return false; }, monotonic_now() + kLinger);
+  return seconds;
+}
+
+}  // namespace
+
+Result<PingpongReport> run_pingpong(const PingpongOptions& options) {
+  const Time deadline = monotonic_now() + options.patience;
+  auto connection = options.server ? control::PingpongConnection::connect(*options.server, deadline)
+                                   : control::PingpongConnection::accept(options.tcp_port, deadline);
+  if (!connection) return std::unexpected(connection.error());
+  auto host = StrangerHost::open(options.address.value_or(connection->local()), options.fabric);
+  if (!host) return std::unexpected(host.error());
+  auto end = (*host)->create(options.path_mtu, options.receive_depth);
+  if (!end) return std::unexpected(end.error());
+  PingpongReport report{
+      .ours = {.address = end->info.shared, .qpn = end->info.qpn, .psn = end->info.first_psn},
+      .fabric = (*host)->port().info().driver};
+  report.ours.address.port = 0;
+
+  Rally rally(*end->queue_pair, options);
+  if (auto posted = rally.post_receives(); !posted) return std::unexpected(posted.error());
+  const auto made_ready = [&](const control::PingpongEnd& peer) {
+    report.theirs = peer;
+    return StrangerHost::connect(*end, peer.address, peer.qpn, peer.psn);
+  };
+  if (auto done = connection->exchange(report.ours, made_ready, deadline); !done)
+    return std::unexpected(done.error());
+  const auto seconds = play(**host, rally, options);
+  if (!seconds) return std::unexpected(seconds.error());
+  report.seconds = *seconds;
+  report.transport = (*host)->fabric().connection_counters();
+  report.corrupt_packets = (*host)->fabric().counters().icrc_errors;
+  return report;
+}
+
+}  // namespace rdmc::tools

@@ -1,0 +1,43 @@
+// A SEND there, a SEND back, over and over: what ibv_rc_pingpong does, against it or against ourselves. The
+// caller's thread does everything; nothing outlives the call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "controlplane/connect/pingpong.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/roce/connection.hpp"
+
+namespace rdmc::tools {
+
+struct PingpongOptions {
+  std::optional<Address> server;  ///< its TCP address; none: be the server
+  /// Of this host, for the messages; none: that of the TCP connection. ibv_rc_pingpong as the server is met
+  /// over IPv4 even when its GID is an IPv6 address.
+  std::optional<Address> address;
+  std::uint16_t tcp_port = control::kPingpongPort;
+  std::uint32_t path_mtu = 1024;  ///< as the peer's: it is not negotiated
+  std::uint32_t size_bytes = 4096;
+  std::uint32_t iterations = 1000;
+  std::uint32_t receive_depth = 500;
+  bool check = false;               ///< every received byte is what a peer that was asked to check sends
+  Duration patience = seconds(60);  ///< for a client to come, for the exchange, and for each iteration
+  std::string fabric = "auto";
+};
+
+struct PingpongReport {
+  control::PingpongEnd ours, theirs;
+  std::string fabric;
+  double seconds = 0;  ///< from the first SEND posted or awaited to the last completion
+  roce::ConnectionCounters transport;
+  std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
+};
+
+/// Errors: those of the exchange and of opening a port, peer_failed (the queue pair failed), timed_out,
+/// corrupt (a byte that `check` did not expect).
+Result<PingpongReport> run_pingpong(const PingpongOptions& options);
+
+}  // namespace rdmc::tools

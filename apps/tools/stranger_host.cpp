@@ -1,0 +1,71 @@
+#include "apps/tools/stranger_host.hpp"
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/standard_drivers.hpp"
+#include "dataplane/roce/headers.hpp"
+
+namespace rdmc::tools {
+namespace {
+
+/// The longest wait before a retransmission. The measured round trip asks much sooner; this bounds the
+/// silence after which the peer is given up, and a peer may be an emulated machine that stands still for a
+/// second.
+constexpr Duration kAckTimeout = seconds(1);
+/// Of payload under way: more than the core ever has towards a stranger (128 packets of 4096 bytes).
+constexpr std::uint32_t kWindowBytes = 1 << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const std::string& driver) {
+  auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  std::unique_ptr<StrangerHost> host(new StrangerHost(*random));
+  address.port = roce::kRocePort;
+  auto drivers = port::standard_drivers();
+  auto opened = drivers.open(driver, {.address = address, .device = {}});
+  if (!opened) return std::unexpected(opened.error());
+  host->port_ = std::move(opened->port);
+  host->fabric_ = std::make_unique<fabric::SoftwareFabric>(
+      *host->port_,
+      fabric::SoftwareFabricOptions{.entropy = [random = host->random_] { return random.next32(); }});
+  host->agent_ = std::make_unique<group::FabricAgent>(*host->fabric_);
+  host->engine_ = std::make_unique<engine::Engine>(*host->agent_, engine::IdleStrategy{});
+  host->engine_->add(*host->agent_);
+  return host;
+}
+
+Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint32_t receive_depth) {
+  auto queue_pair = fabric_->create_queue_pair({.receive_depth = receive_depth,
+                                                .ack_timeout = kAckTimeout,
+                                                .selective_repeat = false,
+                                                .path_mtu = path_mtu});
+  if (!queue_pair) return std::unexpected(queue_pair.error());
+  const auto info = fabric::decode_connection((*queue_pair)->local_blob());
+  if (!info) return std::unexpected(info.error());
+  if (info->path_mtu != path_mtu)
+    return fail(Errc::unsupported, "a path MTU of " + std::to_string(path_mtu) +
+                                       " bytes; the interface carries " + std::to_string(info->path_mtu));
+  return End{std::move(*queue_pair), *info};
+}
+
+Result<void> StrangerHost::connect(End& end, Address peer, Qpn qpn, Psn first_psn) {
+  peer.port = roce::kRocePort;
+  return end.queue_pair->connect(fabric::encode({.shared = peer,
+                                                 .bulk_port = roce::kRocePort,
+                                                 .qpn = qpn,
+                                                 .first_psn = first_psn,
+                                                 .path_mtu = end.info.path_mtu,
+                                                 .receive_window = kWindowBytes,
+                                                 .stranger = true}));
+}
+
+bool StrangerHost::run_until(const std::function<bool()>& done, Time deadline) {
+  while (!done()) {
+    const Time now = monotonic_now();
+    if (now >= deadline) return false;
+    engine_->turn(deadline - now);
+  }
+  return true;
+}
+
+}  // namespace rdmc::tools

@@ -1,0 +1,52 @@
+// One software endpoint for talking to a peer that is not ours: a port on RoCE's own UDP port number, which
+// strangers send to, a fabric on it and an engine that turns it. Not shared; owned and driven by the thread
+// of the program that made it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "controlplane/auth/random.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/connection_blob.hpp"
+#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/port/port.hpp"
+#include "lib/group/fabric_agent.hpp"
+
+namespace rdmc::tools {
+
+class StrangerHost {
+ public:
+  /// `address`: of this host, as the peer reaches it; its port is not used. `driver`: as in --fabric, "auto"
+  /// for the best. Errors: those of opening a port; already_exists means that somebody else has UDP port
+  /// 4791.
+  static Result<std::unique_ptr<StrangerHost>> open(Address address, const std::string& driver);
+
+  fabric::SoftwareFabric& fabric() { return *fabric_; }
+  const port::Port& port() const { return *port_; }
+
+  /// A queue pair for a textbook peer, and what to tell the peer of it. Errors: unsupported (the interface
+  /// carries no such path MTU), those of create_queue_pair.
+  struct End {
+    std::unique_ptr<fabric::QueuePair> queue_pair;
+    fabric::ConnectionInfo info;
+  };
+  Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth);
+  /// Connects it to the peer's queue pair. Errors: unsupported (the peer has the other address family).
+  static Result<void> connect(End& end, Address peer, Qpn qpn, Psn first_psn);
+
+  /// Turns the engine until `done()` says so; false if `deadline` passed before.
+  bool run_until(const std::function<bool()>& done, Time deadline);
+
+ private:
+  explicit StrangerHost(control::SystemRandom random) : random_(random) {}
+
+  control::SystemRandom random_;
+  std::unique_ptr<port::Port> port_;
+  std::unique_ptr<fabric::SoftwareFabric> fabric_;
+  std::unique_ptr<group::FabricAgent> agent_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace rdmc::tools

@@ -1,0 +1,20 @@
+#include "dataplane/fabric/stranger_icrc.hpp"
+
+namespace rdmc::fabric {
+
+bool StrangerIcrc::matches(const Address& source, const roce::Packet& packet,
+                           std::span<const std::byte> header, std::size_t datagram_bytes,
+                           std::uint32_t icrc) {
+  if (!path_ || source != source_) {
+    source_ = source;
+    path_.emplace(source, ours_);
+  }
+  const std::uint32_t computed =
+      path_->compute(latest_, datagram_bytes, header, packet.payload, packet.bth.pad_bytes);
+  if (computed == icrc) return true;
+  const auto solved = path_->solve_identification(latest_, computed, icrc, datagram_bytes);
+  if (solved) latest_ = *solved;
+  return solved.has_value();
+}
+
+}  // namespace rdmc::fabric

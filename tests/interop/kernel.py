@@ -1,0 +1,106 @@
+"""The kernel that the guest boots: Debian's own, with its Soft-RoCE. An installed one is used as it is; otherwise the
+package is downloaded and unpacked beside our other caches. It is never installed: that would change what this machine
+boots, and take its initramfs apart for nothing."""
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+PACKAGE = "linux-image-amd64"
+# What the guest may need of the 400 MB that a kernel unpacks to.
+WANTED = ["./boot/vmlinuz-*", "./lib/modules/*/modules.builtin*", "./lib/modules/*/modules.order",
+          *(f"./lib/modules/*/kernel/{part}" for part in
+            ("arch/*", "crypto/*", "lib/*", "net/*", "drivers/infiniband/*", "drivers/net/virtio_net.ko",
+             "drivers/net/net_failover.ko", "drivers/virtio/*", "fs/configfs/*"))]
+
+
+class Missing(Exception):
+    """There is no such kernel here; says what to do about it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    image: pathlib.Path
+    root: pathlib.Path  # of lib/modules/VERSION
+    version: str
+
+
+def cache():
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "rdmc/guest-kernel"
+
+
+def _kernel_in(root):
+    """The newest kernel under `root` that has Soft-RoCE and is not one of Debian's cut down for clouds."""
+    found = []
+    for image in (root / "boot").glob("vmlinuz-*"):
+        version = image.name.removeprefix("vmlinuz-")
+        if (root / "lib/modules" / version / "kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko").is_file():
+            found.append(([int(number) for number in re.findall(r"\d+", version)], Kernel(image, root, version)))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def find():
+    """Raises Missing."""
+    for root in (pathlib.Path("/"), cache()):
+        kernel = _kernel_in(root)
+        if kernel and os.access(kernel.image, os.R_OK):
+            return kernel
+    raise Missing(f"no Debian kernel with rdma_rxe: run tests/interop/fetch_kernel (it downloads {PACKAGE}, 70 MB)")
+
+
+def _run(*command, **options):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, **options)
+    except OSError as error:
+        raise Missing(f"{command[0]}: {error.strerror}") from error
+    if done.returncode != 0:
+        raise Missing(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def fetch():
+    """Downloads and unpacks the kernel unless one is there. Raises Missing."""
+    try:
+        return find()
+    except Missing:
+        pass
+    depends = re.search(r"Depends: (linux-image-\S+)", _run("apt-cache", "depends", PACKAGE))
+    if depends is None:
+        raise Missing(f"apt knows no {PACKAGE}: run apt-get update")
+    cache().parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache().parent) as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)  # apt's own user downloads into it
+        _run("apt-get", "download", depends[1], cwd=folder)
+        package = next(folder.glob("*.deb"))
+        unpacked = folder / "root"
+        unpacked.mkdir()
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as archive:
+            _unpack(archive.stdout, unpacked)
+        version = next((unpacked / "lib/modules").iterdir()).name
+        _run("depmod", "-b", unpacked, version)
+        shutil.rmtree(cache(), ignore_errors=True)
+        unpacked.rename(cache())
+    return find()
+
+
+def _unpack(archive, folder):
+    done = subprocess.run(["tar", "-x", "--wildcards", "-C", folder, *WANTED], stdin=archive, capture_output=True,
+                          text=True, check=False)
+    # tar also minds patterns that match nothing, which is for find() to judge.
+    if not (folder / "lib/modules").is_dir():
+        raise Missing(f"the kernel's package cannot be unpacked: {done.stderr.strip()}")
+
+
+def modules(kernel, names):
+    """Paths of the modules to insert, dependencies first. Raises Missing."""
+    ordered = []
+    for name in names:
+        for line in _run("modprobe", "-d", kernel.root, "-S", kernel.version, "--show-depends", name).splitlines():
+            kind, path = line.split()[:2]
+            if kind == "insmod" and path not in ordered:
+                ordered.append(path)
+    return [pathlib.Path(path) for path in ordered]
