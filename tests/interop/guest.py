@@ -24,7 +24,7 @@ MODULES = ["virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "rdma_rx
 # What must be here, and the package that brings it.
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "depmod": "kmod",
             "ibv_rc_pingpong": "ibverbs-utils", "rping": "rdmacm-utils", "rdma": "iproute2", "ip": "iproute2",
-            "nft": "nftables", "dumpcap": "tshark", "tshark": "tshark"}
+            "nft": "nftables", "tshark": "tshark"}
 IN_GUEST = ["ibv_rc_pingpong", "ibv_devinfo", "rping", "rdma"]
 PROVIDER, PROVIDER_CONFIG = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "/etc/libibverbs.d/rxe.driver"
 APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "sleep", "ls", "poweroff"]
@@ -110,6 +110,7 @@ class Guest:
 
     def __init__(self, folder, run, extra=()):
         self.folder, self._run, self._extra = pathlib.Path(folder), run, extra
+        self.dump = self.folder / "dump.pcap"  # grows with every packet on the tap
         self._machine = None
 
     def __enter__(self):
@@ -124,8 +125,10 @@ class Guest:
             ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MB),
              "-kernel", linux.image, "-initrd", self.folder / "initramfs",
              "-append", "console=ttyS0 quiet panic=1 mitigations=off", "-nographic", "-no-reboot", "-nodefaults",
-             "-serial", "stdio", "-netdev", f"tap,id=n0,ifname={TAP},script=no,downscript=no",
-             "-device", "virtio-net-pci,netdev=n0,host_mtu=9000"],
+             # Without offloads the dump holds packets as they would be on a cable.
+             "-serial", "stdio", "-netdev", f"tap,id=n0,ifname={TAP},script=no,downscript=no,vnet_hdr=off",
+             "-device", "virtio-net-pci,netdev=n0,host_mtu=9000,romfile=",
+             "-object", f"filter-dump,id=f0,netdev=n0,maxlen=65536,file={self.dump}"],
             stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
         console.close()
         try:

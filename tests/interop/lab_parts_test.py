@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The parts of the interop lab that need no guest: the independent ICRC, the cutting of captures, and what is said where
+the lab cannot be built."""
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import capture
+import cases
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+# A congestion notification of a ConnectX-4 Lx, from the IP header on (scapy, test/contrib/roce.uts).
+CONNECTX = bytes.fromhex("45c2003c718c4000401191610a0011010a001201000012b7002800008100ffff4000011800000000"
+                         "0000000000000000000000000000000082fd002a")
+ETHERNET = bytes(12) + b"\x08\x00"
+PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 1)
+
+
+def record(frame):
+    return struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame
+
+
+class Capture(unittest.TestCase):
+    def test_the_icrc_of_an_adapter_is_right_and_any_other_is_not(self):
+        packet = capture.parse(ETHERNET + CONNECTX)
+        self.assertEqual((packet.opcode, packet.identification, packet.sound), (0x81, 0x718C, True))
+        for at in (4, 12, 22, 28, 36, 40, len(CONNECTX) - 1):
+            changed = bytearray(ETHERNET + CONNECTX)
+            changed[14 + at] ^= 1
+            if at != 22:  # another UDP port is no RoCE
+                self.assertFalse(capture.parse(bytes(changed)).sound, at)
+
+    def test_only_whole_packets_of_roce_are_kept(self):
+        other = bytearray(ETHERNET + CONNECTX)
+        other[14 + 23] ^= 1  # UDP port
+        dump = record(bytes(other)) + record(ETHERNET + CONNECTX) + record(ETHERNET + CONNECTX)[:-1]
+        one = capture.Capture.of(PCAP_HEADER, dump)
+        self.assertEqual(len(one.packets), 1)
+        self.assertEqual(one.pcap, PCAP_HEADER + record(ETHERNET + CONNECTX))
+
+    def test_a_saved_capture_is_read_back_and_is_the_same_file_each_time(self):
+        one = capture.Capture.of(PCAP_HEADER, record(ETHERNET + CONNECTX))
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = pathlib.Path(folder, "a.pcap.gz"), pathlib.Path(folder, "b.pcap.gz")
+            one.save(first)
+            one.save(second)
+            self.assertEqual(first.read_bytes(), second.read_bytes())
+            self.assertEqual(capture.load(first), one)
+
+
+class Matrix(unittest.TestCase):
+    def test_every_combination_is_a_case_of_its_own_name(self):
+        names = {str(case) for case in cases.all_cases()}
+        self.assertEqual(len(names), 3 * 3 * 2 * 2 * 2 * 2)
+
+
+class WithoutQemu(unittest.TestCase):
+    def test_the_matrix_is_skipped_by_name_and_does_not_pass(self):
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run([sys.executable, FOLDER / "interop_test.py", "."], capture_output=True, text=True,
+                                  check=False, env={**os.environ, "PATH": empty, "XDG_CACHE_HOME": empty},
+                                  stdin=subprocess.DEVNULL, timeout=30)
+        last = done.stdout.splitlines()[-1]
+        self.assertEqual(done.returncode, 77)
+        self.assertRegex(last, r"did NOT run; missing: packages: .*qemu-system-x86")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,78 @@
+"""docs/interop.md: what the matrix gave, and what the captures of it show. Made of docs/interop/ alone, so that anybody
+can make it again from what is checked in, without a guest."""
+import json
+import pathlib
+
+import capture
+import cases
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+PAGE, FOLDER = TOP / "docs/interop.md", TOP / "docs/interop"
+RESULTS = FOLDER / "results.json"
+CAPTURE_BYTES = 200 << 10  # all of them together, compressed
+
+INTRODUCTION = """\
+# Interoperability
+
+What the software endpoint was run against, on a wire that nobody here wrote the other end of: Debian's kernel with
+Soft-RoCE (rdma_rxe) and the tools of rdma-core, in an emulated machine (tests/interop). A run passes if both programs end
+well, what was received is what was sent (we look at every byte, ibv_rc_pingpong -c at one of each page), our endpoint dropped
+no packet as corrupt, and every packet of either side has the ICRC that an independent computation gives it. "1 % loss" loses RoCE
+packets at random, in both directions.
+
+`./check` runs the matrix and fails if it does not give this table. This page is made from `docs/interop/` by
+`tests/interop/interop_test.py --write`; do not edit it.
+
+## The matrix
+
+"We are" says which side ours is. The columns are the path MTU, without and with 1 % loss.
+
+"""
+
+
+def load_results():
+    return json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+
+
+def save_results(results):
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def captures():
+    return sorted(FOLDER.glob("*.pcap.gz"))
+
+
+def _matrix(results):
+    lines = ["| peer | our packets through | we are | IP | 1024 | 1024, loss | 4096 | 4096, loss |", "|---|---|---|---|---|---|---|---|"]
+    rows = {}
+    for case in cases.all_cases():
+        outcome = results.get(str(case)) or "not run"
+        rows.setdefault((case.peer, case.driver, case.role, f"IPv{case.family}"), []).append(outcome.split(":")[0])
+    lines += [f"| {' | '.join(row)} | {' | '.join(outcomes)} |" for row, outcomes in rows.items()]
+    reasons = dict.fromkeys((name, reason) for name, reason in cases.NOT_RUN.items())
+    if reasons:
+        lines += ["", "Not run:", "", *(f"- {name}: {reason}" for name, reason in reasons)]
+    failures = [f"- {name}: {outcome.partition(': ')[2]}" for name, outcome in results.items() if outcome.startswith("fail")]
+    if failures:
+        lines += ["", "Failed:", "", *failures]
+    return lines
+
+
+def _captures():
+    lines = ["", "## The captures", "",
+             "Decoded by tshark without complaint. \"Numbered\" are IPv4 packets with an identification other than 0, which a socket",
+             "cannot see: the receiver solves for it (docs/wire.md).", "",
+             "| capture | packets | ICRC right | numbered | opcodes |", "|---|---|---|---|---|"]
+    for path in captures():
+        one = capture.load(path)
+        counted = ", ".join(f"{name} {count}" for name, count in capture.opcodes(path))
+        lines.append(f"| [{path.name.removesuffix('.pcap.gz')}](interop/{path.name}) | {len(one.packets)} | "
+                     f"{sum(packet.sound for packet in one.packets)} | "
+                     f"{sum(packet.identification != 0 for packet in one.packets)} | {counted} |")
+    return lines
+
+
+def page():
+    """The page's text."""
+    return INTRODUCTION + "\n".join(_matrix(load_results()) + _captures()) + "\n"
