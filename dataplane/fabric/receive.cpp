@@ -92,6 +92,7 @@ std::size_t SoftwareFabric::receive(Time now) {
     queue_pair->touched_ = false;
     queue_pair->connected_->connection.end_of_burst(now);
     mark_ready(*queue_pair);
+    note_deadline(*queue_pair);
   }
   touched_.clear();
   for (SoftwareQueuePair* queue_pair : planned_) queue_pair->planned_packets_ = 0;

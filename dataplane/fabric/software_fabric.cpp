@@ -91,11 +91,14 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   const auto index = static_cast<std::size_t>(value_of(*flow));
   if (by_flow_.size() <= index) by_flow_.resize(index + 1);
   by_flow_[index] = queue_pair.get();
+  // Room for all at once now: a turn allocates nothing. transmit() lets the ready list grow to twice as many
+  // and a batch before it moves them up.
+  deadlines_.reserve(by_flow_.size());
+  due_.reserve(by_flow_.capacity());
+  touched_.reserve(by_flow_.capacity());
+  planned_.reserve(by_flow_.capacity());
+  ready_.reserve(2 * by_flow_.capacity() + TransmitBatch::kPackets);
   return queue_pair;
-}
-
-bool SoftwareFabric::is_connected(const SoftwareQueuePair* queue_pair) {
-  return queue_pair != nullptr && queue_pair->connected_;
 }
 
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
@@ -103,6 +106,7 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
   batch_.drop(queue_pair.flow_);
   std::erase(ready_, &queue_pair);
   std::erase(touched_, &queue_pair);
+  deadlines_.set(value_of(queue_pair.flow_), Time::never());
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
   by_flow_[static_cast<std::size_t>(value_of(queue_pair.flow_))] = nullptr;
   port_.close_flow(queue_pair.flow_);
@@ -125,7 +129,7 @@ void SoftwareFabric::revoke(RemoteKey key, std::span<std::byte> memory) {
 roce::ConnectionCounters SoftwareFabric::connection_counters() const {
   roce::ConnectionCounters sum = closed_connections_;
   for (const SoftwareQueuePair* queue_pair : by_flow_) {
-    if (is_connected(queue_pair)) sum += queue_pair->connected_->connection.counters();
+    if (queue_pair != nullptr && queue_pair->connected_) sum += queue_pair->connected_->connection.counters();
   }
   return sum;
 }
@@ -140,12 +144,7 @@ std::size_t SoftwareFabric::progress(Time now) {
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
   if (!ready_.empty()) return last_progress_;  // posted since
-  Time earliest = Time::never();
-  for (const SoftwareQueuePair* queue_pair : by_flow_) {
-    if (is_connected(queue_pair))
-      earliest = std::min(earliest, queue_pair->connected_->connection.next_deadline());
-  }
-  return earliest;
+  return deadlines_.earliest();
 }
 
 }  // namespace rdmc::fabric

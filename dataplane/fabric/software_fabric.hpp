@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dataplane/fabric/arrived_checksums.hpp"
+#include "dataplane/fabric/deadline_heap.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/transmit_batch.hpp"
 #include "dataplane/port/port.hpp"
@@ -92,9 +93,10 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::size_t transmit(Time now);
   std::uint32_t packets_per_train(std::uint32_t path_mtu) const;  // at least 1
   void mark_ready(SoftwareQueuePair& queue_pair);
+  /// To be called whenever something has happened to a connection: keeps deadlines_ true.
+  void note_deadline(const SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 
-  static bool is_connected(const SoftwareQueuePair* queue_pair);  // false for a flow without one
   void forget(SoftwareQueuePair& queue_pair);
   void revoke(RemoteKey key, std::span<std::byte> memory);
   std::uint32_t fresh_number();
@@ -106,7 +108,9 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   ArrivedChecksums arrived_;
   std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // by QPN
   std::vector<SoftwareQueuePair*> by_flow_;                            // by FlowId
-  std::vector<SoftwareQueuePair*> ready_;    // may have something to send; each at most once
+  DeadlineHeap deadlines_;                   // by FlowId: each connection's next_deadline()
+  std::vector<DeadlineHeap::Slot> due_;      // in this turn
+  std::vector<SoftwareQueuePair*> ready_;    // may have something to send, in turn; each at most once
   std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
   std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst
   TransmitBatch batch_;

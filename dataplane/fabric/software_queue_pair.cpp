@@ -86,6 +86,7 @@ Result<void> SoftwareQueuePair::post(const roce::SendWork& work) {
   if (posted) {
     posted_.push(work.bytes);
     fabric_.mark_ready(*this);
+    fabric_.note_deadline(*this);
   }
   return posted;
 }
@@ -108,7 +109,11 @@ Result<void> SoftwareQueuePair::post_write(const WriteRequest& request) {
 
 Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
   const roce::ReceiveWork work{.work_id = request.work_id, .bytes = request.bytes};
-  if (connected_) return connected_->connection.post_receive(work);
+  if (connected_) {
+    auto posted = connected_->connection.post_receive(work);
+    fabric_.note_deadline(*this);  // a WRITE may have waited for it, and is answered now
+    return posted;
+  }
   if (early_receives_.size() == options_.receive_depth)
     return fail(Errc::would_block, "the receive queue is full");
   early_receives_.push_back(work);
@@ -189,6 +194,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
     if (auto posted = connected_->connection.post_receive(work); !posted) return posted;
   }
   early_receives_.clear();
+  fabric_.note_deadline(*this);
   return {};
 }
 

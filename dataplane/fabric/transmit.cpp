@@ -26,44 +26,50 @@ void SoftwareFabric::mark_ready(SoftwareQueuePair& queue_pair) {
   ready_.push_back(&queue_pair);
 }
 
+void SoftwareFabric::note_deadline(const SoftwareQueuePair& queue_pair) {
+  deadlines_.set(value_of(queue_pair.flow_), queue_pair.connected_->connection.next_deadline());
+}
+
 void SoftwareFabric::run_timers(Time now) {
-  for (SoftwareQueuePair* queue_pair : by_flow_) {
-    if (!is_connected(queue_pair) || queue_pair->connected_->connection.next_deadline() > now) continue;
-    queue_pair->connected_->connection.on_timer(now);
-    mark_ready(*queue_pair);
+  due_.clear();
+  deadlines_.due(now, due_);
+  for (const DeadlineHeap::Slot slot : due_) {
+    SoftwareQueuePair& queue_pair = *by_flow_[slot];
+    queue_pair.connected_->connection.on_timer(now);
+    mark_ready(queue_pair);
+    note_deadline(queue_pair);
   }
 }
 
+// A queue of those that may have something: whoever used up its turn goes to the end, whoever has nothing
+// leaves. Nobody else is looked at, and of those only as many as the port takes packets from.
 std::size_t SoftwareFabric::transmit(Time now) {
   if (!batch_.empty() && !batch_.send(port_)) return 0;
   std::size_t sent = 0;
-  while (!ready_.empty()) {
-    // Whoever still has more keeps its place behind those that have waited; whoever has nothing leaves the
-    // list.
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < ready_.size(); ++i) {
-      SoftwareQueuePair& queue_pair = *ready_[i];
+  std::size_t served = 0;  // at the head of ready_, and gone from there or queued anew
+  bool port_takes = true;
+  while (port_takes && served < ready_.size()) {
+    while (served < ready_.size()) {
+      SoftwareQueuePair& queue_pair = *ready_[served];
       auto& connected = *queue_pair.connected_;
       const std::size_t turn = kPacketsPerTurn / connected.packets_per_train * connected.packets_per_train;
-      if (batch_.room() < turn) {
-        ready_[kept++] = &queue_pair;
-        continue;
-      }
+      if (batch_.room() < turn) break;
       const auto space = batch_.space(turn);
       const std::size_t count = connected.connection.poll_transmit(now, space);
       batch_.seal(count, connected.transmit, port_.info(), arrived_);
       sent += count;
-      if (count == space.size()) {
-        ready_[kept++] = &queue_pair;
-      } else {
-        queue_pair.ready_ = false;
-      }
+      ++served;
+      queue_pair.ready_ = count == space.size();
+      if (queue_pair.ready_) ready_.push_back(&queue_pair);
+      note_deadline(queue_pair);
     }
-    ready_.resize(kept);
-    if (kept > 1) std::rotate(ready_.begin(), ready_.begin() + 1, ready_.end());
-    if (batch_.empty()) break;
-    if (!batch_.send(port_)) break;
+    if (2 * served >= ready_.size()) {
+      ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(served));
+      served = 0;
+    }
+    port_takes = batch_.empty() || batch_.send(port_);
   }
+  ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(served));
   return sent;
 }
 

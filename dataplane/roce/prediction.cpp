@@ -8,7 +8,9 @@ Prediction::Prediction(const RegionTable& regions, std::uint32_t path_mtu)
     : regions_(regions), path_mtu_(path_mtu), expected_(kExpectedWrites) {}
 
 void Prediction::expect(std::span<std::byte> where) {
-  if (where.empty() || expected_.size() == kExpectedWrites) return;
+  if (where.empty()) return;
+  if (expected_.size() == kExpectedWrites) drop_revoked();
+  if (expected_.size() == kExpectedWrites) return;
   const auto place = regions_.locate(where);
   if (!place) return;
   if (rest_ > 0) {
@@ -16,6 +18,15 @@ void Prediction::expect(std::span<std::byte> where) {
     if (next > where.data() && next < where.data() + where.size()) return;
   }
   expected_.push({.key = place->key, .address = place->address, .memory = where});
+}
+
+bool Prediction::is_registered(const Expected& hint) const {
+  return regions_.resolve(hint.key, hint.address, hint.memory.size()) == hint.memory.data();
+}
+
+// Nothing will ever arrive for these and use them up. Those behind one that may still be used wait for it.
+void Prediction::drop_revoked() {
+  while (!expected_.empty() && !is_registered(expected_.front())) expected_.pop();
 }
 
 void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, const std::byte* destination,
@@ -48,7 +59,7 @@ std::size_t Prediction::predict(std::span<std::span<std::byte>> out, std::size_t
   }
   for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
     const Expected& next = expected_[i];
-    if (regions_.resolve(next.key, next.address, next.memory.size()) != next.memory.data()) continue;
+    if (!is_registered(next)) continue;
     if (!append(next.memory.data(), next.memory.size(), out, count, skip)) return count;
   }
   return count;

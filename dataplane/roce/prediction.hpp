@@ -38,6 +38,8 @@ class Prediction {
     std::uint64_t address = 0;
     std::span<std::byte> memory;
   };
+  bool is_registered(const Expected& hint) const;
+  void drop_revoked();
   /// Appends the packets of [memory, memory + bytes); false when the answer ends.
   bool append(std::byte* memory, std::size_t bytes, std::span<std::span<std::byte>> out, std::size_t& count,
               std::size_t& skip) const;

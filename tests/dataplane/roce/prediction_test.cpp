@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE roce_prediction
 #include <boost/test/unit_test.hpp>
 
+#include "dataplane/roce/constants.hpp"
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
@@ -84,6 +85,17 @@ BOOST_AUTO_TEST_CASE(revoked_memory_is_never_predicted_even_under_a_new_key) {
   std::array<std::byte, 300> unregistered;
   s.connection().expect_write(unregistered);
   CHECK_LINES(predicted(s));
+}
+
+BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
+  Script s(kSelective);
+  for (std::size_t i = 0; i < kExpectedWrites; ++i) s.connection().expect_write(s.memory().first(kMtu));
+  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  CHECK_LINES(predicted(s, 1, kExpectedWrites));  // full of those that may still come true
+  s.regions().revoke(kKey);
+  BOOST_TEST(s.regions().add(RemoteKey{99}, kBase, s.memory()));
+  s.connection().expect_write(s.memory().subspan(8192, kMtu));
+  CHECK_LINES(predicted(s), "8192:256");
 }
 
 BOOST_AUTO_TEST_CASE(forgetting_drops_the_hints_and_strangers_have_none) {
