@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "apps/units/option_values.hpp"
 #include "bench/one_way.hpp"
 #include "bench/one_way_links.hpp"
 
@@ -52,11 +53,11 @@ int main(int argc, char** argv) {
   const auto on_off = CLI::CheckedTransformer(std::map<std::string, bool>{{"on", true}, {"off", false}});
   app.add_option("--payload", options.payload, "payload bytes of each datagram")
       ->check(CLI::Range(64, 65'400));
-  app.add_option("--size", options.size, "bytes of memory on each side")->transform(CLI::AsSizeValue(false));
+  app.add_option("--size", options.size, "bytes of memory on each side")->transform(rdmc::size_value());
   app.add_option("--iterations", options.iterations, "timed ones, after two warm-ups")
       ->check(CLI::Range(1, 1000));
   app.add_option("--icrc", options.icrc, "CRC-32 on both sides: on, off")->transform(on_off);
-  app.add_option("--window", options.window, "bytes in flight at most")->transform(CLI::AsSizeValue(false));
+  app.add_option("--window", options.window, "bytes in flight at most")->transform(rdmc::size_value());
   app.add_option("--train-bytes", options.train_bytes, "bytes in one train at most")
       ->check(CLI::Range(100, 65'507));
   app.add_option("--batch", options.batch, "trains in one system call")->check(CLI::Range(1, 16));

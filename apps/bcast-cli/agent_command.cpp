@@ -10,7 +10,7 @@
 #include "apps/bcast-cli/local_receivers.hpp"
 #include "apps/bcast-cli/reporter.hpp"
 #include "apps/bcast-cli/stop_signals.hpp"
-#include "apps/bcast-cli/units.hpp"
+#include "apps/units/units.hpp"
 
 namespace rdmc::bcast {
 namespace {

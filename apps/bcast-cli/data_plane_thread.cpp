@@ -9,24 +9,26 @@
 
 #include "controlplane/auth/random.hpp"
 #include "dataplane/fabric/host_identity.hpp"
-#include "dataplane/port/udp_port.hpp"
+#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::bcast {
 namespace {
 
 constexpr std::uint16_t kRocePort = 4791;
 
-Result<std::unique_ptr<port::Port>> open_port(Address address) {
+Result<port::OpenedPort> open_port(std::string_view fabric, Address address) {
+  port::Registry drivers = port::standard_drivers();
   address.port = kRocePort;
-  auto port = port::open_udp_port({.address = address});
-  if (port || port.error().code != Errc::already_exists) return port;
+  auto opened = drivers.open(fabric, {.address = address});
+  if (opened || opened.error().code != Errc::already_exists) return opened;
   address.port = 0;  // another transfer has it; the blob says which it is instead
-  return port::open_udp_port({.address = address});
+  return drivers.open(fabric, {.address = address});
 }
 
 }  // namespace
 
-Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlLoop& loop, Address address,
+Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlLoop& loop,
+                                                               std::string_view fabric, Address address,
                                                                std::size_t ring_bytes,
                                                                DataPlane::Events events) {
   std::unique_ptr<DataPlaneThread> self(new DataPlaneThread(loop));
@@ -35,9 +37,10 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
   self->ring_ = std::move(*ring);
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto port = open_port(address);
-  if (!port) return std::unexpected(port.error());
-  self->port_ = std::move(*port);
+  auto opened = open_port(fabric, address);
+  if (!opened) return std::unexpected(opened.error());
+  self->port_ = std::move(opened->port);
+  self->choice_reason_ = std::move(opened->reason);
   self->fabric_ = std::make_unique<fabric::SoftwareFabric>(
       *self->port_, fabric::SoftwareFabricOptions{.entropy = [random = *random] { return random.next32(); },
                                                   .host_id = fabric::host_identity()});

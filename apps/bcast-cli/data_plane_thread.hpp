@@ -1,4 +1,4 @@
-// The engine thread of one transfer: it owns a UDP port, the fabric on it, and the DataPlane, and takes
+// The engine thread of one transfer: it owns a port, the fabric on it, and the DataPlane, and takes
 // commands from the control loop's thread, on which all answers and events come back. Until close() an answer
 // or event may come; whoever is called keeps itself alive. The ring lives as long as this does.
 #pragma once
@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -29,10 +31,11 @@ class DataPlaneThread {
   using Handler = std::move_only_function<void(Values...)>;
 
   /// Opens a port at `address` (its own UDP port number does not matter: RoCE's 4791 where that is free) and
-  /// starts the thread. Events come on the loop's thread. Errors: of open_udp_port, resource_limit (memory,
-  /// threads).
-  static Result<std::unique_ptr<DataPlaneThread>> open(control::ControlLoop& loop, Address address,
-                                                       std::size_t ring_bytes, DataPlane::Events events);
+  /// starts the thread. `fabric` is the driver's name, or port::kAutomatic. Events come on the loop's thread.
+  /// Errors: of port::Registry::open, resource_limit (memory, threads).
+  static Result<std::unique_ptr<DataPlaneThread>> open(control::ControlLoop& loop, std::string_view fabric,
+                                                       Address address, std::size_t ring_bytes,
+                                                       DataPlane::Events events);
   /// Ends the epoch and the thread. From then on no answer or event is posted; one posted before may still
   /// come.
   ~DataPlaneThread();
@@ -48,6 +51,9 @@ class DataPlaneThread {
   /// For a store's I/O thread; any thread.
   void wake() noexcept { fabric_->wake(); }
   std::span<std::byte> ring() const { return ring_.bytes(); }
+  /// The driver that was chosen, and why.
+  const std::string& driver() const { return port_->info().driver; }
+  const std::string& choice_reason() const { return choice_reason_; }
 
  private:
   explicit DataPlaneThread(control::ControlLoop& loop) : loop_(loop) {}
@@ -56,6 +62,7 @@ class DataPlaneThread {
   control::ControlLoop& loop_;
   memory::Arena ring_;
   std::unique_ptr<port::Port> port_;
+  std::string choice_reason_;
   std::unique_ptr<fabric::SoftwareFabric> fabric_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "apps/bcast-cli/units.hpp"
+#include "apps/units/units.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -80,6 +80,10 @@ std::string json_line(const ProgressEvent& event) {
   return line(json);
 }
 
+std::string json_line(const FabricEvent& event) {
+  return line({{"event", "fabric"}, {"fabric", event.fabric}, {"reason", event.reason}});
+}
+
 std::string json_line(const ReceiverEvent& event) {
   return line({{"event", "receiver"},
                {"host", event.host},
@@ -100,6 +104,10 @@ std::string json_line(const SummaryEvent& event) {
                {"goodput_gbps", rounded(event.goodput_gbps())}};
   if (event.dry_run) json["dry_run"] = true;
   return line(json);
+}
+
+std::string text_line(const FabricEvent& event) {
+  return fmt::format("fabric: {} ({})\n", printable(event.fabric), printable(event.reason));
 }
 
 std::string text_line(const ReceiverEvent& event) {

@@ -23,6 +23,12 @@ struct ProgressEvent {
   std::uint64_t slowest_bytes = 0;
 };
 
+/// What carries the sender's data.
+struct FabricEvent {
+  std::string fabric;  ///< "udp"
+  std::string reason;  ///< why this one
+};
+
 struct ReceiverEvent {
   std::string host;  ///< "10.0.0.5:7700"
   session::Status status = session::Status::failed;
@@ -47,10 +53,12 @@ struct SummaryEvent {
 
 /// One object on one line, with its newline.
 std::string json_line(const ProgressEvent& event);
+std::string json_line(const FabricEvent& event);
 std::string json_line(const ReceiverEvent& event);
 std::string json_line(const SummaryEvent& event);
 
 /// One line for people, with its newline.
+std::string text_line(const FabricEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);
 

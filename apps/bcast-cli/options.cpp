@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "apps/bcast-cli/units.hpp"
+#include "apps/units/units.hpp"
+#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -76,7 +77,6 @@ struct SendTexts {
   std::vector<std::string> hosts;
   std::vector<std::string> exclude;
   std::string launch = "agent";
-  std::string fabric = "auto";
   std::string block_size;
   std::string suspect_after;
   std::string limit_rate;
@@ -96,8 +96,8 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_option("--launch", texts.launch, "how the receivers come to run; agent: they are running already")
       ->type_name("agent")
       ->capture_default_str();
-  app.add_option("--fabric", texts.fabric, "what carries the data")
-      ->type_name("auto|udp")
+  app.add_option("--fabric", send.fabric, "what carries the data; auto: the best that works here")
+      ->type_name(joined(port::standard_drivers().names()))
       ->capture_default_str();
   app.add_option("--key-file", send.key_file, "the cluster key, as keygen printed it")->type_name("FILE");
   app.add_flag("--insecure", send.insecure, "no key: anyone may be the other end");
@@ -110,7 +110,8 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_option("--suspect-after", texts.suspect_after,
                  "silence after which a receiver counts as dead (default 600ms)")
       ->type_name("TIME");
-  app.add_flag("--json", send.json, "one JSON object per line on stdout: progress, receivers, summary");
+  app.add_flag("--json", send.json,
+               "one JSON object per line on stdout: fabric, progress, receivers, summary");
 }
 
 Result<void> check_block_size(std::uint64_t size) {
@@ -128,11 +129,10 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
   if (texts.launch != "agent")
     return fail(Errc::invalid_argument,
                 fmt::format("--launch: '{}' is unknown; there is agent", texts.launch));
-  if (texts.fabric == "udp")
-    send.fabric = FabricChoice::udp;
-  else if (texts.fabric != "auto")
+  const auto fabrics = port::standard_drivers().names();
+  if (std::ranges::find(fabrics, send.fabric) == fabrics.end())
     return fail(Errc::invalid_argument,
-                fmt::format("--fabric: '{}' is unknown; there are auto and udp", texts.fabric));
+                fmt::format("--fabric: '{}' is unknown; there are {}", send.fabric, joined(fabrics)));
   if (!texts.block_size.empty()) {
     std::uint64_t size = 0;
     if (auto done = take("--block-size", parse_size(texts.block_size), size); !done) return done;

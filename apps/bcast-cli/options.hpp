@@ -15,6 +15,7 @@
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/port/registry.hpp"
 
 namespace rdmc::bcast {
 
@@ -32,15 +33,13 @@ enum class ExitCode : int {
 constexpr std::uint32_t kMaxLocalReceivers = 256;
 constexpr Duration kDefaultSuspectAfter = milliseconds(600);
 
-enum class FabricChoice : std::uint8_t { automatic, udp };
-
 struct SendOptions {
   std::string source;
   std::string destination;
-  std::vector<Host> hosts;            ///< of -w without -x; empty with --local
-  std::uint32_t local_receivers = 0;  ///< 0 = not --local
-  FabricChoice fabric = FabricChoice::automatic;
-  std::string key_file;  ///< empty with --insecure or --local
+  std::vector<Host> hosts;               ///< of -w without -x; empty with --local
+  std::uint32_t local_receivers = 0;     ///< 0 = not --local
+  std::string fabric{port::kAutomatic};  ///< one of port::standard_drivers().names()
+  std::string key_file;                  ///< empty with --insecure or --local
   bool insecure = false;
   bool overwrite = false;
   bool json = false;

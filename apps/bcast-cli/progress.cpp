@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/bcast-cli/units.hpp"
+#include "apps/units/units.hpp"
 
 namespace rdmc::bcast {
 namespace {

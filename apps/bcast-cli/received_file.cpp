@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "apps/bcast-cli/units.hpp"
+#include "apps/units/units.hpp"
 
 namespace rdmc::bcast {
 namespace {

@@ -4,6 +4,7 @@
 #include "apps/bcast-cli/file_source.hpp"
 #include "apps/bcast-cli/reception.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/port/registry.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -47,7 +48,8 @@ void Reception::claim_file() {
        events = data_plane_events()]() mutable -> Result<Prepared> {
         auto file = make_file(root, job);
         if (!file) return std::unexpected(file.error());
-        auto data_plane = DataPlaneThread::open(loop, local, ring_bytes(job.shape, local), std::move(events));
+        auto data_plane = DataPlaneThread::open(loop, port::kAutomatic, local, ring_bytes(job.shape, local),
+                                                std::move(events));
         if (!data_plane) return std::unexpected(data_plane.error());
         return Prepared{std::move(*file), std::move(*data_plane)};
       },

@@ -20,6 +20,7 @@ class Reporter {
   static Result<std::unique_ptr<Reporter>> start(bool json);
 
   void progress(const ProgressEvent& event);
+  void fabric(const FabricEvent& event);
   void receiver(const ReceiverEvent& event);
   void summary(const SummaryEvent& event);
   /// One line for people; `text` without a newline.

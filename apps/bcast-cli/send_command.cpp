@@ -37,7 +37,8 @@ Result<Prepared> prepare(const SendOptions& options) {
                       .targets = {},
                       .security = control::Insecure{},
                       .suspect_after = options.suspect_after,
-                      .limit_rate = options.limit_rate};
+                      .limit_rate = options.limit_rate,
+                      .fabric = options.fabric};
   for (const auto& host : options.hosts) config.targets.push_back({to_string(host), host.name, host.port});
   if (options.local_receivers == 0) {
     auto security = security_of(options.key_file, options.insecure);

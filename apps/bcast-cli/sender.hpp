@@ -21,6 +21,7 @@
 #include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/session/coordinator.hpp"
+#include "dataplane/port/registry.hpp"
 
 namespace rdmc::bcast {
 
@@ -36,6 +37,7 @@ struct SenderConfig {
   control::Security security;
   Duration suspect_after{};
   std::optional<std::uint64_t> limit_rate;  ///< bits per second
+  std::string fabric{port::kAutomatic};     ///< a driver's name, or kAutomatic
 };
 
 struct SenderResult {

@@ -6,14 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "apps/bcast-cli/units.hpp"
 #include "apps/sim/scenario.hpp"
+#include "apps/units/option_values.hpp"
 #include "dataplane/sim/trace.hpp"
 
 namespace {
 
 using rdmc::sim_app::ScenarioOptions;
 using rdmc::sim_app::ScenarioResult;
+
+constexpr std::uint32_t kMostBlockBytes = 8 << 20;
 
 // "none", "all", or kinds separated by commas, at rates that a bad network might have.
 std::string apply_faults(const std::string& list, ScenarioOptions& options) {
@@ -61,16 +63,20 @@ void report(const ScenarioOptions& options, const ScenarioResult& result, bool j
 int main(int argc, char** argv) {
   ScenarioOptions options;
   bool json = false, go_back_n = false;
-  std::string faults = "none", rate = "10g", size = "1M", block_size = "64K", model = "packets";
+  std::string faults = "none", model = "packets";
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
   app.set_version_flag("--version", RDMC_VERSION);
   app.require_subcommand(1);
   CLI::App* const bcast = app.add_subcommand("bcast", "one file from a root to every other member");
   bcast->add_option("--seed", options.seed);
   bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(2U, 1024U));
-  bcast->add_option("--size", size, "bytes of the file (K, M, G allowed)");
-  bcast->add_option("--block-size", block_size, "bytes of a block (K, M allowed)");
-  bcast->add_option("--rate", rate, "of every link, bits per second (k, m, g allowed)");
+  bcast->add_option("--size", options.size_bytes, "bytes of the file (K, M, G allowed)")
+      ->transform(rdmc::size_value());
+  bcast->add_option("--block-size", options.block_bytes, "bytes of a block (K, M allowed)")
+      ->transform(rdmc::size_value())
+      ->check(CLI::Range(1U, kMostBlockBytes));
+  bcast->add_option("--rate", options.rate, "of every link, bits per second (k, m, g allowed)")
+      ->transform(rdmc::rate_value());
   bcast->add_option("--mtu", options.mtu, "of every link")->check(CLI::Range(576U, 65'535U));
   bcast->add_option(
       "--faults", faults,
@@ -84,20 +90,10 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   options.selective_repeat = !go_back_n;
-  const auto bytes = rdmc::bcast::parse_size(size), block = rdmc::bcast::parse_size(block_size);
-  const auto bits = rdmc::bcast::parse_rate(rate);
-  std::string error = apply_faults(faults, options);
-  if (!bytes) error = bytes.error().what;
-  if (!bits) error = bits.error().what;
-  if (!block) error = block.error().what;
-  if (block && (*block == 0 || *block > 8 << 20)) error = "--block-size must be between 1 and 8M";
-  if (!error.empty()) {
+  if (const std::string error = apply_faults(faults, options); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
-  options.size_bytes = *bytes;
-  options.block_bytes = static_cast<std::uint32_t>(*block);
-  options.rate = *bits;
   const ScenarioResult result = rdmc::sim_app::run_bcast(options);
   report(options, result, json);
   return result.violations.empty() ? 0 : 2;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/tools/pingpong.hpp"
+#include "apps/units/option_values.hpp"
 
 namespace {
 
@@ -69,7 +70,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 65'535));
   app.add_option("-m,--mtu", options.path_mtu, "path MTU, the same at the peer")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
-  app.add_option("-s,--size", options.size_bytes, "bytes of a message")->check(CLI::Range(1U, 8U << 20));
+  app.add_option("-s,--size", options.size_bytes, "bytes of a message (K, M allowed)")
+      ->transform(size_value())
+      ->check(CLI::Range(1U, 8U << 20));
   app.add_option("-n,--iters", options.iterations, "messages in each direction")
       ->check(CLI::Range(1U, 100'000'000U));
   app.add_option("-r,--rx-depth", options.receive_depth, "receives posted")->check(CLI::Range(1U, 65'536U));

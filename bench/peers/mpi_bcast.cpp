@@ -5,7 +5,8 @@
 //
 // The ranks run on one machine, so that CLOCK_MONOTONIC is one clock for all of them: no barrier is inside
 // the time. Run it as `mpirun -np N [--mca btl tcp,self] mpi_bcast --size BYTES --iterations I`; rank 0
-// prints one JSON object.
+// prints one JSON object. Sizes may have the suffixes K, M and G. Exit status: 0, 1 (usage) or 2 (what
+// arrived is wrong).
 #define OMPI_SKIP_MPICXX 1  // the C interface is all we use
 #include <mpi.h>
 #include <sys/resource.h>
@@ -14,10 +15,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string_view>
+#include <limits>
+#include <string>
 #include <vector>
+
+#include "apps/units/units.hpp"
 
 namespace {
 
@@ -65,21 +67,26 @@ void broadcast(std::byte* bytes, std::size_t size) {
     MPI_Bcast(bytes + at, static_cast<int>(std::min(kPieceBytes, size - at)), MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-/// False for an option that is not known or has no value.
-bool parse(int count, char** arguments, Options& options) {
+/// Errors: invalid_argument, naming what is wrong.
+rdmc::Result<Options> parse(int count, char** arguments) {
+  Options options;
+  const auto wrong = [](std::string what) {
+    return rdmc::fail(rdmc::Errc::invalid_argument, std::move(what));
+  };
   for (int i = 1; i < count; i += 2) {
-    if (i + 1 == count) return false;
-    const std::string_view name = arguments[i];
-    const long long value = std::atoll(arguments[i + 1]);
-    if (value <= 0) return false;
+    const std::string name = arguments[i];
+    if (name != "--size" && name != "--iterations") return wrong(name + " is unknown");
+    if (i + 1 == count) return wrong(name + " needs a value");
+    const auto value = rdmc::parse_size(arguments[i + 1]);
+    if (!value) return wrong(name + ": " + value.error().what);
+    const bool fits = name == "--size" || *value <= std::numeric_limits<int>::max();
+    if (*value == 0 || !fits) return wrong(name + ": " + arguments[i + 1] + " is out of range");
     if (name == "--size")
-      options.size = static_cast<std::size_t>(value);
-    else if (name == "--iterations")
-      options.iterations = static_cast<int>(value);
+      options.size = *value;
     else
-      return false;
+      options.iterations = static_cast<int>(*value);
   }
-  return true;
+  return options;
 }
 
 struct Measured {
@@ -137,17 +144,19 @@ int main(int argc, char** argv) {
   int rank = 0, members = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &members);
-  Options options;
   int status = 0;
-  if (parse(argc, argv, options)) {
-    const Measured measured = measure(options, rank);
-    if (rank == 0) print(options, members, measured);
+  if (const auto options = parse(argc, argv)) {
+    const Measured measured = measure(*options, rank);
+    if (rank == 0) print(*options, members, measured);
     if (!measured.intact) {
       if (rank == 0) std::fputs("mpi_bcast: what arrived is not what was sent\n", stderr);
       status = 2;
     }
   } else {
-    if (rank == 0) std::fputs("usage: mpi_bcast [--size BYTES] [--iterations I]\n", stderr);
+    if (rank == 0) {
+      std::fprintf(stderr, "mpi_bcast: %s\nusage: mpi_bcast [--size BYTES] [--iterations I]\n",
+                   options.error().what.c_str());
+    }
     status = 1;
   }
   MPI_Finalize();

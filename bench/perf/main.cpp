@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "apps/units/option_values.hpp"
 #include "bench/perf/member.hpp"
+#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::perf {
 namespace {
@@ -58,7 +60,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
   }
   nlohmann::ordered_json json{{"members", options.members}, {"size_bytes", options.size_bytes}};
   if (options.test == Test::latency) {
-    json.update({{"fabric", options.fabric},
+    json.update({{"fabric", figures[0].driver.data()},
                  {"path_mtu", figures[0].path_mtu},
                  {"icrc", true},
                  {"iterations", options.iterations}});
@@ -74,7 +76,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
   const double median = percentile(seconds, 0.5);
   json.update({{"block_bytes", options.block_bytes},
                {"algorithm", options.test == Test::bcast ? options.algorithm : "none"},
-               {"fabric", options.fabric},
+               {"fabric", figures[0].driver.data()},
                {"path_mtu", figures.back().path_mtu},
                {"icrc", true},
                {"copies_per_byte", 2.0 + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
@@ -147,12 +149,12 @@ int main(int argc, char** argv) {
     sub->add_option("--members", options.members, "members, the root included")
         ->check(CLI::Range(1U, kMostMembers));
     sub->add_option("--size", options.size_bytes, "bytes of a message (K, M, G allowed)")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(rdmc::size_value());
     sub->add_option("--iterations", options.iterations, "timed iterations, after two to warm up")
         ->check(CLI::Range(1U, kMostIterations - kWarmUpIterations));
-    sub->add_option("--block-size", options.block_bytes, "bytes of a block (K, M allowed)")
-        ->transform(CLI::AsSizeValue(false));
-    sub->add_option("--fabric", options.fabric)->check(CLI::IsMember({"udp"}));
+    sub->add_option("--block-size", options.block_bytes, "bytes of a block (K, M, G allowed)")
+        ->transform(rdmc::size_value());
+    sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::port::standard_drivers().names()));
     sub->add_option("--algorithm", options.algorithm)->check(CLI::IsMember({"binomial_pipeline"}));
     sub->add_option("--api", "the API to measure")->check(CLI::IsMember({"qp"}));
     sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")

@@ -1,6 +1,7 @@
 #include "bench/perf/member.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -12,7 +13,7 @@
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/host_identity.hpp"
-#include "dataplane/port/udp_port.hpp"
+#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::perf {
 namespace {
@@ -58,9 +59,12 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
     if (!place) return std::unexpected(place.error());
     address = *place;
   }
-  auto port = port::open_udp_port({.address = address});
-  if (!port) return std::unexpected(port.error());
-  member->port_ = std::move(*port);
+  auto opened = port::standard_drivers().open(options.fabric, {.address = address});
+  if (!opened) return std::unexpected(opened.error());
+  member->port_ = std::move(opened->port);
+  const std::string& driver = member->port_->info().driver;
+  driver.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
+  if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", driver, opened->reason);
   member->fabric_ = std::make_unique<fabric::SoftwareFabric>(
       *member->port_,
       fabric::SoftwareFabricOptions{.entropy = os_random, .host_id = fabric::host_identity()});

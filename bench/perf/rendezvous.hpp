@@ -17,6 +17,7 @@ inline constexpr std::uint32_t kMostMembers = 64;
 inline constexpr std::uint32_t kMostIterations = 10'000;
 
 struct MemberFigures {
+  std::array<char, 32> driver{};   ///< of its port, zero-terminated
   double cpu_seconds = 0;          ///< user + system over the timed part
   std::uint64_t bytes_copied = 0;  ///< by the fabric or the group, after the kernel's own copy
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;

@@ -26,13 +26,19 @@ void Registry::add(std::unique_ptr<Driver> driver) {
   drivers_.insert(drivers_.end() - 1, std::move(driver));
 }
 
+std::vector<std::string> Registry::names() const {
+  std::vector<std::string> names{std::string(kAutomatic)};
+  for (const auto& driver : drivers_) names.emplace_back(driver->name());
+  return names;
+}
+
 Result<OpenedPort> Registry::open(std::string_view wanted, const PortRequest& request) {
   if (wanted == kAutomatic) return open_best(request);
   const auto found = std::ranges::find(drivers_, wanted, [](const auto& driver) { return driver->name(); });
   if (found == drivers_.end()) {
-    std::string there_are(kAutomatic);
-    for (const auto& driver : drivers_) there_are.append(", ").append(driver->name());
-    return fail(Errc::not_found, "'" + std::string(wanted) + "' is unknown; there are " + there_are);
+    std::string known;
+    for (const auto& name : names()) known += (known.empty() ? "" : ", ") + name;
+    return fail(Errc::not_found, "'" + std::string(wanted) + "' is unknown; there are " + known);
   }
   const Usability usability = (*found)->probe(request);
   if (!usability.usable) return fail(Errc::unsupported, why_not(**found, usability));

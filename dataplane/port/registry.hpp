@@ -31,6 +31,8 @@ class Registry {
 
   /// All drivers, best first.
   const std::vector<std::unique_ptr<Driver>>& drivers() const { return drivers_; }
+  /// What `open` may be asked for: kAutomatic, then the drivers, best first.
+  std::vector<std::string> names() const;
 
   /// Opens a port with the driver named `wanted`, or for kAutomatic with the best that can.
   /// Errors: not_found (no such driver; names those there are), unsupported (it cannot be used here; says why

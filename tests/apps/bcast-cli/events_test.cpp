@@ -51,6 +51,15 @@ BOOST_AUTO_TEST_CASE(people_read_who_what_and_how_fast_or_why_not) {
              "h:1  failed  it burnt\n");
 }
 
+BOOST_AUTO_TEST_CASE(the_fabric_is_told_with_the_reason_for_it) {
+  const FabricEvent event{"udp", "dpdk cannot be used: no \"hugepages\""};
+  const auto told = parsed(json_line(event));
+  BOOST_TEST(told["event"] == "fabric");
+  BOOST_TEST(told["fabric"] == "udp");
+  BOOST_TEST(told["reason"] == event.reason);
+  BOOST_TEST(text_line(event) == "fabric: udp (dpdk cannot be used: no \"hugepages\")\n");
+}
+
 BOOST_AUTO_TEST_CASE(the_summary_counts_and_computes_the_goodput) {
   SummaryEvent summary;
   for (const auto status :

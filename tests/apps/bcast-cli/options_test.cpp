@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
                                           "--dry-run", "--launch", "agent", "--block-size", "256K",
                                           "--limit-rate", "1.5g", "--suspect-after", "700ms", "s", "d"});
   BOOST_TEST(send.local_receivers == 8u);
-  BOOST_TEST((send.fabric == FabricChoice::udp));
+  BOOST_TEST(send.fabric == "udp");
   BOOST_TEST(send.overwrite);
   BOOST_TEST(send.json);
   BOOST_TEST(send.dry_run);

@@ -1,6 +1,7 @@
 // Sizes, rates and durations as people write them on a command line, and as we write them back. One grammar
-// for all options: sizes are bytes with K, M, G (powers of 1024), rates bits per second with k, m, g (powers
-// of 1000), durations seconds, or with the suffix ms or s. Pure functions of their text; any thread.
+// for all options of all programs: sizes are bytes with K, M, G (powers of 1024), rates bits per second with
+// k, m, g (powers of 1000), durations seconds, or with the suffix ms or s. Pure functions of their text; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 
-namespace rdmc::bcast {
+namespace rdmc {
 
 /// "4096", "256K", "8M", "2G". Errors: invalid_argument (not of that form, or 2^63 and more).
 Result<std::uint64_t> parse_size(std::string_view text);
@@ -29,4 +30,4 @@ std::string rate_words(double bits_per_second);
 /// "0.4 s", "12 s", "3m05s"; "?" for what is not finite or negative.
 std::string duration_words(double seconds);
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

@@ -1,4 +1,4 @@
-#include "apps/bcast-cli/units.hpp"
+#include "apps/units/units.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-namespace rdmc::bcast {
+namespace rdmc {
 namespace {
 
 /// A plain decimal number: digits, at most one point, no sign, no exponent.
@@ -123,4 +123,4 @@ std::string duration_words(double seconds) {
   return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
 }
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

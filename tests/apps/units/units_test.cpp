@@ -1,5 +1,5 @@
-#define BOOST_TEST_MODULE bcast_cli_units
-#include "apps/bcast-cli/units.hpp"
+#define BOOST_TEST_MODULE units
+#include "apps/units/units.hpp"
 
 #include <rapidcheck.h>
 
@@ -7,7 +7,6 @@
 #include <limits>
 
 using namespace rdmc;
-using namespace rdmc::bcast;
 
 BOOST_AUTO_TEST_CASE(sizes_take_suffixes_as_powers_of_1024) {
   BOOST_TEST(parse_size("0").value() == 0u);

@@ -1,0 +1,34 @@
+// Hands the project's grammar of sizes and rates (units.hpp) to CLI11: an option with one of these takes an
+// integer and refuses, in the same words everywhere, what is none. Any thread.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "apps/units/units.hpp"
+
+namespace rdmc {
+
+/// Makes an option take a size: `add_option(…, bytes)->transform(size_value())`.
+inline CLI::Validator size_value() {
+  return {[](std::string& text) -> std::string {
+            const auto bytes = parse_size(text);
+            if (!bytes) return bytes.error().what;
+            text = std::to_string(*bytes);
+            return {};
+          },
+          "SIZE"};
+}
+
+/// The same for a rate.
+inline CLI::Validator rate_value() {
+  return {[](std::string& text) -> std::string {
+            const auto rate = parse_rate(text);
+            if (!rate) return rate.error().what;
+            text = std::to_string(*rate);
+            return {};
+          },
+          "RATE"};
+}
+
+}  // namespace rdmc
