@@ -53,11 +53,10 @@ void Engine::block_until_due(Time latest) {
 
 void Engine::turn(Duration longest) {
   const Time now = monotonic_now();
-  if (poll(now) != 0) {
-    last_work_ = now;
-  } else if (!idle_.busy_poll && now - last_work_ >= idle_.spin) {
+  if (poll(now) != 0)
+    idle_.found_work(now);
+  else if (idle_.found_nothing(now))
     block_until_due(now + longest);
-  }
 }
 
 void Engine::run() {

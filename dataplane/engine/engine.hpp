@@ -12,6 +12,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/engine/idle.hpp"
 
 namespace rdmc::engine {
 
@@ -31,11 +32,6 @@ class Waiter {
   virtual ~Waiter() = default;
   virtual void wait(Time deadline) = 0;
   virtual void wake() noexcept = 0;  ///< from any thread
-};
-
-struct IdleStrategy {
-  Duration spin = microseconds(50);  ///< how long to look again before blocking
-  bool busy_poll = false;            ///< never block: for a dedicated core
 };
 
 class Engine {
@@ -74,9 +70,8 @@ class Engine {
 
   struct Queue;
   Waiter& waiter_;
-  IdleStrategy idle_;
+  Idle idle_;
   std::vector<Agent*> agents_;
-  Time last_work_{};
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> blocked_ = false;

@@ -6,39 +6,51 @@
 namespace rdmc::fabric {
 
 void ArrivedChecksums::add_region(std::span<std::byte> memory) {
-  regions_.insert_or_assign(memory.data(),
-                            Region{memory, std::vector<Entry>((memory.size() + kGranule - 1) / kGranule)});
+  const std::size_t granules = (memory.size() + kGranule - 1) / kGranule;
+  regions_.insert_or_assign(memory.data(), Region{memory, std::make_unique<Entry[]>(granules)});
 }
 
-const ArrivedChecksums::Entry* ArrivedChecksums::entry_of(std::span<const std::byte> payload) const {
-  auto after = regions_.upper_bound(payload.data());
-  if (after == regions_.begin()) return nullptr;
-  const Region& region = (--after)->second;
-  const auto offset = static_cast<std::size_t>(payload.data() - region.memory.data());
-  if (offset % kGranule != 0 || offset + payload.size() > region.memory.size()) return nullptr;
-  return &region.entries[offset / kGranule];
+ArrivedChecksums::Place ArrivedChecksums::locate(std::span<const std::byte> bytes) const {
+  const auto after = regions_.upper_bound(bytes.data());
+  if (bytes.empty() || after == regions_.begin()) return {};
+  const Region& region = std::prev(after)->second;
+  const auto begin = static_cast<std::size_t>(bytes.data() - region.memory.data());
+  if (begin + bytes.size() > region.memory.size()) return {};
+  return {region.entries.get(), begin};
 }
 
 void ArrivedChecksums::forget(std::span<const std::byte> bytes) {
-  const auto after = regions_.upper_bound(bytes.data());
-  if (bytes.empty() || after == regions_.begin()) return;
-  Region& region = std::prev(after)->second;
-  const auto begin = static_cast<std::size_t>(bytes.data() - region.memory.data());
-  const std::size_t end = std::min(begin + bytes.size(), region.memory.size());
-  for (std::size_t at = (begin + kGranule - 1) / kGranule; at * kGranule < end; ++at) region.entries[at] = {};
+  const auto [entries, begin] = locate(bytes);
+  if (entries == nullptr) return;
+  const std::size_t end = begin + bytes.size(), first = begin / kGranule;
+  const auto drop_if_touched = [&, entries = entries, begin = begin](std::size_t at) {
+    const std::size_t from = at * kGranule + entries[at].offset;
+    if (from < end && begin < from + entries[at].bytes) entries[at] = {};
+  };
+  for (std::size_t at = first; at * kGranule < end; ++at) drop_if_touched(at);
+  // No two packets that are known share a byte, so of those that begin before only the last may reach in.
+  const std::size_t least = first - std::min(first, kMostBytes / kGranule + 1);
+  for (std::size_t at = first; at-- > least;) {
+    if (entries[at].bytes == 0) continue;
+    drop_if_touched(at);
+    break;
+  }
 }
 
 void ArrivedChecksums::record(std::span<const std::byte> payload, std::uint32_t crc) {
   forget(payload);
-  if (const Entry* const entry = payload.empty() ? nullptr : entry_of(payload)) {
-    *const_cast<Entry*>(entry) = {static_cast<std::uint32_t>(payload.size()), crc};
-  }
+  const auto [entries, begin] = locate(payload);
+  if (entries == nullptr || payload.size() > kMostBytes) return;
+  entries[begin / kGranule] = {static_cast<std::uint16_t>(begin % kGranule),
+                               static_cast<std::uint16_t>(payload.size()), crc};
 }
 
 std::optional<std::uint32_t> ArrivedChecksums::find(std::span<const std::byte> payload) const {
-  const Entry* const entry = payload.empty() ? nullptr : entry_of(payload);
-  if (entry == nullptr || entry->bytes != payload.size()) return std::nullopt;
-  return entry->crc;
+  const auto [entries, begin] = locate(payload);
+  if (entries == nullptr) return std::nullopt;
+  const Entry& entry = entries[begin / kGranule];
+  if (entry.offset != begin % kGranule || entry.bytes != payload.size()) return std::nullopt;
+  return entry.crc;
 }
 
 }  // namespace rdmc::fabric

@@ -40,7 +40,8 @@ std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_byt
   const std::uint32_t outer = (ipv6 ? 40U : 20U) + kUdpHeader;
   if (mtu < outer + kOurs + 256) return 0;
   const std::uint32_t room = std::min(mtu - outer, train_bytes) - kOurs;
-  return room >= 4096 ? room / 4096 * 4096 : room / 8 * 8;
+  constexpr std::uint32_t kPage = 4096;
+  return room % kPage * 16 <= room ? room / kPage * kPage : room / 8 * 8;
 }
 
 SoftwareFabric::SoftwareFabric(port::Port& port, SoftwareFabricOptions options)

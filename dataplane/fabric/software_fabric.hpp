@@ -122,8 +122,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   roce::ConnectionCounters closed_connections_;
 };
 
-/// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers: whole 4096s where
-/// there is room for one, so that blocks divide evenly into trains; whole eights otherwise.
+/// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers: whole pages where
+/// that costs a sixteenth at most, so that packets end where pages end; whole eights otherwise.
 std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes);
 
 }  // namespace rdmc::fabric

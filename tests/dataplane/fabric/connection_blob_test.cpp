@@ -91,11 +91,14 @@ BOOST_AUTO_TEST_CASE(a_path_mtu_leaves_room_for_every_header_within_the_interfac
     for (std::uint32_t mtu = 400; mtu <= 65'536; mtu += 7) {
       const std::uint32_t payload = path_mtu_for(mtu, ipv6, 65'507);
       BOOST_REQUIRE(payload + 40 + 8 + (ipv6 ? 40 : 20) <= mtu);
-      BOOST_REQUIRE(payload % (payload >= 4096 ? 4096 : 8) == 0);
+      BOOST_REQUIRE(payload % 8 == 0);
+      BOOST_REQUIRE(payload >= (std::min(mtu, 65'507U) - 120) / 16 * 15);
     }
   }
   BOOST_TEST(path_mtu_for(1500, false, 65'507) == 1432u);
-  BOOST_TEST(path_mtu_for(9000, false, 65'507) == 8192u);
+  BOOST_TEST(path_mtu_for(9000, false, 65'507) == 8928u);
+  BOOST_TEST(path_mtu_for(4200, false, 65'507) == 4096u);
+  BOOST_TEST(path_mtu_for(65'536, false, 65'507) == 61'440u);
   BOOST_TEST(path_mtu_for(200, false, 65'507) == 0u);
 }
 
