@@ -114,10 +114,9 @@ std::size_t UdpPort::receive_flow(FlowId id, LandingPlanner& planner, std::span<
   ++counters_.system_calls;
   const int got = recvmmsg(flow.socket.descriptor(), messages_.data(), static_cast<unsigned>(asked),
                            MSG_DONTWAIT, nullptr);
-  if (got < 0) {
-    if (errno == EAGAIN) flow.listed = false;
-    return 0;
-  }
+  // The kernel gives less than was asked for only when it has found the flow empty.
+  if (got < 0 ? errno == EAGAIN : static_cast<std::size_t>(got) < asked) flow.listed = false;
+  if (got < 0) return 0;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
     if (finish(flow, id, i, landings_[landings_used_ + i], out[kept])) ++kept;

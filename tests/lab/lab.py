@@ -115,9 +115,9 @@ class Network:
 
     def lose(self, share):
         """From now on each packet that comes to a host is lost with probability `share`."""
-        for host in self.hosts:
-            # With segmentation offload a rule would see, and lose, whole bursts.
-            host.run("ip", "link", "set", "eth0", "gso_max_segs", "1")
+        for index, host in enumerate(self.hosts):
+            # With segmentation offload the rule would see, and lose, whole bursts: the last link carries single packets.
+            run("ip", "link", "set", f"port{index}", "gso_max_segs", "1")
             host.run("nft", f"""
                 table inet loss {{
                 chain arrive {{

@@ -54,6 +54,19 @@ BOOST_AUTO_TEST_CASE(payload_lands_exactly_where_it_was_planned) {
   BOOST_TEST((landing.payload == payload_of(sent)));
 }
 
+BOOST_AUTO_TEST_CASE(a_flow_that_gave_less_than_was_asked_for_is_not_asked_again_until_more_comes) {
+  const auto sender = open(1);
+  const auto receiver = open(2);
+  NoPlan planner;
+  for (const std::uint64_t round : {1, 2, 3}) {
+    send(*sender, random_bytes(100, round), 100, receiver->info().address);
+    receive_until(*receiver, planner, [](const RxTrain&) { return true; });
+    const auto before = receiver->counters().waits;
+    receiver->wait(Time{});  // a flow that may still hold something would not let it wait
+    BOOST_TEST(receiver->counters().waits == before + 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_the_plan_spills_into_one_more_piece) {
   const auto sender = open(1);
   const auto receiver = open(2);
