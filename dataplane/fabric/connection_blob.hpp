@@ -23,6 +23,8 @@ struct ConnectionInfo {
   /// Not one of ours: a textbook endpoint whose packets come from any UDP port, with any IPv4 identification,
   /// to our shared flow.
   bool stranger = false;
+  /// first_psn is where the other side begins, as rdma_cm tells it: each uses the other's number.
+  bool psn_for_other = false;
   std::uint64_t host_id = 0;  ///< equal on both sides: one network stack, no link between them
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "dataplane/fabric/management_queue_pair.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/fabric/software_queue_pair.hpp"
 
@@ -157,6 +158,10 @@ void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<cons
   while (!bytes.empty()) {
     const auto datagram = bytes.first(std::min(segment, bytes.size()));
     bytes = bytes.subspan(datagram.size());
+    if (management_ != nullptr && roce::is_datagram_send(datagram)) {
+      receive_management(datagram, train.source);
+      continue;
+    }
     const auto packet = roce::parse_packet(datagram);
     if (!packet) {
       count(packet.error());
@@ -164,6 +169,16 @@ void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<cons
     }
     receive_packet(*packet, datagram.data(), train, datagram.size(),
                    load_le32(datagram.data() + datagram.size() - 4), now);
+  }
+}
+
+void SoftwareFabric::receive_management(std::span<const std::byte> datagram, const Address& source) {
+  const auto mad = roce::parse_management(datagram);
+  if (!mad) {
+    count(mad.error());
+  } else if (!management_->on_datagram(source, datagram, *mad,
+                                       load_le32(datagram.data() + datagram.size() - 4))) {
+    ++counters_.icrc_errors;
   }
 }
 
@@ -175,7 +190,8 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
                                std::optional<std::uint32_t>& payload_crc) {
   auto& connected = *queue_pair.connected_;
   if (connected.stranger) {
-    return connected.stranger->matches(train.source, packet, header, datagram_bytes, icrc);
+    return connected.stranger->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
+                                       datagram_bytes, icrc);
   }
   // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
   // their train.

@@ -22,6 +22,7 @@
 
 namespace rdmc::fabric {
 
+class ManagementQueuePair;
 class SoftwareQueuePair;
 
 struct SoftwareFabricOptions {
@@ -66,6 +67,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
 
  private:
   friend class SoftwareQueuePair;
+  friend class ManagementQueuePair;
   class Region;
 
   // receive.cpp
@@ -84,6 +86,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   void receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes, Time now);
   void receive_packet(const roce::Packet& packet, const std::byte* header_bytes, const port::RxTrain& train,
                       std::size_t datagram_bytes, std::uint32_t icrc, Time now);
+  void receive_management(std::span<const std::byte> datagram, const Address& source);
   bool is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet, std::span<const std::byte> header,
                  const port::RxTrain& train, std::size_t datagram_bytes, std::uint32_t icrc,
                  std::optional<std::uint32_t>& payload_crc);
@@ -107,7 +110,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   roce::RegionTable regions_;
   ArrivedChecksums arrived_;
   std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // by QPN
-  std::vector<SoftwareQueuePair*> by_flow_;                            // by FlowId
+  ManagementQueuePair* management_ = nullptr;
+  std::vector<SoftwareQueuePair*> by_flow_;  // by FlowId
   DeadlineHeap deadlines_;                   // by FlowId: each connection's next_deadline()
   std::vector<DeadlineHeap::Slot> due_;      // in this turn
   std::vector<SoftwareQueuePair*> ready_;    // may have something to send, in turn; each at most once

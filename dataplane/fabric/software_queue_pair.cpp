@@ -156,8 +156,8 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   const roce::ConnectionConfig config{
       .local_qpn = local_.qpn,
       .remote_qpn = peer->qpn,
-      .send_psn = local_.first_psn,
-      .receive_psn = peer->first_psn,
+      .send_psn = peer->psn_for_other ? peer->first_psn : local_.first_psn,
+      .receive_psn = peer->psn_for_other ? local_.first_psn : peer->first_psn,
       .path_mtu = *mtu,
       .selective_repeat = local_.selective_repeat && peer->selective_repeat,
       .congestion_control = fabric_.options_.congestion_control && !same_stack,

@@ -8,7 +8,6 @@
 #include <span>
 
 #include "dataplane/base/address.hpp"
-#include "dataplane/roce/headers.hpp"
 #include "dataplane/roce/icrc.hpp"
 
 namespace rdmc::fabric {
@@ -18,10 +17,10 @@ class StrangerIcrc {
   /// `ours`: where the datagrams arrive.
   explicit StrangerIcrc(const Address& ours) : ours_(ours) {}
 
-  /// Whether `icrc` is right for the datagram of `datagram_bytes` that came from `source` and was parsed as
-  /// `packet`, its headers at `header`.
-  bool matches(const Address& source, const roce::Packet& packet, std::span<const std::byte> header,
-               std::size_t datagram_bytes, std::uint32_t icrc);
+  /// Whether `icrc` is right for a datagram of `datagram_bytes` from `source`: BTH and extension headers,
+  /// payload, pad.
+  bool matches(const Address& source, std::span<const std::byte> header, std::span<const std::byte> payload,
+               std::size_t pad_bytes, std::size_t datagram_bytes, std::uint32_t icrc);
 
  private:
   Address ours_, source_;

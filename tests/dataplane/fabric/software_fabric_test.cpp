@@ -4,100 +4,18 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
-#include <deque>
 #include <functional>
 
 #include "dataplane/base/random.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/roce/icrc.hpp"
+#include "tests/dataplane/fabric/cable_port.hpp"
 
 using namespace rdmc;
 using namespace rdmc::fabric;
+using testing::CablePort;
 
 namespace {
-
-/// A cable between two fabrics: what one sends lies at the other until it is asked for.
-class CablePort final : public port::Port {
- public:
-  explicit CablePort(std::uint8_t host) {
-    info_ = {.driver = "cable",
-             .address = Address::ipv4(10, 0, 0, host, 4791),
-             .mtu = 9000,
-             .train_segments = 64,
-             .receive_buffer_bytes = 1 << 20};
-  }
-  void plug_into(CablePort& other) { other_ = &other; }
-
-  const port::PortInfo& info() const noexcept override { return info_; }
-  Result<port::FlowId> open_flow() override { return port::FlowId{++flows_}; }
-  std::uint16_t udp_port(port::FlowId flow) const override {
-    return static_cast<std::uint16_t>(50'000 + value_of(flow));
-  }
-  void close_flow(port::FlowId) override {}
-
-  std::size_t send_burst(std::span<const port::TxTrain> trains) override {
-    std::size_t taken = 0;
-    for (; taken < trains.size() && room > 0; ++taken, --room) {
-      std::vector<std::byte> bytes;
-      for (const iovec& piece : trains[taken].pieces) {
-        const auto* const from = static_cast<const std::byte*>(piece.iov_base);
-        bytes.insert(bytes.end(), from, from + piece.iov_len);
-      }
-      Address source = info_.address;
-      source.port = udp_port(trains[taken].source);
-      sent.push_back(bytes);
-      if (loses()) continue;
-      other_->arrived_.push_back(
-          {trains[taken].destination.port, source, trains[taken].segment_bytes, std::move(bytes)});
-    }
-    return taken;
-  }
-  std::size_t receive_burst(port::LandingPlanner&, std::span<port::RxTrain> out) override {
-    read_.clear();
-    std::size_t count = 0;
-    while (readable && count < out.size() && !arrived_.empty()) {
-      read_.push_back(std::move(arrived_.front()));
-      arrived_.pop_front();
-      Arrived& train = read_.back();
-      train.piece = {train.bytes.data(), train.bytes.size()};
-      const bool shared = train.port == info_.address.port;
-      out[count++] = {.flow = shared ? port::kSharedFlow : port::FlowId{train.port - 50'000u},
-                      .source = train.source,
-                      .pieces = {&train.piece, 1},
-                      .segment_bytes = train.segment_bytes,
-                      .total_bytes = static_cast<std::uint32_t>(train.bytes.size())};
-    }
-    return count;
-  }
-  /// A datagram to the shared flow from somebody who is not on the cable.
-  void deliver(const Address& source, std::vector<std::byte> bytes) {
-    const auto size = static_cast<std::uint32_t>(bytes.size());
-    arrived_.push_back({info_.address.port, source, size, std::move(bytes)});
-  }
-  void wait(Time) override {}
-  void wake() noexcept override {}
-  const port::PortCounters& counters() const noexcept override { return counters_; }
-
-  std::size_t room = SIZE_MAX;  ///< trains that it takes before it is full
-  bool readable = true;
-  std::vector<std::vector<std::byte>> sent;
-  std::function<bool()> loses = [] { return false; };  ///< the next train, on the way
-  bool has_arrivals() const { return !arrived_.empty(); }
-
- private:
-  struct Arrived {
-    std::uint16_t port;
-    Address source;
-    std::uint32_t segment_bytes;
-    std::vector<std::byte> bytes;
-    iovec piece{};
-  };
-  port::PortInfo info_;
-  port::PortCounters counters_;
-  CablePort* other_ = nullptr;
-  std::uint32_t flows_ = 0;
-  std::deque<Arrived> arrived_, read_;
-};
 
 struct Host {
   explicit Host(std::uint8_t number)
@@ -369,4 +287,27 @@ BOOST_AUTO_TEST_CASE(a_stranger_may_use_any_udp_port_and_identification_but_not_
   BOOST_TEST(queue_pair->poll_completions(done) == 0u);
   BOOST_TEST(cable.b.fabric.counters().icrc_errors == 1u);
   BOOST_TEST(cable.b.fabric.counters().wrong_source == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(rdma_cm_tells_each_side_where_the_other_begins) {
+  Cable cable;
+  auto at_a = *cable.a.fabric.create_queue_pair({.selective_repeat = false, .path_mtu = 1024});
+  auto at_b = *cable.b.fabric.create_queue_pair({.selective_repeat = false, .path_mtu = 1024});
+  const auto told = [](const QueuePair& queue_pair) {
+    ConnectionInfo info = *decode_connection(queue_pair.local_blob());
+    info.stranger = info.psn_for_other = true;
+    info.bulk_port = info.shared.port;
+    return info;
+  };
+  const ConnectionInfo of_a = told(*at_a), of_b = told(*at_b);
+  BOOST_REQUIRE(at_a->connect(encode(of_b)));
+  BOOST_REQUIRE(at_b->connect(encode(of_a)));
+  std::vector<std::byte> bytes(8), receive(8);
+  BOOST_REQUIRE(at_b->post_receive({.work_id = 1, .bytes = receive}));
+  BOOST_REQUIRE(at_a->post_send({.work_id = 2, .bytes = bytes}));
+  cable.turn(3);
+  BOOST_REQUIRE(!cable.a.port.sent.empty());
+  BOOST_TEST((roce::parse_packet(cable.a.port.sent[0])->bth.psn == of_b.first_psn));
+  std::array<Completion, 1> done;
+  BOOST_TEST(at_b->poll_completions(done) == 1u);
 }

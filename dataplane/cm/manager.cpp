@@ -1,0 +1,186 @@
+#include "dataplane/cm/manager.hpp"
+
+#include <algorithm>
+
+#include "dataplane/cm/constants.hpp"
+
+namespace rdmc::cm {
+namespace {
+
+bool same_host(const Address& a, const Address& b) {
+  return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
+}
+
+}  // namespace
+
+CommunicationId Manager::fresh_id() {
+  CommunicationId id;
+  do id = CommunicationId{entropy_()};
+  while (value_of(id) == 0 || connections_.contains(id));
+  return id;
+}
+
+// A connection is known by our number; the peer's must be the one it gave, and come from its host.
+Manager::Connection* Manager::find(CommunicationId local, const Address& source, CommunicationId remote) {
+  const auto found = connections_.find(local);
+  if (found == connections_.end()) return nullptr;
+  Connection& connection = found->second;
+  const bool told = connection.state != State::request_sent;
+  const bool its = same_host(connection.peer, source) && (!told || connection.remote == remote);
+  return its ? &connection : nullptr;
+}
+
+void Manager::send_until_answered(Connection& connection, const Message& message, Time now) {
+  connection.latest = encode(message);
+  connection.repeats = 0;
+  connection.deadline = now + timeout_of(kResponseTimeout);
+  send(connection.peer, connection.latest);
+}
+
+void Manager::end(CommunicationId id, Connection& connection, Time now) {
+  if (connection.state != State::ended)
+    events_.push_back({.kind = Event::Kind::disconnected, .connection = id});
+  connection.state = State::ended;
+  connection.deadline = now + kTimeWait;
+}
+
+void Manager::disconnect(CommunicationId id, Time now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  switch (connection.state) {
+    case State::request_sent:
+    case State::requested: reject(id, RejectReason::consumer, now); break;
+    case State::accepted:
+    case State::reply_sent:
+    case State::established:
+      connection.state = State::disconnect_sent;
+      connection.transaction = std::uint64_t{entropy_()} << 32 | entropy_();
+      send_until_answered(
+          connection,
+          {connection.transaction, DisconnectRequest{id, connection.remote, connection.remote_qpn}}, now);
+      break;
+    case State::disconnect_sent:
+    case State::ended: break;
+  }
+}
+
+void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  const auto answered = connection.state == State::requested ? Answered::request : Answered::other;
+  connection.latest = encode({connection.transaction, Reject{id, connection.remote, answered, reason, {}}});
+  send(connection.peer, connection.latest);
+  end(id, connection, now);
+}
+
+void Manager::on_datagram(const Address& source, std::span<const std::byte> mad, Time now) {
+  const auto message = decode(mad);
+  if (!message) {
+    ++counters_.malformed;
+    return;
+  }
+  std::visit([&](const auto& body) { on_message(source, *message, body, now); }, message->body);
+}
+
+// The peer asks for patience: it counts from now.
+void Manager::on_message(const Address& source, const Message&, const MessageReceived& received, Time now) {
+  Connection* const connection = find(received.remote, source, received.local);
+  if (connection == nullptr || connection->deadline == Time::never() || connection->state == State::ended) {
+    ++counters_.strays;
+    return;
+  }
+  connection->deadline = now + timeout_of(received.service_timeout) + timeout_of(kResponseTimeout);
+  connection->repeats = 0;
+}
+
+// Answered in every state, and even for a connection that is long gone: else the peer asks for a minute.
+void Manager::on_message(const Address& source, const Message& message, const DisconnectRequest& request,
+                         Time now) {
+  send(source, encode({message.transaction, DisconnectReply{request.remote, request.local}}));
+  Connection* const connection = find(request.remote, source, request.local);
+  if (connection == nullptr) {
+    ++counters_.strays;
+    return;
+  }
+  if (connection->state == State::ended) ++counters_.duplicates;
+  end(request.remote, *connection, now);
+}
+
+void Manager::on_message(const Address& source, const Message&, const DisconnectReply& reply, Time now) {
+  Connection* const connection = find(reply.remote, source, reply.local);
+  if (connection == nullptr || connection->state != State::disconnect_sent) {
+    ++counters_.strays;
+    return;
+  }
+  end(reply.remote, *connection, now);
+}
+
+void Manager::on_message(const Address& source, const Message&, const Reject& reject, Time now) {
+  Connection* const connection = find(reject.remote, source, reject.local);
+  if (connection == nullptr || connection->state == State::established || connection->state == State::ended) {
+    ++counters_.strays;
+    return;
+  }
+  events_.push_back({.kind = Event::Kind::rejected,
+                     .connection = reject.remote,
+                     .reason = reject.reason,
+                     .private_data = reject.private_data});
+  connection->state = State::ended;
+  connection->deadline = now + kTimeWait;
+}
+
+void Manager::give_up(CommunicationId id, Connection& connection, Time now) {
+  if (connection.state == State::disconnect_sent) {
+    end(id, connection, now);
+    return;
+  }
+  // The peer may be there after all, and only its answers lost: it must not wait for us.
+  const auto answered = connection.state == State::reply_sent ? Answered::reply : Answered::request;
+  send(connection.peer,
+       encode({connection.transaction, Reject{id, connection.remote, answered, RejectReason::timeout, {}}}));
+  events_.push_back({.kind = Event::Kind::unreachable, .connection = id});
+  connection.state = State::ended;
+  connection.deadline = now + kTimeWait;
+}
+
+void Manager::on_timer(Time now) {
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    const auto at = next++;
+    Connection& connection = at->second;
+    if (connection.deadline > now) continue;
+    if (connection.state == State::ended) {
+      connections_.erase(at);
+    } else if (connection.repeats == kRetries) {
+      give_up(at->first, connection, now);
+    } else {
+      ++connection.repeats;
+      ++counters_.repeated;
+      connection.deadline = now + timeout_of(kResponseTimeout);
+      send(connection.peer, connection.latest);
+    }
+  }
+}
+
+Time Manager::next_deadline() const {
+  Time earliest = outgoing_.empty() && events_.empty() ? Time::never() : Time{};
+  for (const auto& [id, connection] : connections_) earliest = std::min(earliest, connection.deadline);
+  return earliest;
+}
+
+bool Manager::poll_transmit(Datagram& out) {
+  if (outgoing_.empty()) return false;
+  out = outgoing_.front();
+  outgoing_.pop_front();
+  return true;
+}
+
+bool Manager::poll_event(Event& out) {
+  if (events_.empty()) return false;
+  out = std::move(events_.front());
+  events_.pop_front();
+  return true;
+}
+
+}  // namespace rdmc::cm

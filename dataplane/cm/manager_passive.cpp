@@ -1,0 +1,103 @@
+// The side that is asked: one connection for each request, however often it comes; a reply, repeated until
+// the peer is known to be ready.
+#include <algorithm>
+
+#include "dataplane/cm/constants.hpp"
+#include "dataplane/cm/manager.hpp"
+
+namespace rdmc::cm {
+
+Result<void> Manager::listen(std::uint16_t port) {
+  if (!listening_.insert(port).second)
+    return fail(Errc::already_exists, "port " + std::to_string(port) + " is listened on already");
+  return {};
+}
+
+void Manager::on_message(const Address& source, const Message& message, const Request& request, Time now) {
+  const auto known = std::ranges::find_if(connections_, [&](const auto& entry) {
+    const Connection& one = entry.second;
+    return one.state != State::request_sent && one.remote == request.local &&
+           one.remote_qpn == request.queue_pair.qpn && one.peer.ipv6 == source.ipv6 &&
+           one.peer.bytes == source.bytes;
+  });
+  if (known != connections_.end()) {
+    ++counters_.duplicates;
+    // Before accept or reject there is no answer yet: the peer repeats its request, or we answer in time.
+    if (known->second.state == State::reply_sent || known->second.state == State::ended)
+      send(source, known->second.latest);
+    return;
+  }
+  const auto refuse = [&](RejectReason reason) {
+    send(source, encode({message.transaction, Reject{{}, request.local, Answered::request, reason, {}}}));
+  };
+  const auto port = static_cast<std::uint16_t>(request.service_id);
+  if (request.service_id != service_of(port) || !listening_.contains(port)) {
+    refuse(RejectReason::invalid_service_id);
+    return;
+  }
+  // Its datagram came from where it says the connection will be.
+  const auto header = decode_ip_header(request.private_data);
+  if (!header || request.local_address.ipv6 != source.ipv6 || request.local_address.bytes != source.bytes) {
+    ++counters_.malformed;
+    refuse(RejectReason::consumer);
+    return;
+  }
+  if (connections_.size() >= kMostConnections) {
+    refuse(RejectReason::no_resources);
+    return;
+  }
+  const CommunicationId id = fresh_id();
+  connections_[id] = {.state = State::requested,
+                      .peer = source,
+                      .remote = request.local,
+                      .remote_qpn = request.queue_pair.qpn,
+                      .transaction = message.transaction,
+                      .path_mtu = request.path_mtu};
+  // A driver that never answers keeps nothing for ever: then the peer has long given up.
+  connections_[id].deadline = now + timeout_of(request.response_timeout) * (request.cm_retries + 1);
+  connections_[id].repeats = kRetries;
+  events_.push_back(
+      {.kind = Event::Kind::requested,
+       .connection = id,
+       .peer = header->source,
+       .port = port,
+       .peer_queue_pair = request.queue_pair,
+       .path_mtu = request.path_mtu,
+       .private_data = {request.private_data.begin() + kIpHeaderBytes, request.private_data.end()}});
+}
+
+void Manager::accept(CommunicationId id, const QueuePairParameters& ours, Time now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || found->second.state != State::requested) return;
+  Connection& connection = found->second;
+  connection.state = State::reply_sent;
+  connection.local_qpn = ours.qpn;
+  send_until_answered(
+      connection,
+      {connection.transaction, Reply{.local = id, .remote = connection.remote, .queue_pair = ours}}, now);
+}
+
+void Manager::on_message(const Address& source, const Message&, const ReadyToUse& ready, Time) {
+  Connection* const connection = find(ready.remote, source, ready.local);
+  if (connection == nullptr) {
+    ++counters_.strays;
+  } else if (connection->state == State::reply_sent) {
+    establish(ready.remote, *connection);
+  } else {
+    ++counters_.duplicates;
+  }
+}
+
+// IBTA vol. 1, 12.9.7.2: a packet on the queue pair means as much as the message.
+void Manager::on_data(CommunicationId id, Time) {
+  const auto found = connections_.find(id);
+  if (found != connections_.end() && found->second.state == State::reply_sent) establish(id, found->second);
+}
+
+void Manager::establish(CommunicationId id, Connection& connection) {
+  connection.state = State::established;
+  connection.deadline = Time::never();
+  events_.push_back({.kind = Event::Kind::established, .connection = id, .peer = connection.peer});
+}
+
+}  // namespace rdmc::cm

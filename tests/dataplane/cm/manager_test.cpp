@@ -1,0 +1,249 @@
+#define BOOST_TEST_MODULE cm_manager
+#include "dataplane/cm/manager.hpp"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+#include "dataplane/base/random.hpp"
+
+using namespace rdmc;
+using namespace rdmc::cm;
+
+namespace {
+
+constexpr std::uint16_t kPort = 7174;
+constexpr Duration kDelay = milliseconds(1);
+
+/// One host: its manager and what its driver was told.
+struct Host {
+  Host(std::uint8_t number, std::uint64_t seed)
+      : random(seed),
+        address(Address::ipv4(10, 0, 0, number, 0)),
+        manager(address, [this] { return static_cast<std::uint32_t>(random.next()); }) {}
+
+  std::size_t count(Event::Kind kind) const {
+    return static_cast<std::size_t>(std::ranges::count(events, kind, &Event::kind));
+  }
+  const Event& last(Event::Kind kind) const {
+    const auto found =
+        std::find_if(events.rbegin(), events.rend(), [&](const Event& e) { return e.kind == kind; });
+    BOOST_REQUIRE((found != events.rend()));
+    return *found;
+  }
+
+  Random random;
+  Address address;
+  Manager manager;
+  std::vector<Event> events;
+  bool answers = true;  ///< accepts what is requested and confirms what is accepted, at once
+};
+
+/// Two hosts and a network that loses and doubles datagrams.
+struct World {
+  explicit World(std::uint64_t seed, std::uint32_t loss = 0, std::uint32_t doubled = 0)
+      : random(seed), loss_(loss), doubled_(doubled), a(1, seed + 1), b(2, seed + 2) {}
+
+  void carry(Host& from, Host& to) {
+    for (Datagram datagram; from.manager.poll_transmit(datagram);) {
+      BOOST_REQUIRE((datagram.peer.bytes == to.address.bytes));
+      const int copies = random.chance(loss_) ? 0 : random.chance(doubled_) ? 2 : 1;
+      for (int i = 0; i < copies; ++i) to.manager.on_datagram(from.address, datagram.mad, now);
+    }
+  }
+  void drive(Host& host) {
+    for (Event event; host.manager.poll_event(event);) {
+      host.events.push_back(event);
+      if (!host.answers) continue;
+      if (event.kind == Event::Kind::requested)
+        host.manager.accept(event.connection, {.qpn = Qpn{0x222}, .starting_psn = Psn(22)}, now);
+      if (event.kind == Event::Kind::accepted) host.manager.confirm(event.connection);
+    }
+  }
+  /// Lets `limit` pass.
+  void run(Duration limit = seconds(100)) {
+    const Time end = now + limit;
+    for (;;) {
+      for (int i = 0; i < 4; ++i) {
+        carry(a, b);
+        drive(b);
+        carry(b, a);
+        drive(a);
+      }
+      const Time next = std::min(a.manager.next_deadline(), b.manager.next_deadline());
+      if (next > end) break;
+      now = std::max(now + kDelay, next);
+      a.manager.on_timer(now);
+      b.manager.on_timer(now);
+    }
+    now = end;
+  }
+  CommunicationId connect() {
+    Address to = b.address;
+    to.port = kPort;
+    const auto id = a.manager.connect(to, {.qpn = Qpn{0x111}, .starting_psn = Psn(11)}, 1024, now);
+    BOOST_REQUIRE(id);
+    return *id;
+  }
+
+  Random random;
+  std::uint32_t loss_, doubled_;
+  Time now{1'000'000'000};
+  Host a, b;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_are_ready) {
+  World world(1);
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  BOOST_TEST(!world.b.manager.listen(kPort));
+  world.connect();
+  world.run(seconds(1));
+  const Event& requested = world.b.last(Event::Kind::requested);
+  BOOST_TEST(
+      (requested.peer_queue_pair.qpn == Qpn{0x111} && requested.peer_queue_pair.starting_psn == Psn(11)));
+  BOOST_TEST(requested.path_mtu == 1024u);
+  BOOST_TEST(requested.port == kPort);
+  const Event& accepted = world.a.last(Event::Kind::accepted);
+  BOOST_TEST(
+      (accepted.peer_queue_pair.qpn == Qpn{0x222} && accepted.peer_queue_pair.starting_psn == Psn(22)));
+  BOOST_TEST(world.a.count(Event::Kind::established) == 1u);
+  BOOST_TEST(world.b.count(Event::Kind::established) == 1u);
+  BOOST_TEST((world.a.manager.next_deadline() == Time::never()));
+}
+
+// Whatever is lost or doubled: one connection, and one end of it on each side.
+BOOST_AUTO_TEST_CASE(loss_and_duplication_cost_time_but_neither_connections_nor_their_ends) {
+  BOOST_TEST(rc::check([](std::uint64_t seed, bool from_a) {
+    World world(seed, 200'000, 200'000);
+    BOOST_REQUIRE(world.b.manager.listen(kPort));
+    const CommunicationId id = world.connect();
+    world.run();
+    RC_ASSERT(world.a.count(Event::Kind::established) == 1u);
+    RC_ASSERT(world.b.count(Event::Kind::requested) == 1u);
+    RC_ASSERT(world.b.count(Event::Kind::established) == 1u);
+    (from_a ? world.a : world.b).manager.disconnect(from_a ? id : world.b.events[0].connection, world.now);
+    world.run();
+    RC_ASSERT(world.a.count(Event::Kind::disconnected) == 1u);
+    RC_ASSERT(world.b.count(Event::Kind::disconnected) == 1u);
+    RC_ASSERT(world.a.manager.next_deadline() == Time::never());  // nothing is kept
+    RC_ASSERT(world.b.manager.next_deadline() == Time::never());
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_nobody_listens_on_is_rejected_as_such) {
+  World world(2);
+  world.connect();
+  world.run(seconds(1));
+  BOOST_TEST((world.a.last(Event::Kind::rejected).reason == RejectReason::invalid_service_id));
+  BOOST_TEST(world.b.events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_says_no_is_heard) {
+  World world(3);
+  world.b.answers = false;
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  world.connect();
+  world.run(milliseconds(100));
+  world.b.manager.reject(world.b.last(Event::Kind::requested).connection, RejectReason::consumer, world.now);
+  world.run(milliseconds(100));
+  BOOST_TEST((world.a.last(Event::Kind::rejected).reason == RejectReason::consumer));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_never_answers_is_unreachable_after_a_bounded_time) {
+  World world(4, 1'000'000);
+  world.connect();
+  world.run(seconds(20));
+  BOOST_TEST(world.a.count(Event::Kind::unreachable) == 1u);
+  BOOST_TEST(world.a.manager.counters().repeated == 15u);
+}
+
+BOOST_AUTO_TEST_CASE(a_first_packet_means_as_much_as_a_confirmation_that_was_lost) {
+  World world(5);
+  world.a.answers = false;
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  world.connect();
+  world.run(milliseconds(100));
+  BOOST_TEST(world.b.count(Event::Kind::established) == 0u);
+  world.b.manager.on_data(world.b.last(Event::Kind::requested).connection, world.now);
+  world.drive(world.b);
+  BOOST_TEST(world.b.count(Event::Kind::established) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_asks_for_patience_is_given_it) {
+  World world(6, 1'000'000);
+  const CommunicationId id = world.connect();
+  world.run(milliseconds(100));
+  // 4.096 us x 2^22 = 17 s.
+  const Mad patience = encode({0, MessageReceived{CommunicationId{9}, id, Answered::request, 22}});
+  world.a.manager.on_datagram(world.b.address, patience, world.now);
+  world.run(seconds(17));
+  BOOST_TEST(world.a.manager.counters().repeated == 0u);
+  world.run(seconds(3));
+  BOOST_TEST(world.a.manager.counters().repeated > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_connection_that_is_gone_is_answered_all_the_same) {
+  World world(7);
+  const Mad request = encode({5, DisconnectRequest{CommunicationId{1}, CommunicationId{2}, Qpn{3}}});
+  world.a.manager.on_datagram(world.b.address, request, world.now);
+  Datagram answer;
+  BOOST_REQUIRE(world.a.manager.poll_transmit(answer));
+  const auto decoded = decode(answer.mad);
+  BOOST_REQUIRE(decoded);
+  const auto* const reply = std::get_if<DisconnectReply>(&decoded->body);
+  BOOST_REQUIRE(reply != nullptr);
+  BOOST_TEST((reply->local == CommunicationId{2} && reply->remote == CommunicationId{1}));
+  BOOST_TEST(world.a.events.empty());
+}
+
+BOOST_AUTO_TEST_CASE(another_host_can_neither_answer_nor_end_a_connection) {
+  World world(8);
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  const CommunicationId id = world.connect();
+  world.run(seconds(1));
+  const CommunicationId theirs = world.b.last(Event::Kind::requested).connection;
+  const Address other = Address::ipv4(10, 0, 0, 99, 0);
+  world.a.manager.on_datagram(other, encode({0, DisconnectRequest{theirs, id, Qpn{0x111}}}), world.now);
+  world.a.manager.on_datagram(
+      other, encode({0, Reject{theirs, id, Answered::other, RejectReason::consumer, {}}}), world.now);
+  world.drive(world.a);
+  BOOST_TEST(world.a.count(Event::Kind::disconnected) + world.a.count(Event::Kind::rejected) == 0u);
+  BOOST_TEST(world.a.manager.counters().strays == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_never_decides_is_asked_no_longer_than_the_peer_waits) {
+  World world(9);
+  world.b.answers = false;
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  world.connect();
+  world.run();
+  BOOST_TEST(world.b.count(Event::Kind::requested) == 1u);
+  BOOST_TEST((world.b.manager.next_deadline() == Time::never()));
+}
+
+BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
+  Host host(1, 10);
+  BOOST_REQUIRE(host.manager.listen(kPort));
+  const Address peer = Address::ipv4(10, 0, 0, 2, 0);
+  const auto header = encode(IpHeader{peer, host.address});
+  std::size_t refused = 0;
+  for (std::uint32_t i = 0; i < Manager::kMostConnections + 10; ++i) {
+    host.manager.on_datagram(peer,
+                             encode({i, Request{.local = CommunicationId{i},
+                                                .service_id = service_of(kPort),
+                                                .queue_pair = {.qpn = Qpn{i + 2}},
+                                                .response_timeout = 18,
+                                                .local_address = peer,
+                                                .remote_address = host.address,
+                                                .private_data = {header.begin(), header.end()}}}),
+                             Time{1});
+    for (Datagram answer; host.manager.poll_transmit(answer);) {
+      const auto decoded = decode(answer.mad);
+      refused += std::get<Reject>(decoded->body).reason == RejectReason::no_resources ? 1 : 0;
+    }
+  }
+  BOOST_TEST(refused == 10u);
+}
