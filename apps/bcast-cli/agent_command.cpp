@@ -15,6 +15,11 @@
 namespace rdmc::bcast {
 namespace {
 
+/// How long an agent that was asked to stop may take: to give up on what it receives, which a hung disk can
+/// prevent, and then to have its last lines read.
+constexpr Duration kStopPatience = seconds(8);
+constexpr Duration kOutputPatience = seconds(1);
+
 /// What a receiver of --local does when its own tidying hangs; nothing of ours may be left behind.
 constexpr unsigned kLastResortSeconds = 10;
 
@@ -36,26 +41,23 @@ void report(Reporter& reporter, const Reception::Outcome& outcome) {
   reporter.tell(json_of(outcome));
 }
 
-Result<void> serve(const AgentOptions& options) {
-  auto stop = StopSignals::block();
-  if (!stop) return std::unexpected(stop.error());
+Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& reporter) {
   auto security = security_of(options.key_file, options.insecure);
   if (!security) return std::unexpected(security.error());
   auto root = Root::open(options.root);
   if (!root) return std::unexpected(root.error());
-  auto reporter = Reporter::start(options.json);
-  if (!reporter) return std::unexpected(reporter.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
   const auto agent = Agent::start(**loop, std::move(*root), options.listen, std::move(*security),
-                                  [&](const Reception::Outcome& outcome) { report(**reporter, outcome); });
+                                  [&](const Reception::Outcome& outcome) { report(reporter, outcome); });
   if (!agent) return std::unexpected(agent.error());
   const auto address = to_string((*agent)->address());
-  (*reporter)->say(fmt::format("listening on {}; files go to {}{}", address, options.root,
-                               options.insecure ? "; without a key, anyone may send" : ""));
-  (*reporter)->tell(fmt::format("{{\"event\":\"listening\",\"address\":\"{}\"}}\n", address));
-  while (stop->wait() != StopSignals::Event::signal) {
+  reporter.say(fmt::format("listening on {}; files go to {}{}", address, options.root,
+                           options.insecure ? "; without a key, anyone may send" : ""));
+  reporter.tell(fmt::format("{{\"event\":\"listening\",\"address\":\"{}\"}}\n", address));
+  while (stop.wait() != StopSignals::Event::signal) {
   }
+  stop.end_within(kStopPatience, ExitCode::local_error);
   return {};
 }
 
@@ -83,10 +85,21 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
 }  // namespace
 
 ExitCode run_agent(const AgentOptions& options) {
-  const auto served = serve(options);
-  if (served) return ExitCode::success;
-  complain(served.error());
-  return ExitCode::local_error;
+  auto stop = StopSignals::block();
+  if (!stop) {
+    complain(stop.error());
+    return ExitCode::local_error;
+  }
+  const auto reporter = Reporter::start(options.json);
+  if (!reporter) {
+    complain(reporter.error());
+    return ExitCode::local_error;
+  }
+  const auto served = serve(options, *stop, **reporter);
+  if (!served) (*reporter)->complain(served.error());
+  const auto code = served ? ExitCode::success : ExitCode::local_error;
+  stop->end_within(kOutputPatience, code);
+  return code;
 }
 
 ExitCode run_local_receiver(const LocalReceiverOptions& options) {

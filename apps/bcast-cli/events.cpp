@@ -103,6 +103,7 @@ std::string json_line(const SummaryEvent& event) {
                {"seconds", rounded(event.seconds)},
                {"goodput_gbps", rounded(event.goodput_gbps())}};
   if (event.dry_run) json["dry_run"] = true;
+  if (!event.cause.empty()) json["cause"] = event.cause;
   return line(json);
 }
 
@@ -132,6 +133,10 @@ std::string text_line(const SummaryEvent& event) {
     text += fmt::format(", {} to each, {} in all", rate_words(each), rate_words(each * event.ok));
   }
   return text + "\n";
+}
+
+std::string complaint(const Error& error) {
+  return fmt::format("rdmc_bcast: {}", error.what);
 }
 
 std::string printable(std::string_view text) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "controlplane/session/types.hpp"
+#include "dataplane/base/error.hpp"
 
 namespace rdmc::bcast {
 
@@ -45,6 +46,7 @@ struct SummaryEvent {
   std::uint64_t bytes = 0;  ///< the file's size
   double seconds = 0;
   bool dry_run = false;
+  std::string cause;  ///< why the whole ended, if it was not for single receivers; else empty
 
   void count(session::Status status);
   /// Of the file, at every receiver that has it; 0 when nobody has.
@@ -61,6 +63,9 @@ std::string json_line(const SummaryEvent& event);
 std::string text_line(const FabricEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);
+
+/// "rdmc_bcast: TEXT", without a newline and not yet printable().
+std::string complaint(const Error& error);
 
 /// `text` with control characters and invalid UTF-8 written as \xNN, so that it can be shown on a terminal.
 std::string printable(std::string_view text);

@@ -12,7 +12,7 @@
 namespace rdmc::bcast {
 
 void complain(const Error& error) {
-  const auto text = fmt::format("rdmc_bcast: {}\n", printable(error.what));
+  const auto text = printable(complaint(error)) + "\n";
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

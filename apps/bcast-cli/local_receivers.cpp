@@ -34,6 +34,9 @@ constexpr std::string_view kListens = "listens ";
   const int null = ::open("/dev/null", O_RDWR);
   if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(null, STDOUT_FILENO) < 0) ::_exit(1);
   if (::dup2(link, kLinkDescriptor) < 0 || ::dup2(key, kKeyDescriptor) < 0) ::_exit(1);
+  // Ctrl-C goes to the whole foreground; the sender tells us. One that came while it was blocked is
+  // forgotten.
+  ::signal(SIGINT, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -78,15 +81,16 @@ std::string reap(pid_t pid, Time deadline) {
   return reaped == pid ? exit_words(status) : "is gone";
 }
 
-/// One line from `link`. Errors: timed_out, peer_failed (its end came first), protocol_error (no end of
-/// line).
-Result<std::string> read_line(int link, Time deadline) {
+/// One line from `link`. Errors: cancelled (`interrupt` became readable), timed_out, peer_failed (its end
+/// came first), protocol_error (no end of line).
+Result<std::string> read_line(int link, int interrupt, Time deadline) {
   std::string line;
   while (line.size() < kMaxReport) {
-    pollfd ready{link, POLLIN, 0};
-    const int polled = ::poll(&ready, 1, poll_ms(monotonic_now(), deadline));
+    pollfd ready[] = {{link, POLLIN, 0}, {interrupt, POLLIN, 0}};
+    const int polled = ::poll(ready, 2, poll_ms(monotonic_now(), deadline));
     if (polled < 0 && errno == EINTR) continue;
     if (polled == 0) return fail(Errc::timed_out, "did not come up in time");
+    if (ready[1].revents != 0) return fail(Errc::cancelled, "interrupted");
     char piece[512];
     const auto n = ::recv(link, piece, sizeof piece, 0);
     if (n <= 0) return fail(Errc::peer_failed, "ended");
@@ -111,7 +115,7 @@ Address local_receiver_address(std::uint32_t index) {
 }
 
 Result<LocalReceivers> LocalReceivers::start(std::uint32_t count, const std::string& destination,
-                                             const control::ClusterKey& key, Duration patience,
+                                             const control::ClusterKey& key, int interrupt, Duration patience,
                                              const std::string& program) {
   const auto shared = key.share();
   if (!shared) return std::unexpected(shared.error());
@@ -123,7 +127,8 @@ Result<LocalReceivers> LocalReceivers::start(std::uint32_t count, const std::str
     if (auto launched = all.launch(index, directory, key_descriptor->get(), program); !launched)
       return std::unexpected(launched.error());
   }
-  all.await_addresses(patience);
+  if (auto awaited = all.await_addresses(interrupt, patience); !awaited)
+    return std::unexpected(awaited.error());
   return all;
 }
 
@@ -150,11 +155,12 @@ Result<void> LocalReceivers::launch(std::uint32_t index, const std::string& dire
   return {};
 }
 
-void LocalReceivers::await_addresses(Duration patience) {
+Result<void> LocalReceivers::await_addresses(int interrupt, Duration patience) {
   const Time deadline = monotonic_now() + patience;
   for (auto& receiver : receivers_) {
-    const auto line = read_line(receiver.link.get(), deadline);
+    const auto line = read_line(receiver.link.get(), interrupt, deadline);
     if (!line) {
+      if (line.error().code == Errc::cancelled) return std::unexpected(line.error());
       receiver.cause = line.error().what;
       if (line.error().code == Errc::peer_failed)
         receiver.cause = reap(std::exchange(receiver.pid, -1), deadline);
@@ -167,12 +173,15 @@ void LocalReceivers::await_addresses(Duration patience) {
     else
       receiver.cause = address.error().what;
   }
+  return {};
 }
 
 void LocalReceivers::stop(Duration patience) {
   for (auto& receiver : receivers_) {
     receiver.link.reset();  // its end of file asks the receiver to end
-    if (receiver.pid > 0) ::kill(receiver.pid, SIGTERM);
+    if (receiver.pid <= 0) continue;
+    ::kill(receiver.pid, SIGTERM);
+    ::kill(receiver.pid, SIGCONT);  // one that was stopped tidies up, too
   }
   const Time deadline = monotonic_now() + patience;
   for (auto& receiver : receivers_) {

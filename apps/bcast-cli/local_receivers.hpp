@@ -38,9 +38,12 @@ class LocalReceivers {
   };
 
   /// Starts `count` processes and waits until each listens or has failed. `program` is run with the arguments
-  /// kLocalReceiverArgument, address and directory. Errors: resource_limit (no process, no descriptor).
+  /// kLocalReceiverArgument, address and directory. `interrupt`: a descriptor that ends the wait when it is
+  /// readable, or -1. Errors: cancelled (by `interrupt`; all are stopped), resource_limit (no process, no
+  /// descriptor).
   static Result<LocalReceivers> start(std::uint32_t count, const std::string& destination,
-                                      const control::ClusterKey& key, Duration patience = seconds(20),
+                                      const control::ClusterKey& key, int interrupt = -1,
+                                      Duration patience = seconds(10),
                                       const std::string& program = "/proc/self/exe");
 
   LocalReceivers(LocalReceivers&&) = default;
@@ -54,7 +57,7 @@ class LocalReceivers {
  private:
   LocalReceivers() = default;
   Result<void> launch(std::uint32_t index, const std::string& directory, int key, const std::string& program);
-  void await_addresses(Duration patience);
+  Result<void> await_addresses(int interrupt, Duration patience);
 
   std::vector<Receiver> receivers_;
 };

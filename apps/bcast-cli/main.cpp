@@ -1,4 +1,7 @@
 // rdmc_bcast: fans a file out to many hosts; every receiver passes on what it has.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -38,6 +41,10 @@ ExitCode run(const Information& information) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Started without them, what we open would take their numbers, and be written to.
+  for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);
+  }
   // Both are errors of a call here, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -1,17 +1,21 @@
 #include "apps/bcast-cli/reporter.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <cerrno>
+#include <string_view>
 
 namespace rdmc::bcast {
 namespace {
 
 /// What cannot be written has no reader; the transfer's outcome is in the exit code too.
-void write_line(std::FILE* stream, const std::string& text) {
-  if (text.empty()) return;
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fflush(stream);
+void write_line(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const auto n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno != EINTR) return;
+    if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
+  }
 }
 
 }  // namespace
@@ -27,17 +31,28 @@ Result<std::unique_ptr<Reporter>> Reporter::start(bool json) {
 }
 
 void Reporter::put(std::string json, std::string text) {
-  worker_->post([this, json = std::move(json), text = std::move(text)] {
+  const auto bytes = text.size() + (json_ ? json.size() : 0);
+  if (unread_ + bytes > kMaxUnread) {
+    ++dropped_;
+    return;
+  }
+  unread_ += bytes;
+  worker_->post([this, bytes, json = std::move(json), text = std::move(text)] {
     if (!text.empty()) line_.clear();
-    write_line(stderr, text);
-    if (json_) write_line(stdout, json);
+    write_line(STDERR_FILENO, text);
+    if (json_) write_line(STDOUT_FILENO, json);
+    unread_ -= bytes;
+    if (const auto dropped = dropped_.exchange(0); dropped > 0)
+      write_line(STDERR_FILENO, fmt::format("{} lines were dropped here: nobody read them\n", dropped));
   });
 }
 
 void Reporter::progress(const ProgressEvent& event) {
+  if (progress_waits_.exchange(true)) return;
   worker_->post([this, event] {
     line_.show(event);
-    if (json_) write_line(stdout, json_line(event));
+    if (json_) write_line(STDOUT_FILENO, json_line(event));
+    progress_waits_ = false;
   });
 }
 
@@ -52,6 +67,9 @@ void Reporter::summary(const SummaryEvent& event) {
 }
 void Reporter::say(std::string text) {
   put({}, printable(text) + "\n");
+}
+void Reporter::complain(const Error& error) {
+  say(complaint(error));
 }
 void Reporter::tell(std::string line) {
   put(std::move(line), {});

@@ -1,8 +1,12 @@
 // Puts a transfer's events out: JSON lines on stdout if asked for, text and the progress line on stderr.
-// Writing is a worker's: a reader of our output that stalls must not stop our heartbeats. Any thread; lines
-// come out in the order of the calls.
+// Writing is a worker's: a reader of our output that stalls must not stop our heartbeats. What waits for such
+// a reader is bounded. Any thread; lines come out in the order of the calls. Destroying waits until all is
+// written: StopSignals::end_within() bounds that.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,17 +18,24 @@
 
 namespace rdmc::bcast {
 
+/// Text that waits for its reader; more is dropped, and said to be. The results of the longest hostlist take
+/// less.
+constexpr std::size_t kMaxUnread = 8 << 20;
+
 class Reporter {
  public:
   /// Errors: resource_limit (no thread).
   static Result<std::unique_ptr<Reporter>> start(bool json);
 
+  /// Left out while an earlier one has not been written yet.
   void progress(const ProgressEvent& event);
   void fabric(const FabricEvent& event);
   void receiver(const ReceiverEvent& event);
   void summary(const SummaryEvent& event);
   /// One line for people; `text` without a newline.
   void say(std::string text);
+  /// "rdmc_bcast: TEXT", likewise.
+  void complain(const Error& error);
   /// One line for programs, with its newline, if they asked for any.
   void tell(std::string line);
 
@@ -33,8 +44,11 @@ class Reporter {
   void put(std::string json, std::string text);
 
   bool json_;
-  ProgressLine line_;               // the worker's
-  std::unique_ptr<Worker> worker_;  // last: it uses the line
+  std::atomic<bool> progress_waits_ = false;
+  std::atomic<std::size_t> unread_ = 0;     // bytes posted and not yet written
+  std::atomic<std::uint64_t> dropped_ = 0;  // lines, since the last time it was said
+  ProgressLine line_;                       // the worker's
+  std::unique_ptr<Worker> worker_;          // last: it uses the line
 };
 
 }  // namespace rdmc::bcast

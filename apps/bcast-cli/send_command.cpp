@@ -16,16 +16,28 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A transfer that cannot begin: nothing is told of single receivers.
+/// How long what was told may take to be read, after the transfer and after the user asked to stop: enough
+/// for a reader that is slow, and an end for one that has stopped.
+constexpr Duration kOutputPatience = seconds(5);
+constexpr Duration kHurriedPatience = seconds(1);
+
+/// What a transfer is made of before anybody is asked.
 struct Prepared {
-  StopSignals stop;
   SourceFile source;
   SenderConfig config;
 };
 
+/// The user's wish to stop, and whether it has been heard.
+struct Stop {
+  StopSignals signals;
+  bool signalled = false;
+};
+
+Error interruption() {
+  return {Errc::cancelled, "the sender was interrupted"};
+}
+
 Result<Prepared> prepare(const SendOptions& options) {
-  auto stop = StopSignals::block();
-  if (!stop) return std::unexpected(stop.error());
   auto source = SourceFile::open(options.source, options.block_size);
   if (!source) return std::unexpected(source.error());
   SenderConfig config{.job = {.destination = options.local_receivers > 0 ? "./" : options.destination,
@@ -45,12 +57,11 @@ Result<Prepared> prepare(const SendOptions& options) {
     if (!security) return std::unexpected(security.error());
     config.security = std::move(*security);
   }
-  return Prepared{std::move(*stop), std::move(*source), std::move(config)};
+  return Prepared{std::move(*source), std::move(config)};
 }
 
-/// Runs the transfer to the targets of `prepared` and waits for its end; `signalled` says whether the user
-/// ended it.
-Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, bool& signalled) {
+/// Runs the transfer to the targets of `prepared` and waits for its end.
+Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop) {
   session::SessionId id;
   if (auto filled = control::fill_random(id); !filled) return std::unexpected(filled.error());
   const auto loop = control::ControlLoop::create();
@@ -59,15 +70,15 @@ Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, bool& sign
   auto sender =
       Sender::start(**loop, prepared.source, reporter, prepared.config, id, [&](SenderResult ended) {
         result = std::move(ended);
-        prepared.stop.notify();
+        stop.signals.notify();
       });
   if (!sender) return std::unexpected(sender.error());
-  while (prepared.stop.wait() == StopSignals::Event::signal) {
-    if (signalled) ::_exit(static_cast<int>(ExitCode::interrupted));  // asked twice: at once
-    signalled = true;
+  while (stop.signals.wait() == StopSignals::Event::signal) {
+    if (stop.signalled) ::_exit(static_cast<int>(ExitCode::interrupted));  // asked twice: at once
+    stop.signalled = true;
     reporter.say("interrupted: telling the receivers");
     (*loop)->post([weak = std::weak_ptr(*sender)] {
-      if (const auto running = weak.lock()) running->stop({Errc::cancelled, "the sender was interrupted"});
+      if (const auto running = weak.lock()) running->stop(interruption());
     });
   }
   (*loop)->call([&] { sender->reset(); });
@@ -100,7 +111,6 @@ std::string local_directory(const std::string& destination, std::uint32_t index)
 
 SenderResult foresee_all_locally(const SendOptions& options, const JobDescription& job, Reporter& reporter) {
   SenderResult result;
-  result.summary.bytes = job.shape.size;
   result.summary.dry_run = true;
   for (std::uint32_t index = 0; index < options.local_receivers; ++index) {
     const auto directory = local_directory(options.destination, index);
@@ -125,15 +135,29 @@ void remove_stale_partial(const std::string& directory, const JobDescription& jo
   if (placement) (void)PartialFile::claim(std::move(*placement), true);
 }
 
+/// Interrupted before anybody was asked to take the file.
+SenderResult interrupt_all_locally(const SendOptions& options, Reporter& reporter) {
+  SenderResult result;
+  result.interrupted = interruption();
+  for (std::uint32_t index = 0; index < options.local_receivers; ++index)
+    add_failure(result, reporter, local_directory(options.destination, index), interruption().what);
+  return result;
+}
+
 Result<SenderResult> transfer_locally(const SendOptions& options, Prepared& prepared, Reporter& reporter,
-                                      bool& signalled) {
+                                      Stop& stop) {
   if (options.dry_run) return foresee_all_locally(options, prepared.config.job, reporter);
   const auto key = control::ClusterKey::generate();
   if (!key) return std::unexpected(key.error());
   auto security = control::TlsContext::create(*key);
   if (!security) return std::unexpected(security.error());
   prepared.config.security = std::move(*security);
-  auto local = LocalReceivers::start(options.local_receivers, options.destination, *key);
+  auto local =
+      LocalReceivers::start(options.local_receivers, options.destination, *key, stop.signals.descriptor());
+  if (stop.signals.take()) {
+    stop.signalled = true;
+    return interrupt_all_locally(options, reporter);
+  }
   if (!local) return std::unexpected(local.error());
 
   SenderResult stillborn;
@@ -144,13 +168,12 @@ Result<SenderResult> transfer_locally(const SendOptions& options, Prepared& prep
       continue;
     }
     prepared.config.targets.push_back(
-        {to_string(receiver.address), host_string(receiver.address), receiver.address.port});
+        {receiver.directory, host_string(receiver.address), receiver.address.port});
     directories.push_back(receiver.directory);
   }
   SenderResult result;
-  result.summary.bytes = prepared.config.job.shape.size;
   if (!directories.empty()) {
-    auto ended = transfer(prepared, reporter, signalled);
+    auto ended = transfer(prepared, reporter, stop);
     if (!ended) return ended;
     result = std::move(*ended);
   }
@@ -161,6 +184,15 @@ Result<SenderResult> transfer_locally(const SendOptions& options, Prepared& prep
   }
   result.summary.failed += stillborn.summary.failed;
   std::ranges::move(stillborn.statuses, std::back_inserter(result.statuses));
+  return result;
+}
+
+Result<SenderResult> send(const SendOptions& options, Reporter& reporter, Stop& stop) {
+  auto prepared = prepare(options);
+  if (!prepared) return std::unexpected(prepared.error());
+  auto result = options.local_receivers > 0 ? transfer_locally(options, *prepared, reporter, stop)
+                                            : transfer(*prepared, reporter, stop);
+  if (result) result->summary.bytes = prepared->config.job.shape.size;
   return result;
 }
 
@@ -176,9 +208,9 @@ ExitCode exit_code(const SenderResult& result, bool signalled) {
 }
 
 ExitCode run_send(const SendOptions& options) {
-  auto prepared = prepare(options);
-  if (!prepared) {
-    complain(prepared.error());
+  auto signals = StopSignals::block();
+  if (!signals) {
+    complain(signals.error());
     return ExitCode::local_error;
   }
   const auto reporter = Reporter::start(options.json);
@@ -186,17 +218,21 @@ ExitCode run_send(const SendOptions& options) {
     complain(reporter.error());
     return ExitCode::local_error;
   }
-  bool signalled = false;
-  const auto result = options.local_receivers > 0
-                          ? transfer_locally(options, *prepared, **reporter, signalled)
-                          : transfer(*prepared, **reporter, signalled);
-  if (!result) {
-    complain(result.error());
-    return ExitCode::local_error;
+  Stop stop{std::move(*signals)};
+  auto result = send(options, **reporter, stop);
+  ExitCode code = ExitCode::local_error;
+  if (result) {
+    if (result->interrupted) result->summary.cause = result->interrupted->what;
+    if (result->interrupted && !stop.signalled) (*reporter)->complain(*result->interrupted);
+    (*reporter)->summary(result->summary);
+    code = exit_code(*result, stop.signalled);
+  } else {
+    (*reporter)->complain(result.error());
+    (*reporter)->tell(json_line(SummaryEvent{.cause = result.error().what}));
   }
-  if (result->interrupted && !signalled) (*reporter)->say(result->interrupted->what);
-  (*reporter)->summary(result->summary);
-  return exit_code(*result, signalled);
+  const bool hurried = stop.signalled || stop.signals.take();
+  stop.signals.end_within(hurried ? kHurriedPatience : kOutputPatience, code);
+  return code;
 }
 
 }  // namespace rdmc::bcast

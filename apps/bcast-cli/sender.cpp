@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "apps/bcast-cli/hostlist.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
@@ -12,6 +13,12 @@ namespace {
 
 /// A little less than the session waits, so that the precise cause is heard.
 constexpr Duration kConnectWithin = session::Timing{}.connect_timeout - milliseconds(500);
+/// What a receiver that failed may take to read why, once all the others are done.
+constexpr Duration kLastWords = milliseconds(500);
+
+std::string address_of(const SenderTarget& target) {
+  return to_string(Host{target.host, target.port});
+}
 
 session::CoordinatorConfig session_config(const SenderConfig& config, session::SessionId id) {
   session::CoordinatorConfig session{.session = id, .name = "the sender", .address = {}, .timing = {}};
@@ -26,7 +33,7 @@ std::vector<session::ParticipantSpec> specs(const SenderConfig& config) {
   std::vector<session::ParticipantSpec> all;
   for (const auto& target : config.targets) {
     const session::MemberId id{static_cast<std::uint32_t>(all.size() + 1)};
-    all.push_back({.member = id, .name = target.name, .address = target.name, .job = job});
+    all.push_back({.member = id, .name = target.name, .address = address_of(target), .job = job});
   }
   return all;
 }
@@ -206,12 +213,13 @@ void Sender::handle(session::MemberFinished& finished) {
     event.digest = gone.digest;
     progress_.done(index);
   } else {
-    event.cause = without_prefix(std::move(finished.cause.what), event.host + ": ");
+    event.cause = without_prefix(std::move(finished.cause.what), address_of(config_.targets[index]) + ": ");
     progress_.failed(index);
   }
   result_.statuses[index] = event.status;
   result_.summary.count(event.status);
-  result_.summary.seconds = event.seconds;
+  // The time of those that have it: what became of others later says nothing of how fast it went.
+  if (event.status == session::Status::ok || result_.summary.ok == 0) result_.summary.seconds = event.seconds;
   reporter_.receiver(event);
 }
 
@@ -222,6 +230,12 @@ void Sender::handle(session::JobFinished& finished) {
     receiver.connecting = {};
     if (receiver.channel) receiver.channel->close();
   }
+  last_words_ = loop_.after(kLastWords, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->last_words_over_ = true;
+      self->finish_if_done();
+    }
+  });
   tear_down([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->cleaned_up_ = true;
@@ -230,8 +244,16 @@ void Sender::handle(session::JobFinished& finished) {
   });
 }
 
+bool Sender::awaits_goodbye() const {
+  for (std::size_t index = 0; index < receivers_.size(); ++index) {
+    const bool failed = result_.statuses[index] != session::Status::ok;
+    if (receivers_[index].open && !(failed && last_words_over_)) return true;
+  }
+  return false;
+}
+
 void Sender::finish_if_done() {
-  if (!cleaned_up_ || !finished_ || std::ranges::any_of(receivers_, &Receiver::open)) return;
+  if (!cleaned_up_ || !finished_ || awaits_goodbye()) return;
   auto finished = std::exchange(finished_, nullptr);
   finished(std::move(result_));
 }

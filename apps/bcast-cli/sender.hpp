@@ -26,7 +26,7 @@
 namespace rdmc::bcast {
 
 struct SenderTarget {
-  std::string name;  ///< as it is reported
+  std::string name;  ///< as it is reported: its address, or its directory on this machine
   std::string host;  ///< a name or a numeric address
   std::uint16_t port = 0;
 };
@@ -87,6 +87,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void handle(const session::DeliveryReported& report);
   void handle(session::MemberFinished& finished);
   void handle(session::JobFinished& finished);
+  bool awaits_goodbye() const;
   void finish_if_done();
   Receiver& receiver(session::MemberId member) { return receivers_.at(value_of(member) - 1); }
 
@@ -112,11 +113,13 @@ class Sender : public std::enable_shared_from_this<Sender> {
   std::vector<Receiver> receivers_;  // of the member with id index + 1
   Progress progress_;
   control::Timer timer_;
+  control::Timer last_words_;
   Time start_;
   SenderResult result_;
   bool pumping_ = false;
   bool job_finished_ = false;
   bool cleaned_up_ = false;
+  bool last_words_over_ = false;
   BlockMap epoch_blocks_;
   std::optional<Digest> digest_;  // of the whole source, once it has been read
   std::unique_ptr<DataPlaneThread> data_plane_;

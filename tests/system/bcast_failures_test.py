@@ -2,11 +2,14 @@
 """Processes are killed, stopped and interrupted at several moments of a transfer: the survivors get the file or lose
 every trace of it, the end comes in bounded time, and the message says who and why."""
 import os
+import pathlib
+import re
 import signal
+import subprocess
 import time
 import unittest
 
-from harness import BcastCase, ExitCode, processes_marked, wait_until
+from harness import BCAST, BcastCase, ExitCode, listens, processes_marked, wait_until
 
 MIB = 1 << 20
 SIZE = 32 * MIB
@@ -37,6 +40,8 @@ class Receivers(BcastCase):
         for agent in agents[:1] + agents[2:]:
             self.assertEqual(transfer.receivers[agent.host]["status"], "ok", str(transfer))
             self.assert_copy(source, agent.root / "copy")
+        times = [event["seconds"] for event in transfer.receivers.values() if event["status"] == "ok"]
+        self.assertEqual(transfer.summary["seconds"], max(times), "the time of those that have it")
         self.assertFalse((agents[1].root / "copy").exists(), "half a file under the final name")
 
     def test_killed(self):
@@ -73,17 +78,26 @@ class Receivers(BcastCase):
         if ok or (agents[1].root / "copy").exists():
             self.assert_copy(source, agents[1].root / "copy")
 
-    def test_stopped_for_a_moment_is_forgiven(self):
+    def test_stopped_for_300_ms_is_forgiven(self):
+        """At the default of --suspect-after. A busy machine can make a pause longer than we asked for, which proves
+        nothing; so it is measured, and tried again."""
         agents = self.agents(3)
         source = self.file(SIZE)
-        transfer = self.start(source, "copy", "--limit-rate", RATE, "--suspect-after", "3s", to=agents)
-        transfer.wait_for_bytes(SIZE // 4)
-        agents[1].signal(signal.SIGSTOP)
-        transfer.wait_for_bytes(SIZE // 4 + 1)
-        agents[1].signal(signal.SIGCONT)
-        self.assert_code(transfer.wait(), ExitCode.SUCCESS)
+        for attempt in range(8):
+            transfer = self.start(source, f"copy{attempt}", "--limit-rate", RATE, to=agents)
+            transfer.wait_for_bytes(SIZE // 4)
+            agents[1].signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+            time.sleep(0.3)
+            agents[1].signal(signal.SIGCONT)
+            pause = time.monotonic() - stopped
+            transfer.wait()
+            if pause < 0.4:
+                break
+        self.assertLess(pause, 0.4, "the machine is too busy to say")
+        self.assert_code(transfer, ExitCode.SUCCESS)
         for agent in agents:
-            self.assert_copy(source, agent.root / "copy")
+            self.assert_copy(source, agent.root / f"copy{attempt}")
 
     def test_all_killed(self):
         agents = self.agents(3)
@@ -185,6 +199,82 @@ class Local(BcastCase):
         for copy in whole:
             self.assert_copy(self.folder / "source.bin", copy)
         self.assertEqual(list(copies.rglob("*.rdmc-partial")), [], "the sender is there to remove it")
+
+
+    def test_a_receiver_is_stopped(self):
+        """It is fenced, the others get the file, and nobody waits for it afterwards."""
+        transfer, copies = self.start_local()
+        os.kill(self.receivers_of(transfer)[0], signal.SIGSTOP)
+        wait_until(lambda: len(transfer.of_kind("receiver")) == 4, "all have an outcome")
+        told = time.monotonic()
+        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)
+        self.assertLess(time.monotonic() - told, 3.0)
+        self.assertEqual(len(list(copies.glob("*/source.bin"))), 3)
+        self.assertEqual(list(copies.rglob("*.rdmc-partial")), [])
+
+    def test_interrupted_at_the_start(self):
+        """The receivers are being started: they leave the signal to the sender, which says what happened."""
+        source, copies = self.file(SIZE), self.folder / "copies"
+        for delay in (0.003, 0.006, 0.01, 0.02, 0.05):
+            with self.subTest(delay=delay):
+                transfer = self.start(source, copies, "--local", 4, "--limit-rate", "10m", "--overwrite",
+                                      start_new_session=True)
+                wait_until(lambda: self.blocks_signals(transfer.process.pid), "it listens to signals")
+                time.sleep(delay)
+                os.killpg(transfer.process.pid, signal.SIGINT)
+                self.assert_code(transfer.wait(), ExitCode.INTERRUPTED)
+                self.assertEqual([transfer.summary[key] for key in ("ok", "failed")], [0, 4])
+                self.assert_nothing_in(copies)
+
+    @staticmethod
+    def blocks_signals(pid):
+        status = pathlib.Path("/proc", str(pid), "status").read_text()
+        return int(re.search(r"SigBlk:\s*(\w+)", status)[1], 16) & 1 << signal.SIGINT - 1
+
+
+class StuckReader(BcastCase):
+    """Nobody reads what we say: that stops neither a transfer nor the end, and signals keep their force."""
+
+    def full_pipe(self):
+        reading, writing = os.pipe()
+        for end in (reading, writing):
+            self.addCleanup(os.close, end)
+        os.set_blocking(writing, False)
+        for size in (4096, 1):
+            try:
+                while os.write(writing, bytes(size)):
+                    pass
+            except BlockingIOError:
+                pass
+        os.set_blocking(writing, True)
+        return writing
+
+    def run_stuck(self, stream, *arguments):
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: self.full_pipe()}
+        process = subprocess.Popen([BCAST, *map(str, arguments)], stdin=subprocess.DEVNULL, env=self.environment, **streams)
+        self.addCleanup(process.kill)
+        return process
+
+    def local(self, stream):
+        source, copies = self.file(MIB), self.folder / f"copies-{stream}"
+        process = self.run_stuck(stream, "--local", 2, "--json", source, copies)
+        wait_until(lambda: len(list(copies.glob("*/source.bin"))) == 2, "both have the file")
+        return process
+
+    def test_of_a_transfer_that_is_done(self):
+        self.assertEqual(self.local("stdout").wait(15), ExitCode.SUCCESS)
+
+    def test_and_the_user_wants_out(self):
+        for stream in ("stdout", "stderr"):
+            process = self.local(stream)
+            process.send_signal(signal.SIGINT)
+            self.assertIn(process.wait(4), (ExitCode.SUCCESS, ExitCode.INTERRUPTED))
+
+    def test_of_an_agent_that_is_asked_to_stop(self):
+        process = self.run_stuck("stderr", "agent", "--listen", f"{self.net}.1", "--root", self.folder, "--insecure")
+        wait_until(lambda: listens(process.pid, f"{self.net}.1", self.port), "the agent listens")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(5), ExitCode.SUCCESS)
 
 
 if __name__ == "__main__":

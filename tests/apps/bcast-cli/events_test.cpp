@@ -81,6 +81,11 @@ BOOST_AUTO_TEST_CASE(nobody_served_is_no_goodput) {
   BOOST_TEST(parsed(json_line(SummaryEvent{1, 0, 0, 0, 0, true}))["dry_run"] == true);
 }
 
+BOOST_AUTO_TEST_CASE(a_sum_without_receivers_says_why) {
+  BOOST_TEST(parsed(json_line(SummaryEvent{.cause = "cannot open it"}))["cause"] == "cannot open it");
+  BOOST_TEST(!parsed(json_line(SummaryEvent{.ok = 1})).contains("cause"));
+}
+
 BOOST_AUTO_TEST_CASE(progress_names_the_slowest_only_when_there_is_one) {
   ProgressEvent event{512, 1024, 0.5, 8e9, 3, 1, "n2:7700", 100};
   const auto line = parsed(json_line(event));

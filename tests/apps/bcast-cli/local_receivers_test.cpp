@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <string_view>
 
 #include "apps/bcast-cli/options.hpp"
+#include "dataplane/base/clock.hpp"
 
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -46,7 +48,9 @@ int receiver_main(std::string_view address, std::string_view directory) {
   const auto key = control::ClusterKey::load(kKeyDescriptor);
   int signal_at_death = 0;
   ::prctl(PR_GET_PDEATHSIG, &signal_at_death);
-  if (!key || signal_at_death != SIGTERM) return 2;
+  struct sigaction interrupt {};
+  ::sigaction(SIGINT, nullptr, &interrupt);  // ignored from the first moment on: the terminal asks the sender
+  if (!key || signal_at_death != SIGTERM || interrupt.sa_handler != SIG_IGN) return 2;
   auto answer = *listen;
   answer.port = static_cast<std::uint16_t>(7000 + key->text().size());
   if (!report_address(kLinkDescriptor, answer)) return 3;
@@ -61,7 +65,7 @@ int receiver_main(std::string_view address, std::string_view directory) {
 LocalReceivers started(std::uint32_t count, const std::string& destination, Duration patience = seconds(20)) {
   const auto key = control::ClusterKey::generate();
   BOOST_REQUIRE(key.has_value());
-  auto receivers = LocalReceivers::start(count, destination, *key, patience);
+  auto receivers = LocalReceivers::start(count, destination, *key, -1, patience);
   BOOST_REQUIRE_MESSAGE(receivers.has_value(), (receivers ? "" : receivers.error().what));
   return std::move(*receivers);
 }
@@ -101,9 +105,32 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_cannot_is_named_and_the_others_are_there) {
   BOOST_TEST(started(1, "ends").receivers()[0].cause == "ended with exit code 7");
   BOOST_TEST(started(1, "silent", milliseconds(50)).receivers()[0].cause == "did not come up in time");
   const auto key = control::ClusterKey::generate();
-  const auto missing = LocalReceivers::start(1, "x", *key, seconds(20), "/no/such/program");
+  const auto missing = LocalReceivers::start(1, "x", *key, -1, seconds(20), "/no/such/program");
   BOOST_REQUIRE(missing.has_value());
   BOOST_TEST(missing->receivers()[0].cause == "could not be started");
+}
+
+BOOST_AUTO_TEST_CASE(the_wait_for_a_receiver_that_hangs_can_be_interrupted) {
+  const auto key = control::ClusterKey::generate();
+  const FileDescriptor interrupt(::eventfd(1, EFD_CLOEXEC));
+  const auto before = monotonic_now();
+  const auto receivers = LocalReceivers::start(2, "silent", *key, interrupt.get(), seconds(3600));
+  BOOST_REQUIRE(!receivers.has_value());
+  BOOST_TEST((receivers.error().code == Errc::cancelled));
+  BOOST_TEST((monotonic_now() - before < seconds(60)));
+  BOOST_TEST(::waitpid(-1, nullptr, WNOHANG) == -1);  // nobody is left
+}
+
+BOOST_AUTO_TEST_CASE(a_receiver_that_was_stopped_ends_by_itself_when_it_is_told_to) {
+  auto receivers = started(1, "copies");
+  const auto pid = receivers.receivers()[0].pid;
+  ::kill(pid, SIGSTOP);
+  siginfo_t state{};
+  BOOST_REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &state, WSTOPPED) == 0);
+  const auto before = monotonic_now();
+  receivers.stop(seconds(3600));
+  BOOST_TEST((monotonic_now() - before < seconds(60)));
+  BOOST_TEST(!is_alive(pid));
 }
 
 BOOST_AUTO_TEST_CASE(stopping_leaves_no_process_not_even_a_stubborn_one) {

@@ -1,0 +1,78 @@
+// What is tried here ends processes, so each try has one of its own.
+#define BOOST_TEST_MODULE bcast_cli_stop_signals
+#include "apps/bcast-cli/stop_signals.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <boost/test/unit_test.hpp>
+#include <functional>
+
+#include "dataplane/base/clock.hpp"
+
+using namespace rdmc;
+using namespace rdmc::bcast;
+
+namespace {
+
+constexpr ExitCode kEnd = ExitCode::some_failed;
+constexpr int kWentOn = 77;
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
+/// The exit code of a process that does this with the signals blocked; -1 if it died of a signal.
+int exit_code_of(const std::function<void(StopSignals&)>& deed) {
+  const auto child = ::fork();
+  if (child == 0) {
+    auto stop = StopSignals::block();
+    if (!stop) ::_exit(1);
+    deed(*stop);
+    ::_exit(kWentOn);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_signal_is_an_event_and_taken_once) {
+  auto stop = StopSignals::block();
+  BOOST_REQUIRE(stop.has_value());
+  BOOST_TEST(!stop->take());
+  ::raise(SIGTERM);
+  BOOST_TEST((stop->wait() == StopSignals::Event::signal));
+  BOOST_TEST(!stop->take());
+  ::raise(SIGINT);
+  BOOST_TEST(stop->take());
+  stop->notify();
+  BOOST_TEST((stop->wait() == StopSignals::Event::notified));
+}
+
+BOOST_AUTO_TEST_CASE(what_hangs_at_the_end_ends_when_patience_does) {
+  const auto before = monotonic_now();
+  BOOST_TEST(exit_code_of([](StopSignals& stop) {
+               stop.end_within(milliseconds(100), kEnd);
+               hang();
+             }) == static_cast<int>(kEnd));
+  BOOST_TEST((monotonic_now() - before >= milliseconds(100)));
+}
+
+BOOST_AUTO_TEST_CASE(what_hangs_at_the_end_ends_at_the_next_signal) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    BOOST_TEST(exit_code_of([number](StopSignals& stop) {
+                 stop.end_within(seconds(3600), kEnd);
+                 ::raise(number);
+               }) == static_cast<int>(kEnd));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_that_came_before_the_end_does_not_cut_it_short) {
+  BOOST_TEST(exit_code_of([](StopSignals& stop) {
+               ::raise(SIGINT);
+               ::raise(SIGTERM);
+               stop.end_within(seconds(3600), kEnd);
+             }) == kWentOn);
+}
