@@ -1,22 +1,27 @@
 #include "apps/bcast-cli/agent.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <utility>
+
+#include "apps/bcast-cli/turn_away.hpp"
+#include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
 
 Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root root, const Address& listen,
-                                            control::Security security, OutcomeHandler outcome) {
-  std::unique_ptr<Agent> agent(new Agent(loop, std::move(root), std::move(outcome)));
+                                            control::Security security, OutcomeHandler outcome,
+                                            RefusedHandler refused, std::size_t max_receptions) {
+  std::unique_ptr<Agent> agent(
+      new Agent(loop, std::move(root), std::move(outcome), std::move(refused), max_receptions));
   control::ListenOptions options{.channel = {.security = std::move(security)}};
   auto listener = control::Listener::listen(
       loop, listen, options,
       {.on_channel = [raw = agent.get()](control::Channel channel) { raw->on_channel(std::move(channel)); },
-       .on_refused = {}});
-  if (!listener)
-    return fail(listener.error().code,
-                fmt::format("cannot listen on {}: {}", to_string(listen), listener.error().what));
+       .on_refused = [raw = agent.get()](const Address& peer,
+                                         const Error& cause) { raw->on_refused(peer, cause); }});
+  if (!listener) return std::unexpected(listener.error());
   agent->listener_.emplace(std::move(*listener));
   return agent;
 }
@@ -26,22 +31,37 @@ Agent::~Agent() {
 }
 
 void Agent::on_channel(control::Channel channel) {
-  // Dropping the channel refuses the sender; the listener's own bound is on those that have not proved the
-  // key.
-  if (receptions_.size() >= kMaxReceptions) return;
+  if (receptions_.size() >= max_receptions_) {
+    return refuse(std::move(channel),
+                  {Errc::resource_limit, fmt::format("has {} transfers under way", receptions_.size())});
+  }
   const auto number = next_number_++;
   auto reception =
       Reception::begin(loop_, root_, std::move(channel),
                        [this, number](const Reception::Outcome& outcome) { on_finished(outcome, number); });
-  if (!reception) return;
+  if (!reception) return refuse(std::move(channel), std::move(reception.error()));
   receptions_.emplace(number, std::move(*reception));
   const std::lock_guard lock(mutex_);
   active_ = receptions_.size();
 }
 
+void Agent::refuse(control::Channel channel, Error cause) {
+  on_refused(channel.peer(), cause);
+  // Dropping the channel refuses, too, but does not say why.
+  if (turned_away_.use_count() <= kMaxTurnedAway)
+    turn_away(loop_, std::move(channel), std::move(cause), turned_away_);
+}
+
+void Agent::on_refused(const Address& peer, const Error& cause) {
+  if (!refused_ || cause.code == Errc::peer_failed) return;  // whoever only looked whether the port is open
+  if (const auto others = refusals_.take(monotonic_now())) refused_(peer, cause, *others);
+}
+
 void Agent::on_finished(const Reception::Outcome& outcome, std::uint64_t number) {
   if (!outcome.path.empty() && outcome_) outcome_(outcome);
   receptions_.erase(number);
+  // Many transfers at once leave the allocator with much that is free and resident: an idle agent is small.
+  if (receptions_.empty()) ::malloc_trim(0);
   {
     const std::lock_guard lock(mutex_);
     active_ = receptions_.size();

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <optional>
 
 #include "apps/bcast-cli/reception.hpp"
+#include "apps/bcast-cli/throttle.hpp"
 #include "controlplane/connect/channel_options.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/connect/listener.hpp"
@@ -21,17 +23,26 @@
 
 namespace rdmc::bcast {
 
-/// Files received at the same time; each takes a ring of up to 32 MB. More are told to come again.
+/// Files received at the same time; each takes a ring of up to 32 MB. More are refused, and told why.
 constexpr std::size_t kMaxReceptions = 64;
+/// Those that are being told at the same time; more are just cut off.
+constexpr long kMaxTurnedAway = 64;
+/// The operator hears of refused senders at most this often: their number is not ours to choose.
+constexpr Duration kRefusalInterval = seconds(10);
 
 class Agent {
  public:
   using OutcomeHandler = std::function<void(const Reception::Outcome&)>;
 
-  /// `outcome` is called on the loop's thread for each job that was offered. Errors: of Listener::listen,
-  /// naming the address.
+  /// A sender that was not served, why, and how many others have not been since the last call.
+  using RefusedHandler = std::function<void(const Address& peer, const Error& cause, std::uint64_t others)>;
+
+  /// `outcome` is called on the loop's thread for each job that was offered, `refused` for senders that never
+  /// came to offer one, at most once in kRefusalInterval. Errors: of Listener::listen.
   static Result<std::unique_ptr<Agent>> start(control::ControlLoop& loop, Root root, const Address& listen,
-                                              control::Security security, OutcomeHandler outcome);
+                                              control::Security security, OutcomeHandler outcome,
+                                              RefusedHandler refused = {},
+                                              std::size_t max_receptions = kMaxReceptions);
   /// stop()
   ~Agent();
 
@@ -42,14 +53,25 @@ class Agent {
   void stop(Duration patience = seconds(6));
 
  private:
-  Agent(control::ControlLoop& loop, Root root, OutcomeHandler outcome)
-      : loop_(loop), root_(std::move(root)), outcome_(std::move(outcome)) {}
+  Agent(control::ControlLoop& loop, Root root, OutcomeHandler outcome, RefusedHandler refused,
+        std::size_t max_receptions)
+      : loop_(loop),
+        root_(std::move(root)),
+        outcome_(std::move(outcome)),
+        refused_(std::move(refused)),
+        max_receptions_(max_receptions) {}
   void on_channel(control::Channel channel);
+  void refuse(control::Channel channel, Error cause);
+  void on_refused(const Address& peer, const Error& cause);
   void on_finished(const Reception::Outcome& outcome, std::uint64_t number);
 
   control::ControlLoop& loop_;
   Root root_;
   OutcomeHandler outcome_;
+  RefusedHandler refused_;
+  std::size_t max_receptions_;
+  Throttle refusals_{kRefusalInterval};                                // loop's thread
+  std::shared_ptr<void> turned_away_ = std::make_shared<std::byte>();  // loop's thread; a copy for each
   std::optional<control::Listener> listener_;
   std::map<std::uint64_t, std::shared_ptr<Reception>> receptions_;  // loop's thread
   std::uint64_t next_number_ = 0;                                   // loop's thread

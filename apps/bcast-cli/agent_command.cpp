@@ -41,6 +41,14 @@ void report(Reporter& reporter, const Reception::Outcome& outcome) {
   reporter.tell(json_of(outcome));
 }
 
+void report_refused(Reporter& reporter, const Address& peer, const Error& cause, std::uint64_t others) {
+  auto text = fmt::format("refused a sender: {}", cause.what);
+  if (cause.what.find(to_string(peer)) == std::string::npos)
+    text = fmt::format("refused {}: {}", to_string(peer), cause.what);
+  if (others > 0) text += fmt::format(" (and {} others before)", others);
+  reporter.say(std::move(text));
+}
+
 Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& reporter) {
   auto security = security_of(options.key_file, options.insecure);
   if (!security) return std::unexpected(security.error());
@@ -48,8 +56,12 @@ Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& rep
   if (!root) return std::unexpected(root.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
-  const auto agent = Agent::start(**loop, std::move(*root), options.listen, std::move(*security),
-                                  [&](const Reception::Outcome& outcome) { report(reporter, outcome); });
+  const auto agent = Agent::start(
+      **loop, std::move(*root), options.listen, std::move(*security),
+      [&](const Reception::Outcome& outcome) { report(reporter, outcome); },
+      [&](const Address& peer, const Error& cause, std::uint64_t others) {
+        report_refused(reporter, peer, cause, others);
+      });
   if (!agent) return std::unexpected(agent.error());
   const auto address = to_string((*agent)->address());
   reporter.say(fmt::format("listening on {}; files go to {}{}", address, options.root,

@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
+
+#include "apps/units/units.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -95,7 +99,32 @@ Result<Placement> place(const Root& root, const DestinationRequest& request) {
   return Placement{std::move(*directory), std::move(where->name), std::move(path)};
 }
 
-Result<std::string> foresee(const Root& root, const DestinationRequest& request) {
+Result<void> check_space(int directory, std::uint64_t bytes, std::string_view path) {
+  struct statvfs disk {};
+  if (::fstatvfs(directory, &disk) != 0 || disk.f_blocks == 0 || disk.f_frsize == 0) return {};
+  const std::uint64_t free_bytes = disk.f_bavail * disk.f_frsize;
+  if (free_bytes >= bytes) return {};
+  return fail(Errc::no_space, fmt::format("no space for {}: {} are needed, and {} are free", path,
+                                          size_words(bytes), size_words(free_bytes)));
+}
+
+Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_view path) {
+  const auto cannot = [&](int error) {
+    return fail_errno(fmt::format("cannot write in the directory of {}", path), error);
+  };
+  if (::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) != 0) return cannot(errno);
+  // A file without a name shows what permissions do not: quotas, and the kernel's own file systems, which
+  // hold no blocks either. Some that take files have none without a name.
+  const FileDescriptor nameless(::openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  const int error = nameless ? 0 : errno;
+  struct statvfs disk {};
+  const bool holds_blocks = ::fstatvfs(directory, &disk) == 0 && disk.f_blocks > 0;
+  const bool unknown = error == EOPNOTSUPP || error == EISDIR || error == EINVAL || error == ENOENT;
+  if (error != 0 && !(unknown && holds_blocks)) return cannot(error);
+  return check_space(directory, bytes, path);
+}
+
+Result<std::string> foresee(const Root& root, const DestinationRequest& request, std::uint64_t bytes) {
   auto where = split(root, request);
   if (!where) return std::unexpected(where.error());
   const auto path = shown_path(root, *where);
@@ -106,9 +135,11 @@ Result<std::string> foresee(const Root& root, const DestinationRequest& request)
       if (auto fine = check_taken(directory->get(), *where, path, request.overwrite); !fine)
         return std::unexpected(fine.error());
     }
-    if (directory && ::faccessat(directory->get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
-      return fail_errno(fmt::format("cannot write in the directory of {}", path), errno);
-    if (directory) return path;
+    if (directory) {
+      if (auto fine = check_takes_files(directory->get(), bytes, path); !fine)
+        return std::unexpected(fine.error());
+      return path;
+    }
     if (standing.empty() || directory.error().code != Errc::not_found)
       return std::unexpected(directory.error());
   }

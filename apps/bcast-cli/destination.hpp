@@ -3,6 +3,7 @@
 // spaces, newlines and invalid UTF-8 pass untouched. Blocking calls; any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -30,8 +31,16 @@ struct Placement {
 /// root), as mkdir(2).
 Result<Placement> place(const Root& root, const DestinationRequest& request);
 
-/// What place() would answer, without making anything: the path of the copy-to-be. For a dry run.
-Result<std::string> foresee(const Root& root, const DestinationRequest& request);
+/// Whether `bytes` more find room where `directory` is; `path` is for the message. A file system that does
+/// not count its space has any. Errors: no_space.
+Result<void> check_space(int directory, std::uint64_t bytes, std::string_view path);
+
+/// The same, and that files can be made in `directory`, without making one. Errors: as open(2) and no_space.
+Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_view path);
+
+/// What place() would answer, and whether `bytes` find room, without making anything: the path of the
+/// copy-to-be. For a dry run.
+Result<std::string> foresee(const Root& root, const DestinationRequest& request, std::uint64_t bytes);
 
 /// The last component of a path; what the copy is called inside a directory.
 std::string_view base_name(std::string_view path);

@@ -297,9 +297,7 @@ Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_vie
   for (auto& named : lists.included) {
     Host host{std::move(named.name), named.port.value_or(kDefaultAgentPort)};
     if (names.contains(host.name) || exact.contains(host)) continue;
-    if (!seen.insert(host).second)
-      return fail(Errc::invalid_argument, fmt::format("the host {} is listed twice", to_string(host)));
-    hosts.push_back(std::move(host));
+    if (seen.insert(host).second) hosts.push_back(std::move(host));
   }
   if (hosts.empty()) return fail(Errc::invalid_argument, "the exclusions leave no host");
   return hosts;

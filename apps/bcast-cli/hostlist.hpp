@@ -34,10 +34,10 @@ std::string to_string(const Host& host);
 /// The text of the file that ^FILE names; "-" is standard input.
 using ListReader = std::function<Result<std::string>(const std::string& path)>;
 
-/// The hosts of `text` in the order written, without those that a "-HOST" in it or `exclude` (the same
-/// syntax) names. An exclusion without a port takes the host away whatever its port. A file holds one
+/// The hosts of `text` in the order written, each once, without those that a "-HOST" in it or `exclude` (the
+/// same syntax) names. An exclusion without a port takes the host away whatever its port. A file holds one
 /// hostlist per line; '#' starts a comment; it cannot name further files. Errors: invalid_argument (syntax
-/// with its position, a host listed twice, more than `max_hosts`, none left), and what `reader` fails with.
+/// with its position, more than `max_hosts`, none left), and what `reader` fails with.
 Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_view exclude,
                                           const ListReader& reader, std::size_t max_hosts = kMaxHosts);
 

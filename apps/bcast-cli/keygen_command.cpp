@@ -31,6 +31,12 @@ ExitCode run_keygen(const KeygenOptions& options) {
     complain(key.error());
     return ExitCode::local_error;
   }
+  if (!options.file.empty()) {
+    const auto written = key->write(options.file);
+    if (written) return ExitCode::success;
+    complain(written.error());
+    return ExitCode::local_error;
+  }
   const auto line = options.json ? fmt::format("{{\"key\":\"{}\"}}\n", key->text()) : key->text() + "\n";
   if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0)
     return ExitCode::success;

@@ -17,7 +17,7 @@ constexpr const char* kVersionText = "rdmc_bcast " RDMC_VERSION;
 constexpr const char* kSendFooter =
     R"(Other uses:
   rdmc_bcast agent --listen ADDR[:PORT] --root DIR --key-file FILE   receive on this host
-  rdmc_bcast keygen                                                  print a new cluster key
+  rdmc_bcast keygen FILE                                             make a new cluster key
 A source named like one of these is written ./agent.
 
 HOSTLIST is pdsh's: web[01-12,20],10.0.0.[2-9]:7701,[2001:db8::1]:7700,^FILE,-web07; the default port is 7700.
@@ -77,6 +77,7 @@ struct SendTexts {
   std::vector<std::string> hosts;
   std::vector<std::string> exclude;
   std::string launch = "agent";
+  bool resume = false;
   std::string block_size;
   std::string suspect_after;
   std::string limit_rate;
@@ -99,9 +100,10 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_option("--fabric", send.fabric, "what carries the data; auto: the best that works here")
       ->type_name(joined(port::standard_drivers().names()))
       ->capture_default_str();
-  app.add_option("--key-file", send.key_file, "the cluster key, as keygen printed it")->type_name("FILE");
+  app.add_option("--key-file", send.key_file, "the cluster key, as keygen made it")->type_name("FILE");
   app.add_flag("--insecure", send.insecure, "no key: anyone may be the other end");
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
+  app.add_flag("--resume", texts.resume)->group("");  // known, so that the message is clear
   app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
   app.add_option("--block-size", texts.block_size,
                  "bytes relayed as one, 4K to 2M; by the file's size, unless given")
@@ -122,6 +124,7 @@ Result<void> check_block_size(std::uint64_t size) {
 }
 
 Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
+  if (texts.resume) return fail(Errc::invalid_argument, "--resume is not supported yet");
   if (texts.launch == "ssh" || texts.launch == "slurm")
     return fail(
         Errc::invalid_argument,
@@ -196,7 +199,7 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
       ->type_name("ADDR[:PORT]")
       ->required();
   app.add_option("--root", agent.root, "the directory that files go to")->type_name("DIR")->required();
-  app.add_option("--key-file", agent.key_file, "the cluster key, as keygen printed it")->type_name("FILE");
+  app.add_option("--key-file", agent.key_file, "the cluster key, as keygen made it")->type_name("FILE");
   app.add_flag("--insecure", agent.insecure, "no key: anyone may send");
   app.add_flag("--json", agent.json, "one JSON object per line on stdout for each file received");
   auto information = run(app, arguments);
@@ -213,11 +216,12 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
 }
 
 Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
-  CLI::App app("Prints a new cluster key; keep it in a file that only you can read.");
+  CLI::App app("Makes a new cluster key, in a file that only you can read.");
   KeygenOptions keygen;
   app.name("rdmc_bcast keygen");
   app.set_version_flag("--version", kVersionText);
-  app.add_flag("--json", keygen.json, "as {\"key\":\"...\"}");
+  app.add_option("FILE", keygen.file, "a new file for the key; without it, the key is printed");
+  app.add_flag("--json", keygen.json, "print it as {\"key\":\"...\"}");
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));

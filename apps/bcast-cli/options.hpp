@@ -58,6 +58,7 @@ struct AgentOptions {
 };
 
 struct KeygenOptions {
+  std::string file;  ///< made for the key, readable by its owner alone; empty: the key is printed
   bool json = false;
 };
 

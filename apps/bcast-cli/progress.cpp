@@ -84,17 +84,25 @@ std::optional<ProgressEvent> Progress::due(Time now) {
 std::string progress_text(const ProgressEvent& event, std::size_t columns) {
   const auto part = share(event.bytes, event.total_bytes);
   const auto filled = static_cast<std::size_t>(part * kBarColumns);
-  auto text = fmt::format("{:3.0f}% [{:=<{}}{:<{}}]  {} of {}", part * 100, "", filled, "",
-                          kBarColumns - filled, size_words(event.bytes), size_words(event.total_bytes));
+  const auto bar = fmt::format(" [{:=<{}}{:<{}}]", "", filled, "", kBarColumns - filled);
+  const auto percent = fmt::format("{:3.0f}%", part * 100);
+  const auto amount = fmt::format("  {} of {}", size_words(event.bytes), size_words(event.total_bytes));
+  std::string rate;
+  std::string rest;
   if (event.bits_per_second > 0) {
     const auto left = static_cast<double>(event.total_bytes - event.bytes) * 8 / event.bits_per_second;
-    text += fmt::format("  {}  {} left", rate_words(event.bits_per_second), duration_words(left));
+    rate = fmt::format("  {}", rate_words(event.bits_per_second));
+    rest = fmt::format("  {} left", duration_words(left));
   }
-  text += fmt::format("  {}/{} done", event.done, event.receivers);
+  rest += fmt::format("  {}/{} done", event.done, event.receivers);
   if (!event.slowest_host.empty() && event.slowest_bytes < event.bytes) {
-    text += fmt::format("  slowest {} at {:.0f}%", printable(event.slowest_host),
+    rest += fmt::format("  slowest {} at {:.0f}%", printable(event.slowest_host),
                         share(event.slowest_bytes, event.total_bytes) * 100);
   }
+  // Where it is narrow, what the other numbers imply goes first.
+  auto text = percent + bar + amount + rate + rest;
+  if (text.size() > columns) text = percent + amount + rate + rest;
+  if (text.size() > columns) text = percent + amount + rest;
   if (text.size() > columns) text.resize(columns);  // hosts are ASCII: no character is cut in two
   return text;
 }

@@ -1,15 +1,12 @@
 #include "apps/bcast-cli/received_file.hpp"
 
 #include <fmt/format.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-
-#include "apps/units/units.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -26,15 +23,8 @@ bool is_zero(std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<ReceivedFile> ReceivedFile::create(PartialFile file, FileShape shape, std::uint64_t allocated_bytes) {
-  struct statvfs disk {};
-  const auto needed = std::min(shape.size, allocated_bytes);
-  if (::fstatvfs(file.fd(), &disk) == 0 && disk.f_frsize > 0) {
-    const std::uint64_t free_bytes = disk.f_bavail * disk.f_frsize;
-    if (free_bytes < needed) {
-      return fail(Errc::no_space, fmt::format("no space for {}: it takes {}, and {} are free", file.path(),
-                                              size_words(needed), size_words(free_bytes)));
-    }
-  }
+  if (auto room = check_space(file.fd(), std::min(shape.size, allocated_bytes), file.path()); !room)
+    return std::unexpected(room.error());
   int result = 0;
   do result = ::ftruncate(file.fd(), static_cast<off_t>(shape.size));
   while (result != 0 && errno == EINTR);

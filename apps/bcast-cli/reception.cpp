@@ -17,7 +17,7 @@ constexpr Duration kLookAtProgress = milliseconds(50);
 }  // namespace
 
 Result<std::shared_ptr<Reception>> Reception::begin(control::ControlLoop& loop, const Root& root,
-                                                    control::Channel channel, FinishedHandler finished) {
+                                                    control::Channel&& channel, FinishedHandler finished) {
   auto worker = Worker::start();
   if (!worker) return std::unexpected(worker.error());
   std::shared_ptr<Reception> self(new Reception(loop, root, std::move(channel), std::move(finished)));

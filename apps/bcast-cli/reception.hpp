@@ -33,9 +33,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   using FinishedHandler = std::move_only_function<void(const Outcome&)>;
 
   /// `root` outlives the reception. `finished` is called once, on the loop's thread, when nothing of it is
-  /// left but the object. Errors: resource_limit (no thread).
+  /// left but the object. Errors: resource_limit (no thread); `channel` is then still the caller's.
   static Result<std::shared_ptr<Reception>> begin(control::ControlLoop& loop, const Root& root,
-                                                  control::Channel channel, FinishedHandler finished);
+                                                  control::Channel&& channel, FinishedHandler finished);
   ~Reception();
 
   /// Gives up and tells the sender why; `finished` follows.

@@ -32,7 +32,7 @@ void Reception::handle(session::JobOffered& offered) {
   outcome_.path = job_.destination;
   outcome_.dry_run = job_.dry_run;
   if (!job_.dry_run) return claim_file();
-  in_background([&root = root_, job = job_] { return foresee(root, request_of(job)); },
+  in_background([&root = root_, job = job_] { return foresee(root, request_of(job), job.allocated_bytes); },
                 [](Reception& self, Result<std::string> path) {
                   if (!path) return self.give_up(std::move(path.error()));
                   self.outcome_.path = std::move(*path);

@@ -91,8 +91,9 @@ void add_failure(SenderResult& result, Reporter& reporter, std::string host, std
   reporter.receiver({.host = std::move(host), .status = session::Status::failed, .cause = std::move(cause)});
 }
 
-/// Whether DEST/i could be made and take the file, without making anything.
-Result<std::string> foresee_locally(const std::string& directory, const JobDescription& job) {
+/// Whether DEST/i could be made and take the file, without making anything; `bytes`: of it and those before.
+Result<std::string> foresee_locally(const std::string& directory, const JobDescription& job,
+                                    std::uint64_t bytes) {
   std::error_code ignored;
   std::filesystem::path standing = directory;
   while (!std::filesystem::exists(standing, ignored) && standing.has_parent_path() &&
@@ -101,8 +102,12 @@ Result<std::string> foresee_locally(const std::string& directory, const JobDescr
   if (!std::filesystem::exists(standing, ignored)) standing = ".";
   const auto root = Root::open(standing);
   if (!root) return std::unexpected(root.error());
-  if (standing != directory) return directory;
-  return foresee(*root, {job.destination, job.source_name, job.overwrite});
+  if (standing == directory) return foresee(*root, {job.destination, job.source_name, job.overwrite}, bytes);
+  const auto opened = root->open_directory({}, Root::Missing::refuse);
+  if (!opened) return std::unexpected(opened.error());
+  if (auto fine = check_takes_files(opened->get(), bytes, directory); !fine)
+    return std::unexpected(fine.error());
+  return directory;
 }
 
 std::string local_directory(const std::string& destination, std::uint32_t index) {
@@ -114,7 +119,7 @@ SenderResult foresee_all_locally(const SendOptions& options, const JobDescriptio
   result.summary.dry_run = true;
   for (std::uint32_t index = 0; index < options.local_receivers; ++index) {
     const auto directory = local_directory(options.destination, index);
-    const auto path = foresee_locally(directory, job);
+    const auto path = foresee_locally(directory, job, job.allocated_bytes * (index + 1));
     if (!path) {
       add_failure(result, reporter, directory, path.error().what);
       continue;

@@ -225,7 +225,7 @@ void Sender::handle(session::MemberFinished& finished) {
 
 void Sender::handle(session::JobFinished& finished) {
   job_finished_ = true;
-  if (!config_.job.dry_run) result_.interrupted = std::move(finished.interrupted);
+  if (!dry_run_over_) result_.interrupted = std::move(finished.interrupted);
   for (auto& receiver : receivers_) {
     receiver.connecting = {};
     if (receiver.channel) receiver.channel->close();

@@ -93,6 +93,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
 
   // sender_epoch.cpp: the root's part in an epoch
   void handle(const session::ParametersNeeded& needed);
+  std::optional<Error> mixed_families(const session::ParametersNeeded& needed) const;
   void handle(session::FormRequested& request);
   void handle(session::PeersReady& peers);
   void handle(const session::StartData& start);
@@ -118,6 +119,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   SenderResult result_;
   bool pumping_ = false;
   bool job_finished_ = false;
+  bool dry_run_over_ = false;  ///< as planned: everybody has answered
   bool cleaned_up_ = false;
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;

@@ -1,4 +1,6 @@
 // One epoch at the root: choose what is sent, form, connect, move data, end.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -22,9 +24,26 @@ BlockMap lacking(const session::ParametersNeeded& needed, std::uint64_t blocks) 
 
 }  // namespace
 
+/// Two receivers that could not reach each other, if there are any: the data path of a group has one address
+/// family.
+std::optional<Error> Sender::mixed_families(const session::ParametersNeeded& needed) const {
+  const std::string* reached[2] = {};
+  for (const auto& candidate : needed.candidates) {
+    const auto index = value_of(candidate.member) - 1;
+    if (receivers_[index].channel)
+      reached[receivers_[index].channel->peer().ipv6] = &config_.targets[index].name;
+  }
+  if (reached[0] == nullptr || reached[1] == nullptr) return std::nullopt;
+  return Error{Errc::invalid_argument,
+               fmt::format("{} is reached over IPv4 and {} over IPv6: send to one address family at a time",
+                           *reached[0], *reached[1])};
+}
+
 void Sender::handle(const session::ParametersNeeded& needed) {
   const auto now = monotonic_now();
+  if (auto mixed = mixed_families(needed)) return coordinator_.interrupt(std::move(*mixed), now);
   if (config_.job.dry_run) {
+    dry_run_over_ = true;
     for (const auto& candidate : needed.candidates) receiver(candidate.member).accepted = true;
     return coordinator_.interrupt({Errc::cancelled, "this was a dry run"}, now);
   }

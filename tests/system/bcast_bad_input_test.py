@@ -8,7 +8,7 @@ import threading
 import unittest
 
 import harness
-from harness import BcastCase, ExitCode
+from harness import BcastCase, ExitCode, wait_until
 
 MIB = 1 << 20
 # From the start of rdmc_bcast to its end when somebody is wrong or silent.
@@ -130,6 +130,7 @@ class Key(BcastCase):
         self.assert_code(done, ExitCode.ALL_REFUSED)
         for agent in agents:
             self.assert_cause(done, agent.host, "refused", "key", "authentication")
+            wait_until(lambda: "refused" in agent.output(), "its operator is told")
         self.assertLess(done.seconds, BOUND)
         self.assert_nothing_in(*(agent.root for agent in agents))
 

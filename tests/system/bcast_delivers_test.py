@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """rdmc_bcast brings files of every size to agents and to local receivers, whole, and says so truthfully."""
 import os
+import pathlib
 import stat
 import subprocess
 import unittest
@@ -77,6 +78,11 @@ class Delivers(BcastCase):
         for agent in agents:
             self.assert_copy(second, agent.root / "x")
 
+    def test_a_dry_run_sees_what_would_go_wrong_here(self):
+        done = self.send(self.file(BLOCK), "/proc/copies", "--local", 2, "--dry-run")
+        self.assert_code(done, ExitCode.ALL_FAILED)
+        self.assertIn("/proc/copies/0", done.receivers)
+
     def test_a_dry_run_changes_nothing(self):
         agents = self.agents(2)
         source = self.file(BLOCK)
@@ -116,6 +122,18 @@ class CommandLine(BcastCase):
             done = self.run_bcast(*arguments)
             self.assertEqual((done.returncode, done.stdout), (ExitCode.USAGE, ""), arguments)
             self.assertIn(named, done.stderr)
+
+    def test_the_key_that_the_readme_has_made_is_one_that_an_agent_takes(self):
+        """Literally its line, by a shell with the usual umask."""
+        readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()
+        line = next(line for line in readme.splitlines() if line.startswith("    rdmc_bcast keygen"))
+        path = f"{pathlib.Path(BCAST).parent}:{os.environ['PATH']}"
+        subprocess.run(["sh", "-c", "umask 022;" + line], cwd=self.folder, check=True, timeout=10,
+                       env={**self.environment, "PATH": path})
+        self.agent(key=self.folder / "key")
+        again = self.run_bcast("keygen", self.folder / "key")
+        self.assertEqual(again.returncode, ExitCode.LOCAL_ERROR, "a key is not replaced")
+        self.assertIn("exists", again.stderr)
 
     def test_keys_are_new_each_time(self):
         self.assertNotEqual(self.run_bcast("keygen").stdout, self.run_bcast("keygen").stdout)

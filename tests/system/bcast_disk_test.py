@@ -35,6 +35,12 @@ class Disk(BcastCase):
         self.assert_nothing_in(small)
         self.assert_usable([bad])
 
+    def test_a_dry_run_says_that_it_is_too_small(self):
+        bad = self.agent(root=self.disk("small", "size=8m"))
+        done = self.send(self.file(64 * MIB), "copy", "--dry-run", to=[bad])
+        self.assert_code(done, ExitCode.ALL_FAILED)
+        self.assert_cause(done, bad.host, "failed", "no space")
+
     def test_read_only_from_now_on(self):
         folder = self.disk("fixed", "rw")
         bad = self.agent(root=folder)

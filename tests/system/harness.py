@@ -196,9 +196,7 @@ class BcastCase(unittest.TestCase):
     def key(self, name="key"):
         path = self.folder / name
         if not path.exists():
-            made = subprocess.run([BCAST, "keygen"], check=True, capture_output=True, text=True, timeout=PATIENCE)
-            path.touch(mode=0o600)
-            path.write_text(made.stdout)
+            subprocess.run([BCAST, "keygen", path], check=True, timeout=PATIENCE)
         return path
 
     def agent(self, root=None, key=True, command_prefix=()):

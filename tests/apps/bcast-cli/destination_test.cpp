@@ -92,7 +92,7 @@ BOOST_FIXTURE_TEST_CASE(no_destination_leads_out_of_the_root, Fixture) {
       const auto root_directory = open_root(root, confinement);
       const auto placement = place(root_directory, {destination, "src.bin", true});
       BOOST_TEST(!placement.has_value(), destination << " by " << words(confinement));
-      const auto foreseen = foresee(root_directory, {destination, "src.bin", true});
+      const auto foreseen = foresee(root_directory, {destination, "src.bin", true}, 0);
       BOOST_TEST(!foreseen.has_value(), destination << " by " << words(confinement));
     }
   }
@@ -166,14 +166,25 @@ BOOST_FIXTURE_TEST_CASE(odd_names_are_just_bytes, Fixture) {
   }
 }
 
+BOOST_FIXTURE_TEST_CASE(foreseeing_knows_the_space_and_where_no_file_can_be, Fixture) {
+  const auto root_directory = Root::open(root).value();
+  const auto full = foresee(root_directory, {"deep/copy", "s", false}, UINT64_MAX / 2);
+  BOOST_REQUIRE(!full.has_value());
+  BOOST_TEST((full.error().code == Errc::no_space));
+  BOOST_TEST(mentions(full.error().what, "deep/copy"));
+  BOOST_TEST(foresee(root_directory, {"deep/copy", "s", false}, 1).has_value());
+  const FileDescriptor proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  BOOST_TEST(!check_takes_files(proc.get(), 0, "/proc/x").has_value());
+}
+
 BOOST_FIXTURE_TEST_CASE(foreseeing_says_what_placing_would_and_makes_nothing, Fixture) {
   write_file(root / "file", "old");
   const auto root_directory = open_root(root);
-  BOOST_TEST(foresee(root_directory, {"a/b/c", "s", false}).value() == (root / "a/b/c").string());
-  BOOST_TEST(foresee(root_directory, {"a/b/", "s", false}).value() == (root / "a/b/s").string());
-  BOOST_TEST(mentions(foresee(root_directory, {"file", "s", false}).error().what, "exists"));
-  BOOST_TEST(foresee(root_directory, {"file", "s", true}).has_value());
-  BOOST_TEST(!foresee(root_directory, {"file/x", "s", true}).has_value());
+  BOOST_TEST(foresee(root_directory, {"a/b/c", "s", false}, 0).value() == (root / "a/b/c").string());
+  BOOST_TEST(foresee(root_directory, {"a/b/", "s", false}, 0).value() == (root / "a/b/s").string());
+  BOOST_TEST(mentions(foresee(root_directory, {"file", "s", false}, 0).error().what, "exists"));
+  BOOST_TEST(foresee(root_directory, {"file", "s", true}, 0).has_value());
+  BOOST_TEST(!foresee(root_directory, {"file/x", "s", true}, 0).has_value());
   BOOST_TEST(entries(root) == 1u);
 }
 

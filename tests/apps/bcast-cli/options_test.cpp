@@ -76,6 +76,8 @@ BOOST_AUTO_TEST_CASE(the_agent_and_the_key_generator_are_named_first) {
   BOOST_TEST(to_string(command<AgentOptions>({"agent", "--listen", "[::1]:9", "--root", "/", "--insecure"})
                            .listen) == "[::1]:9");
   BOOST_TEST(command<KeygenOptions>({"keygen", "--json"}).json);
+  BOOST_TEST(command<KeygenOptions>({"keygen"}).file == "");
+  BOOST_TEST(command<KeygenOptions>({"keygen", "key"}).file == "key");
   const auto local = command<LocalReceiverOptions>({kLocalReceiverArgument, "127.0.1.1:0", "d/0"});
   BOOST_TEST(to_string(local.listen) == "127.0.1.1:0");
   BOOST_TEST(local.directory == "d/0");
@@ -126,7 +128,7 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
        "--listen: not a numeric address: 'nohost'"},
       {{"agent", "--listen", "10.0.0.1", "--insecure"}, "--root"},
       {{"agent", "--listen", "10.0.0.1", "--root", "/"}, "--key-file FILE"},
-      {{"keygen", "x"}, "x"},
+      {{"keygen", "x", "y"}, "y"},
   };
   for (const auto& [arguments, part] : cases) {
     const auto text = complaint(arguments);

@@ -114,6 +114,8 @@ BOOST_AUTO_TEST_CASE(the_line_says_how_much_how_fast_how_long_and_who_is_slow) {
              " 25% [=====               ]  256 MiB of 1.00 GiB  8.00 Gb/s  0.805 s left  2/8 done  slowest "
              "n7:7700 at 12%");
   BOOST_TEST(progress_text(event, 40).size() == 40u);
+  BOOST_TEST(progress_text(event, 79) ==
+             " 25%  256 MiB of 1.00 GiB  0.805 s left  2/8 done  slowest n7:7700 at 12%");
 }
 
 BOOST_AUTO_TEST_CASE(a_terminal_gets_one_line_in_its_width_with_colour_unless_told_otherwise) {
@@ -121,12 +123,12 @@ BOOST_AUTO_TEST_CASE(a_terminal_gets_one_line_in_its_width_with_colour_unless_to
   ::setenv("TERM", "xterm", 1);
   ::unsetenv("NO_COLOR");
   auto text = shown_on_a_terminal(event);
-  BOOST_TEST(text.starts_with("\r\x1b[K\x1b[36m 25% ["));
+  BOOST_TEST(text.starts_with("\r\x1b[K\x1b[36m 25%  256"));
   BOOST_TEST(text.size() < 60 + 20);
   BOOST_TEST(text.find('\n') == std::string::npos);
   ::setenv("NO_COLOR", "1", 1);
   text = shown_on_a_terminal(event);
-  BOOST_TEST(text.starts_with("\r\x1b[K 25% ["));
+  BOOST_TEST(text.starts_with("\r\x1b[K 25%  256"));
   BOOST_TEST(text.find("\x1b[36m") == std::string::npos);
 }
 

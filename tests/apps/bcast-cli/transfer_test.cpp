@@ -1,8 +1,10 @@
 // Whole transfers within this process: agents and a sender on loopback addresses, over the real control
 // channels and the real data path. What needs processes that are killed is in tests/system.
 #define BOOST_TEST_MODULE bcast_cli_transfer
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -36,12 +38,13 @@ struct Cluster {
   explicit Cluster(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) add(security);
   }
-  void add(const control::Security& its_security) {
+  void add(const control::Security& its_security, std::size_t max_receptions = kMaxReceptions,
+           std::optional<Address> at = std::nullopt) {
     const auto number = agents.size();
     auto root = Root::open(root_of(number), Root::Missing::make);
     BOOST_REQUIRE(root.has_value());
-    const auto address = Address::ipv4(127, 0, 7, static_cast<std::uint8_t>(number + 1), 0);
-    auto agent = Agent::start(*loop, std::move(*root), address, its_security, {});
+    const auto address = at.value_or(Address::ipv4(127, 0, 7, static_cast<std::uint8_t>(number + 1), 0));
+    auto agent = Agent::start(*loop, std::move(*root), address, its_security, {}, {}, max_receptions);
     BOOST_REQUIRE_MESSAGE(agent.has_value(), (agent ? "" : agent.error().what));
     agents.push_back(std::move(*agent));
   }
@@ -109,6 +112,39 @@ BOOST_AUTO_TEST_CASE(files_of_every_size_reach_every_agent) {
     BOOST_TEST((exit_code(result, false) == ExitCode::success));
     for (std::size_t i = 0; i < 5; ++i)
       BOOST_TEST((file_content(cluster.root_of(i) / fmt::format("size/{}", size)) == content));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_says_so) {
+  Cluster cluster(1);
+  cluster.add(cluster.security, 0);
+  auto source = source_of(cluster.scratch / "source", random_text(500'000, 1));
+  const auto told = cluster.scratch / "told";
+  const FileDescriptor errors(::dup(STDERR_FILENO));
+  const FileDescriptor captured(::open(told.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  ::dup2(captured.get(), STDERR_FILENO);
+  const auto result = cluster.send(source, cluster.config(source, "copy"));
+  cluster.reporter.reset();  // all is written
+  ::dup2(errors.get(), STDERR_FILENO);
+  BOOST_TEST(result.summary.ok == 1u);
+  BOOST_TEST(result.summary.failed == 1u);
+  BOOST_TEST(file_content(told).find("failed  has 0 transfers under way") != std::string::npos,
+             file_content(told));
+}
+
+BOOST_AUTO_TEST_CASE(hosts_of_two_address_families_are_refused_before_anything_is_sent) {
+  for (const bool dry_run : {false, true}) {
+    Cluster cluster(1);
+    cluster.add(cluster.security, kMaxReceptions, parse_address("[::1]:0", 0).value());
+    auto source = source_of(cluster.scratch / "source", random_text(500'000, 1));
+    auto config = cluster.config(source, "copy");
+    config.job.dry_run = dry_run;
+    const auto result = cluster.send(source, std::move(config));
+    BOOST_REQUIRE(result.interrupted.has_value());
+    for (const auto* word : {"IPv4", "IPv6", "127.0.7.1", "[::1]"})
+      BOOST_TEST(result.interrupted->what.find(word) != std::string::npos, result.interrupted->what);
+    BOOST_TEST(result.summary.ok == 0u);
+    BOOST_TEST((exit_code(result, false) == ExitCode::local_error));
   }
 }
 
