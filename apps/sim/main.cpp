@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -48,7 +49,12 @@ void report(const ScenarioOptions& options, const ScenarioResult& result, bool j
                                 {"events", result.events},
                                 {"violations", result.violations.size()},
                                 {"faults", result.faults}};
-  for (const auto& [name, value] : result.figures) object[name] = value;
+  for (const auto& [name, value] : result.figures) {
+    if (value == std::floor(value))  // a count
+      object[name] = static_cast<std::int64_t>(value);
+    else
+      object[name] = value;
+  }
   if (json) {
     fmt::print("{}\n", object.dump());
   } else {
@@ -65,7 +71,8 @@ int main(int argc, char** argv) {
   bool json = false, go_back_n = false;
   std::string faults = "none", model = "packets";
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
-  app.set_version_flag("--version", RDMC_VERSION);
+  app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
+  app.footer("Exit codes:\n  0    no violation\n  1    usage\n  2    violations: each is named on stderr");
   app.require_subcommand(1);
   CLI::App* const bcast = app.add_subcommand("bcast", "one file from a root to every other member");
   bcast->add_option("--seed", options.seed);

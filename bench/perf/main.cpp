@@ -140,7 +140,8 @@ int main(int argc, char** argv) {
   using namespace rdmc::perf;
   Options options;
   CLI::App app{"Measures rdmc between processes that it starts itself; each has its own memory."};
-  app.set_version_flag("--version", RDMC_VERSION);
+  app.set_version_flag("--version", "rdmc_perf " RDMC_VERSION);
+  app.footer("Exit codes:\n  0    measured\n  1    usage\n  2    a member failed: the reason is on stderr");
   app.require_subcommand(1);
   double spin_us = options.spin.microseconds();
   bool go_back_n = false;
@@ -183,7 +184,10 @@ int main(int argc, char** argv) {
   }
   options.spin = rdmc::nanoseconds(static_cast<std::int64_t>(spin_us * 1000));
   options.selective_repeat = !go_back_n;
-  if (options.test != Test::bcast) options.members = 2;
+  if (options.test != Test::bcast && options.members != 2) {
+    fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
+    return 1;
+  }
   if (options.block_bytes == 0) options.block_bytes = 256 * 1024;
   if (options.writes_in_flight == 0) options.writes_in_flight = 16;
   if (!options.places.empty() && options.places.size() != options.members) {
