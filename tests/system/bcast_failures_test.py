@@ -136,6 +136,21 @@ class Receivers(BcastCase):
         self.assert_nothing_in(agents[1].root)
 
 
+class HungDisk(BcastCase):
+    def test_does_not_keep_an_agent_that_is_asked_to_stop(self):
+        mark = self.folder / "mark"
+        agent = self.agent(command_prefix=["env", f"LD_PRELOAD={os.environ['RDMC_HUNG_DISK']}",
+                                           f"RDMC_HUNG_DISK_MARK={mark}", "ASAN_OPTIONS=verify_asan_link_order=0"])
+        transfer = self.start(self.file(MIB), "copy", to=[agent])
+        wait_until(mark.exists, "the disk hangs")
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.process.wait(12), ExitCode.LOCAL_ERROR)
+        self.assert_code(transfer.wait(), ExitCode.ALL_FAILED)
+        self.assertFalse((agent.root / "copy").exists())
+        for path in agent.root.iterdir():
+            path.unlink()  # the disk that could not be waited for
+
+
 class Sender(BcastCase):
     def strike(self, number, moment):
         agents = self.agents(3)
