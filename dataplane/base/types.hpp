@@ -75,6 +75,17 @@ class Psn {
 enum class Qpn : std::uint32_t {};
 /// The key that lets a peer write into (or read from) one memory region; random, so that it can't be guessed.
 enum class RemoteKey : std::uint32_t {};
+/// What a remote key permits, named as in verbs (IBV_ACCESS_REMOTE_*); a set of flags. `invalidate`: a peer's
+/// SEND with invalidate may take the key out of use.
+enum class RemoteAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic = 4, invalidate = 8 };
+constexpr RemoteAccess operator|(RemoteAccess a, RemoteAccess b) {
+  return static_cast<RemoteAccess>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+/// Whether `granted` includes all of `needed`.
+constexpr bool permits(RemoteAccess granted, RemoteAccess needed) {
+  const auto wanted = static_cast<std::uint8_t>(needed);
+  return (static_cast<std::uint8_t>(granted) & wanted) == wanted;
+}
 /// A member's position in its group's member list, 0 … members-1.
 enum class Rank : std::uint32_t {};
 /// The number of a view. Everything that belongs to one membership carries it; it only grows.

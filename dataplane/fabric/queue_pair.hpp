@@ -23,6 +23,8 @@ enum class WorkKind : std::uint8_t {
   receive,                  ///< a SEND arrived in a posted receive
   receive_write_immediate,  ///< a WRITE with immediate arrived; it consumed a posted receive, the bytes are
                             ///< in place
+  read,                     ///< the bytes that our READ asked for are here
+  atomic,                   ///< our COMPARE & SWAP or FETCH & ADD was executed, once
 };
 
 /// Named as in verbs (ibv_wc_status). Every status but success means that the queue pair is in the error
@@ -35,6 +37,7 @@ enum class WorkStatus : std::uint8_t {
   remote_access,           ///< NAK 0x62: key, range or rights
   remote_operational,      ///< NAK 0x63
   local_length,            ///< a SEND longer than the posted receive
+  bad_response,            ///< the answer to a READ or atomic did not fit it
   flushed,                 ///< the queue pair went to the error state before this request's turn
 };
 std::string_view name(WorkStatus status) noexcept;
@@ -45,12 +48,15 @@ struct Completion {
   WorkStatus status = WorkStatus::success;
   std::uint32_t byte_count = 0;            ///< of a receive or of the WRITE that arrived
   std::optional<std::uint32_t> immediate;  ///< of a receive
+  std::optional<RemoteKey> invalidated;    ///< of a receive: our key that the peer took out of use
+  std::uint64_t original = 0;              ///< of an atomic: the value before it
 };
 
 struct SendRequest {
   std::uint64_t work_id = 0;
   std::span<const std::byte> bytes;
-  std::optional<std::uint32_t> immediate;
+  std::optional<std::uint32_t> immediate;  ///< this …
+  std::optional<RemoteKey> invalidate;     ///< … or a key of the peer's that goes out of use, or neither
 };
 
 struct WriteRequest {
@@ -59,6 +65,24 @@ struct WriteRequest {
   std::uint64_t remote_address = 0;
   RemoteKey remote_key{};
   std::optional<std::uint32_t> immediate;
+};
+
+struct ReadRequest {
+  std::uint64_t work_id = 0;
+  std::span<std::byte> bytes;  ///< where they go; at most 2^31 - 1
+  std::uint64_t remote_address = 0;
+  RemoteKey remote_key{};
+};
+
+/// On 8 bytes of the peer's, at a multiple of 8, in its byte order.
+struct AtomicRequest {
+  enum class Kind : std::uint8_t { compare_swap, fetch_add };
+  std::uint64_t work_id = 0;
+  Kind kind = Kind::fetch_add;
+  std::uint64_t remote_address = 0;
+  RemoteKey remote_key{};
+  std::uint64_t swap_or_add = 0;
+  std::uint64_t compare = 0;  ///< compare_swap: swaps if this is the value
 };
 
 struct ReceiveRequest {
@@ -83,6 +107,8 @@ class QueuePair {
   /// Errors of all posts: would_block (queue full), invalid_argument, peer_failed (error state).
   virtual Result<void> post_send(const SendRequest& request) = 0;
   virtual Result<void> post_write(const WriteRequest& request) = 0;
+  virtual Result<void> post_read(const ReadRequest& request) = 0;
+  virtual Result<void> post_atomic(const AtomicRequest& request) = 0;
   virtual Result<void> post_receive(const ReceiveRequest& request) = 0;
 
   /// A hint: the peer's next WRITE that no earlier hint covers will land in `where`, of which no byte is
@@ -99,8 +125,8 @@ class QueuePair {
   virtual Result<void> connect(std::span<const std::byte> peer_blob) = 0;
 };
 
-/// Memory that peers may write into while they know its key. Revoked when destroyed: from then on no packet,
-/// however late, changes a byte of it.
+/// Memory that peers may reach while they know its key, as far as its registration permits. Revoked when
+/// destroyed: from then on no packet, however late, changes a byte of it.
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
@@ -119,9 +145,11 @@ struct QueuePairOptions {
   Duration ack_timeout =
       milliseconds(67);  ///< 4.096 us x 2^14; between our own endpoints the measured RTT rules
   std::uint8_t retry_limit = 7;
-  std::uint8_t rnr_retry_limit = 7;  ///< 7 = for ever
-  bool selective_repeat = true;      ///< offered; used when the peer offers it too
-  std::uint32_t path_mtu = 0;        ///< largest payload per packet; 0 = what the port's MTU allows
+  std::uint8_t rnr_retry_limit = 7;     ///< 7 = until rnr_patience has passed
+  Duration rnr_patience = seconds(10);  ///< a peer without a posted receive is given up after it; 0 = never
+  std::uint8_t max_rd_atomic = 16;      ///< READ requests and atomics under way, in each direction; 1 … 255
+  bool selective_repeat = true;         ///< offered; used when the peer offers it too
+  std::uint32_t path_mtu = 0;           ///< largest payload per packet; 0 = what the port's MTU allows
 };
 
 struct FabricInfo {
@@ -136,8 +164,9 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual FabricInfo info() const = 0;
   virtual Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) = 0;
-  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
-                                                                MemoryUse use = MemoryUse::general) = 0;
+  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(
+      std::span<std::byte> memory, MemoryUse use = MemoryUse::general,
+      RemoteAccess access = RemoteAccess::write) = 0;
 
   /// Receives, sends and runs timers; returns how much was done (0 = nothing).
   virtual std::size_t progress(Time now) = 0;

@@ -66,9 +66,9 @@ std::uint32_t SoftwareFabric::fresh_number() {
 Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const QueuePairOptions& options) {
   const port::PortInfo& port = port_.info();
   if (options.send_depth == 0 || options.send_depth > kMaxDepth || options.receive_depth == 0 ||
-      options.receive_depth > kMaxDepth) {
-    return fail(Errc::invalid_argument,
-                "a queue pair's depths lie between 1 and " + std::to_string(kMaxDepth));
+      options.receive_depth > kMaxDepth || options.max_rd_atomic == 0) {
+    return fail(Errc::invalid_argument, "a queue pair's depths lie between 1 and " +
+                                            std::to_string(kMaxDepth) + ", max_rd_atomic between 1 and 255");
   }
   const std::uint32_t wanted = options.path_mtu == 0 ? path_mtu_ : std::min(options.path_mtu, path_mtu_);
   const std::uint32_t mtu = wanted / 4 * 4;  // so that only a message's last packet is padded
@@ -114,16 +114,17 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
 }
 
 Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory,
-                                                                      MemoryUse use) {
+                                                                      MemoryUse use, RemoteAccess access) {
   RemoteKey key;
   do key = RemoteKey{fresh_number()};
-  while (!regions_.add(key, 0, memory));
+  while (!regions_.add(key, 0, memory, access));
   if (use == MemoryUse::relayed) arrived_.add_region(memory);
   return std::make_unique<Region>(*this, key, memory);
 }
 
 void SoftwareFabric::revoke(RemoteKey key, std::span<std::byte> memory) {
   regions_.revoke(key);
+  batch_.drop(memory);  // READ responses that the port had no room for
   arrived_.remove_region(memory);
 }
 

@@ -54,7 +54,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   FabricInfo info() const override;
   Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
-                                                        MemoryUse use = MemoryUse::general) override;
+                                                        MemoryUse use = MemoryUse::general,
+                                                        RemoteAccess access = RemoteAccess::write) override;
 
   std::size_t progress(Time now) override;
   Time next_deadline() const override;

@@ -16,6 +16,7 @@ WorkStatus status_of(const roce::WorkCompletion& completion) {
     case FailureCause::remote_access: return WorkStatus::remote_access;
     case FailureCause::remote_operational: return WorkStatus::remote_operational;
     case FailureCause::local_length: return WorkStatus::local_length;
+    case FailureCause::bad_response: return WorkStatus::bad_response;
     case FailureCause::local_invalid_request:
     case FailureCause::local_access:
     case FailureCause::closed: return WorkStatus::flushed;
@@ -29,6 +30,8 @@ WorkKind kind_of(roce::CompletionKind kind) {
     case roce::CompletionKind::write: return WorkKind::write;
     case roce::CompletionKind::receive: return WorkKind::receive;
     case roce::CompletionKind::receive_write_immediate: return WorkKind::receive_write_immediate;
+    case roce::CompletionKind::read: return WorkKind::read;
+    case roce::CompletionKind::atomic: return WorkKind::atomic;
   }
   return WorkKind::send;
 }
@@ -44,7 +47,8 @@ std::string text_of(roce::FailureCause cause) {
     case FailureCause::remote_operational: return "the peer reported an error of its own";
     case FailureCause::local_length: return "a message arrived that is longer than the posted receive";
     case FailureCause::local_invalid_request: return "the peer sent an invalid request";
-    case FailureCause::local_access: return "the peer wrote outside of what it was granted";
+    case FailureCause::local_access: return "the peer reached outside of what it was granted";
+    case FailureCause::bad_response: return "the peer answered a READ or atomic with something else";
     case FailureCause::closed: return "closed";
   }
   return "unknown";
@@ -66,6 +70,7 @@ std::string_view name(WorkStatus status) noexcept {
     case WorkStatus::remote_access: return "remote access error";
     case WorkStatus::remote_operational: return "remote operational error";
     case WorkStatus::local_length: return "local length error";
+    case WorkStatus::bad_response: return "bad response";
     case WorkStatus::flushed: return "flushed";
   }
   return "unknown";
@@ -80,11 +85,15 @@ std::string SoftwareQueuePair::error_cause() const {
   return connected_ ? text_of(connected_->connection.cause()) : "";
 }
 
-Result<void> SoftwareQueuePair::post(const roce::SendWork& work) {
+Result<roce::Connection*> SoftwareQueuePair::connection() {
   if (!connected_) return fail(Errc::invalid_argument, "the queue pair is not connected");
-  auto posted = connected_->connection.post_send(work);
+  return &connected_->connection;
+}
+
+/// `bytes`: what packets of this work will refer to.
+Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const std::byte> bytes) {
   if (posted) {
-    posted_.push(work.bytes);
+    posted_.push(bytes);
     fabric_.mark_ready(*this);
     fabric_.note_deadline(*this);
   }
@@ -92,19 +101,55 @@ Result<void> SoftwareQueuePair::post(const roce::SendWork& work) {
 }
 
 Result<void> SoftwareQueuePair::post_send(const SendRequest& request) {
-  return post({.work_id = request.work_id,
-               .opcode = request.immediate ? roce::SendOpcode::send_immediate : roce::SendOpcode::send,
-               .bytes = request.bytes,
-               .immediate = request.immediate.value_or(0)});
+  if (request.immediate && request.invalidate)
+    return fail(Errc::invalid_argument, "a SEND carries an immediate or invalidates a key, not both");
+  const auto to = connection();
+  if (!to) return std::unexpected(to.error());
+  return note_posted((*to)->post_send({.work_id = request.work_id,
+                                       .opcode = request.immediate    ? roce::SendOpcode::send_immediate
+                                                 : request.invalidate ? roce::SendOpcode::send_invalidate
+                                                                      : roce::SendOpcode::send,
+                                       .bytes = request.bytes,
+                                       .remote_key = request.invalidate.value_or(RemoteKey{}),
+                                       .immediate = request.immediate.value_or(0)}),
+                     request.bytes);
 }
 
 Result<void> SoftwareQueuePair::post_write(const WriteRequest& request) {
-  return post({.work_id = request.work_id,
-               .opcode = request.immediate ? roce::SendOpcode::write_immediate : roce::SendOpcode::write,
-               .bytes = request.bytes,
-               .remote_address = request.remote_address,
-               .remote_key = request.remote_key,
-               .immediate = request.immediate.value_or(0)});
+  const auto to = connection();
+  if (!to) return std::unexpected(to.error());
+  return note_posted((*to)->post_send({.work_id = request.work_id,
+                                       .opcode = request.immediate ? roce::SendOpcode::write_immediate
+                                                                   : roce::SendOpcode::write,
+                                       .bytes = request.bytes,
+                                       .remote_address = request.remote_address,
+                                       .remote_key = request.remote_key,
+                                       .immediate = request.immediate.value_or(0)}),
+                     request.bytes);
+}
+
+Result<void> SoftwareQueuePair::post_read(const ReadRequest& request) {
+  const auto to = connection();
+  if (!to) return std::unexpected(to.error());
+  return note_posted((*to)->post_read({.work_id = request.work_id,
+                                       .bytes = request.bytes,
+                                       .remote_address = request.remote_address,
+                                       .remote_key = request.remote_key}),
+                     {});
+}
+
+Result<void> SoftwareQueuePair::post_atomic(const AtomicRequest& request) {
+  const auto to = connection();
+  if (!to) return std::unexpected(to.error());
+  const bool swap = request.kind == AtomicRequest::Kind::compare_swap;
+  return note_posted(
+      (*to)->post_atomic({.work_id = request.work_id,
+                          .opcode = swap ? roce::SendOpcode::compare_swap : roce::SendOpcode::fetch_add,
+                          .remote_address = request.remote_address,
+                          .remote_key = request.remote_key,
+                          .swap_or_add = request.swap_or_add,
+                          .compare = request.compare}),
+      {});
 }
 
 Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
@@ -129,7 +174,9 @@ std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
   std::size_t count = 0;
   roce::WorkCompletion completion;
   while (count < out.size() && connected_->connection.poll_completion(completion)) {
-    if (completion.kind == roce::CompletionKind::send || completion.kind == roce::CompletionKind::write) {
+    const bool ours = completion.kind != roce::CompletionKind::receive &&
+                      completion.kind != roce::CompletionKind::receive_write_immediate;
+    if (ours) {
       // The memory is the caller's again: a repetition that waits for a full port must not read it any more.
       fabric_.batch_.drop(posted_.front());
       posted_.pop();
@@ -138,7 +185,9 @@ std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
                     .kind = kind_of(completion.kind),
                     .status = status_of(completion),
                     .byte_count = completion.byte_count,
-                    .immediate = completion.immediate};
+                    .immediate = completion.immediate,
+                    .invalidated = completion.invalidated,
+                    .original = completion.original};
   }
   return count;
 }
@@ -164,10 +213,15 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
       .window_bytes = peer->receive_window,
       .send_depth = options_.send_depth,
       .receive_depth = options_.receive_depth,
+      .max_rd_atomic = options_.max_rd_atomic,
+      .max_dest_rd_atomic = options_.max_rd_atomic,
+      .read_window_bytes = local_.receive_window,
+      .end_to_end_credits = !(local_.selective_repeat && peer->selective_repeat),
       .ack_timeout = options_.ack_timeout,
       .minimum_timeout = same_stack ? kSameStackMinimumTimeout : Duration{},
       .retry_limit = options_.retry_limit,
       .rnr_retry_limit = options_.rnr_retry_limit,
+      .rnr_patience = options_.rnr_patience,
   };
   const auto at_port = [](Address address, std::uint16_t port) {
     address.port = port;

@@ -45,6 +45,8 @@ class SoftwareQueuePair final : public QueuePair {
   std::string error_cause() const override;
   Result<void> post_send(const SendRequest& request) override;
   Result<void> post_write(const WriteRequest& request) override;
+  Result<void> post_read(const ReadRequest& request) override;
+  Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
   void expect_write(std::span<std::byte> where) override;
   std::size_t poll_completions(std::span<Completion> out) override;
@@ -66,7 +68,8 @@ class SoftwareQueuePair final : public QueuePair {
     std::optional<StrangerIcrc> stranger;     // in their place when the peer is not one of ours
   };
 
-  Result<void> post(const roce::SendWork& work);
+  Result<roce::Connection*> connection();
+  Result<void> note_posted(Result<void> posted, std::span<const std::byte> bytes);
 
   SoftwareFabric& fabric_;
   QueuePairOptions options_;

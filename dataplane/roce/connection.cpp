@@ -8,7 +8,7 @@
 namespace rdmc::roce {
 
 struct Connection::Impl {
-  Impl(const ConnectionConfig& c, const RegionTable& regions)
+  Impl(const ConnectionConfig& c, RegionTable& regions)
       : config(c),
         completions(c.send_depth + c.receive_depth),
         requester(config, completions, counters),
@@ -31,7 +31,7 @@ struct Connection::Impl {
   FailureCause cause = FailureCause::none;
 };
 
-Connection::Connection(const ConnectionConfig& config, const RegionTable& regions)
+Connection::Connection(const ConnectionConfig& config, RegionTable& regions)
     : impl_(std::make_unique<Impl>(config, regions)) {}
 Connection::~Connection() = default;
 Connection::Connection(Connection&&) noexcept = default;
@@ -40,6 +40,16 @@ Connection& Connection::operator=(Connection&&) noexcept = default;
 Result<void> Connection::post_send(const SendWork& work) {
   if (impl_->failed()) return rdmc::fail(Errc::peer_failed, "in error state");
   return impl_->requester.post(work);
+}
+
+Result<void> Connection::post_read(const ReadWork& work) {
+  if (impl_->failed()) return rdmc::fail(Errc::peer_failed, "in error state");
+  return impl_->requester.post_read(work);
+}
+
+Result<void> Connection::post_atomic(const AtomicWork& work) {
+  if (impl_->failed()) return rdmc::fail(Errc::peer_failed, "in error state");
+  return impl_->requester.post_atomic(work);
 }
 
 Result<void> Connection::post_receive(const ReceiveWork& work) {
@@ -52,15 +62,22 @@ Result<void> Connection::post_receive(const ReceiveWork& work) {
 Arrival Connection::on_packet(const Packet& packet, Time now) {
   Impl& self = *impl_;
   ++self.counters.packets_received;
-  const bool answer = packet.bth.opcode == Opcode::acknowledge || packet.bth.opcode == Opcode::x_acknowledge;
+  const bool answer = is_answer(packet.bth.opcode);
   if (self.failed()) {
     if (!answer) self.responder.repeat_refusal();
     return {};
   }
   if (answer) {
     if (packet.bth.opcode == Opcode::x_acknowledge && !self.config.selective_repeat) return {};
-    self.fail(self.requester.on_acknowledge(packet, now));
-    return {Arrival::Verdict::accepted};
+    const bool acknowledgement =
+        packet.bth.opcode == Opcode::acknowledge || packet.bth.opcode == Opcode::x_acknowledge;
+    if (acknowledgement) {
+      self.fail(self.requester.on_acknowledge(packet, now));
+      return {Arrival::Verdict::accepted};
+    }
+    Arrival arrival;
+    self.fail(self.requester.on_response(packet, now, arrival));
+    return arrival;
   }
   const Arrival arrival = self.responder.on_request(packet, now);
   self.fail(self.responder.failure());
@@ -75,19 +92,23 @@ std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out) {
   Impl& self = *impl_;
   // After a failure only the NAK that tells the peer about it still leaves.
   if (self.failed() && self.responder.failure() == FailureCause::none) return 0;
-  const std::size_t answers = self.responder.transmit(now, out);
-  return self.failed() ? answers : answers + self.requester.transmit(now, out.subspan(answers));
+  // A long READ of the peer's leaves half of the room to our own requests.
+  std::size_t count = 0;
+  if (self.responder.is_responding() && !self.failed())
+    count = self.requester.transmit(now, out.first(out.size() / 2));
+  count += self.responder.transmit(now, out.subspan(count));
+  self.fail(self.responder.failure());
+  return self.failed() ? count : count + self.requester.transmit(now, out.subspan(count));
 }
 
 bool Connection::poll_completion(WorkCompletion& out) {
   if (impl_->completions.empty()) return false;
   out = impl_->completions.front();
   impl_->completions.pop();
-  const bool ours = out.kind == CompletionKind::send || out.kind == CompletionKind::write;
-  if (ours)
-    impl_->requester.release();
-  else
+  if (out.kind == CompletionKind::receive || out.kind == CompletionKind::receive_write_immediate)
     impl_->responder.release();
+  else
+    impl_->requester.release();
   return true;
 }
 
@@ -137,6 +158,7 @@ ConnectionCounters& ConnectionCounters::operator+=(const ConnectionCounters& oth
   duplicates += other.duplicates;
   out_of_order += other.out_of_order;
   ghosts += other.ghosts;
+  implied_naks += other.implied_naks;
   sequence_naks_sent += other.sequence_naks_sent;
   sequence_naks_received += other.sequence_naks_received;
   rnr_naks_sent += other.rnr_naks_sent;

@@ -3,7 +3,8 @@
 // fabric feeds it parsed packets whose ICRC has been verified and drains it for packets to send; the
 // simulator and the tests do the same.
 //
-// Towards strangers it is a textbook endpoint: opcodes 0x00-0x11, go-back-N, NAKs, RNR. Between our own
+// Towards strangers it is a textbook endpoint: SEND, WRITE, READ and atomics, go-back-N, NAKs, RNR, credits.
+// Between our own
 // endpoints, when both offered it, every WRITE packet is an X_WRITE that carries its own address, so that
 // packets are placed in whatever order they come and only the missing ones are sent again (docs/wire.md).
 // Completions, MSN and SENDs stay in PSN order in both modes.
@@ -35,6 +36,13 @@ struct ConnectionConfig {
       1 << 20;  ///< most payload bytes in flight: what the peer's receive buffer holds
   std::uint32_t send_depth = 256;
   std::uint32_t receive_depth = 512;
+  /// READ requests and atomics under way: that we start, and that we let the peer have (initiator depth and
+  /// responder resources; at least 1).
+  std::uint8_t max_rd_atomic = 16, max_dest_rd_atomic = 16;
+  /// Most bytes of READ responses asked for and not yet here: what our own receive buffer holds.
+  std::uint32_t read_window_bytes = 1 << 20;
+  /// Start with no credits and obey those that the peer reports, report ours. Off: unlimited.
+  bool end_to_end_credits = false;
   /// The longest wait before a retransmission, 0 = for ever. The measured round trip asks sooner, with
   /// doubling waits; the peer is given up after retry_limit + 1 times this without any progress: 536 ms by
   /// default.
@@ -43,11 +51,23 @@ struct ConnectionConfig {
   /// Longer where packets are not lost but a busy peer may be slow to answer.
   Duration minimum_timeout{};
   std::uint8_t retry_limit = 7;
-  std::uint8_t rnr_retry_limit = 7;  ///< 7 = for ever
-  std::uint8_t rnr_timer = 12;       ///< code sent in our RNR NAKs: 0.64 ms
+  std::uint8_t rnr_retry_limit = 7;  ///< 7 = until rnr_patience has passed
+  /// However many retries are left, a request that has been refused for this long fails; 0 = never.
+  Duration rnr_patience = seconds(10);
+  std::uint8_t rnr_timer = 12;  ///< code sent in our RNR NAKs: 0.64 ms
 };
 
-enum class SendOpcode : std::uint8_t { send, send_immediate, write, write_immediate };
+enum class SendOpcode : std::uint8_t {
+  send,
+  send_immediate,
+  write,
+  write_immediate,
+  send_invalidate,  ///< `remote_key` of the peer goes out of use
+  // Of post_read and post_atomic.
+  read,
+  compare_swap,
+  fetch_add
+};
 
 struct SendWork {
   std::uint64_t work_id = 0;
@@ -56,6 +76,22 @@ struct SendWork {
   std::uint64_t remote_address = 0;
   RemoteKey remote_key{};
   std::uint32_t immediate = 0;
+};
+
+struct ReadWork {
+  std::uint64_t work_id = 0;
+  std::span<std::byte> bytes;  ///< where the peer's bytes go
+  std::uint64_t remote_address = 0;
+  RemoteKey remote_key{};
+};
+
+/// On the peer's 8 bytes at remote_address, a multiple of 8, in the peer's byte order.
+struct AtomicWork {
+  std::uint64_t work_id = 0;
+  SendOpcode opcode = SendOpcode::fetch_add;  ///< or compare_swap
+  std::uint64_t remote_address = 0;
+  RemoteKey remote_key{};
+  std::uint64_t swap_or_add = 0, compare = 0;
 };
 
 struct ReceiveWork {
@@ -74,10 +110,11 @@ enum class FailureCause : std::uint8_t {
   local_length,           ///< a SEND arrived that is longer than the posted receive
   local_invalid_request,  ///< the peer sent a request that we had to refuse with NAK 0x61
   local_access,           ///< … with NAK 0x62
+  bad_response,           ///< a READ response or atomic ACK that does not fit what was asked
   closed,                 ///< by our own application
 };
 
-enum class CompletionKind : std::uint8_t { send, write, receive, receive_write_immediate };
+enum class CompletionKind : std::uint8_t { send, write, receive, receive_write_immediate, read, atomic };
 
 struct WorkCompletion {
   std::uint64_t work_id = 0;
@@ -86,6 +123,8 @@ struct WorkCompletion {
   bool flushed = false;  ///< not at fault itself: the connection failed before its turn
   std::uint32_t byte_count = 0;
   std::optional<std::uint32_t> immediate;
+  std::optional<RemoteKey> invalidated;  ///< of a receive: our key that the SEND took out of use
+  std::uint64_t original = 0;            ///< of an atomic: the value before it
 };
 
 /// A packet to send: `header` is BTH and extension headers, complete but for the `identification` of an
@@ -94,7 +133,7 @@ struct TxPacket {
   std::array<std::byte, 56> header;
   std::uint8_t header_bytes = 0;
   std::uint8_t pad_bytes = 0;  ///< zeros between payload and ICRC
-  bool bulk = false;  ///< a request, for the peer's bulk flow; false: ACK or NAK, for its shared flow
+  bool bulk = false;  ///< a request or READ response, for the peer's bulk flow; false: for its shared flow
   bool extended_write = false;         ///< has an X_WRITE header, whose identification the fabric writes
   std::span<const std::byte> payload;  ///< an x_acknowledge's bitmap: valid for the next few answers only
 };
@@ -111,6 +150,7 @@ struct ConnectionCounters {
   std::uint64_t packets_sent = 0, packets_received = 0, payload_bytes_sent = 0, payload_bytes_received = 0;
   std::uint64_t retransmitted = 0, timeouts = 0;
   std::uint64_t duplicates = 0, out_of_order = 0, ghosts = 0;  ///< ghost: an ACK for what was never sent
+  std::uint64_t implied_naks = 0;  ///< READ responses or atomic ACKs that were found missing
   std::uint64_t sequence_naks_sent = 0, sequence_naks_received = 0;
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t refused = 0;  ///< requests answered with NAK 0x61 … 0x63
@@ -120,9 +160,9 @@ struct ConnectionCounters {
 
 class Connection {
  public:
-  /// `regions` outlives the connection; looked at for every WRITE packet, so that revoking a key takes effect
-  /// at once.
-  Connection(const ConnectionConfig& config, const RegionTable& regions);
+  /// `regions` outlives the connection; looked at for every WRITE packet and READ response, so that revoking
+  /// a key takes effect at once. A SEND with invalidate changes it.
+  Connection(const ConnectionConfig& config, RegionTable& regions);
   ~Connection();
   Connection(Connection&&) noexcept;
   Connection& operator=(Connection&&) noexcept;
@@ -130,6 +170,8 @@ class Connection {
   /// Errors: would_block (send_depth reached), invalid_argument (length over 2^31-1), peer_failed (error
   /// state).
   Result<void> post_send(const SendWork& work);
+  Result<void> post_read(const ReadWork& work);
+  Result<void> post_atomic(const AtomicWork& work);
   Result<void> post_receive(const ReceiveWork& work);
 
   /// A packet addressed to local_qpn, ICRC verified, opcode known, lengths consistent (parse_packet did

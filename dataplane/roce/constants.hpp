@@ -27,6 +27,11 @@ inline constexpr Duration kDelayedAck = milliseconds(1);
 /// 256.
 inline constexpr std::uint32_t kMaxMessageBytes = 0x7FFF'FFFF;
 
+/// PSNs that one READ request reserves at most; a longer READ is asked for by several, so that a lost
+/// response costs less and the window holds.
+inline constexpr std::uint32_t kReadRequestPackets = 32;
+static_assert(kReadRequestPackets <= kTextbookWindowPackets);
+
 /// What a packet costs the peer's socket buffer at least: an skb is charged by its memory, not by its
 /// payload.
 inline constexpr std::uint32_t kMinimumCharge = 512;

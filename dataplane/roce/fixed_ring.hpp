@@ -32,6 +32,7 @@ class FixedRing {
   }
   void clear() { head_ = tail_; }
   T& front() { return slots_[head_ & mask_]; }
+  const T& front() const { return slots_[head_ & mask_]; }
   T& operator[](std::uint64_t index) { return slots_[index & mask_]; }
   const T& operator[](std::uint64_t index) const { return slots_[index & mask_]; }
 

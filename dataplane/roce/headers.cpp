@@ -1,5 +1,6 @@
 #include "dataplane/roce/headers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -9,20 +10,24 @@ namespace rdmc::roce {
 namespace {
 
 // What follows the BTH, by opcode (IBTA vol. 1, table 38, and docs/wire.md for ours).
-enum Part : std::uint8_t {
+enum Part : std::uint16_t {
   kKnown = 1,
   kHasReth = 2,
   kHasAeth = 4,
   kHasImmediate = 8,
   kHasXWrite = 16,
   kHasXAck = 32,
-  kHasPayload = 64
+  kHasPayload = 64,
+  kHasAtomic = 128,
+  kHasAtomicAck = 256,
+  kHasInvalidate = 512,
+  kIsNotification = 1024
 };
 
-constexpr std::array<std::uint8_t, 256> make_layouts() {
-  std::array<std::uint8_t, 256> layouts{};
+constexpr std::array<std::uint16_t, 256> make_layouts() {
+  std::array<std::uint16_t, 256> layouts{};
   const auto set = [&](Opcode opcode, int parts) {
-    layouts[static_cast<std::uint8_t>(opcode)] = static_cast<std::uint8_t>(parts | kKnown);
+    layouts[static_cast<std::uint8_t>(opcode)] = static_cast<std::uint16_t>(parts | kKnown);
   };
   for (auto opcode : {Opcode::send_first, Opcode::send_middle, Opcode::send_last, Opcode::send_only,
                       Opcode::write_middle, Opcode::write_last})
@@ -31,7 +36,16 @@ constexpr std::array<std::uint8_t, 256> make_layouts() {
     set(opcode, kHasImmediate | kHasPayload);
   for (auto opcode : {Opcode::write_first, Opcode::write_only}) set(opcode, kHasReth | kHasPayload);
   set(Opcode::write_only_immediate, kHasReth | kHasImmediate | kHasPayload);
+  set(Opcode::read_request, kHasReth);
+  for (auto opcode : {Opcode::read_response_first, Opcode::read_response_last, Opcode::read_response_only})
+    set(opcode, kHasAeth | kHasPayload);
+  set(Opcode::read_response_middle, kHasPayload);
   set(Opcode::acknowledge, kHasAeth);
+  set(Opcode::atomic_acknowledge, kHasAeth | kHasAtomicAck);
+  for (auto opcode : {Opcode::compare_swap, Opcode::fetch_add}) set(opcode, kHasAtomic);
+  for (auto opcode : {Opcode::send_last_invalidate, Opcode::send_only_invalidate})
+    set(opcode, kHasInvalidate | kHasPayload);
+  set(Opcode::congestion_notification, kIsNotification);
   for (auto opcode : {Opcode::x_write, Opcode::x_write_last, Opcode::x_write_last_immediate})
     set(opcode, kHasXWrite | kHasPayload);
   set(Opcode::x_acknowledge, kHasAeth | kHasXAck);
@@ -39,10 +53,12 @@ constexpr std::array<std::uint8_t, 256> make_layouts() {
 }
 constexpr auto kLayouts = make_layouts();
 
-constexpr std::size_t fixed_header_bytes(std::uint8_t layout) {
+constexpr std::size_t fixed_header_bytes(std::uint16_t layout) {
   return kBthBytes + (layout & kHasReth ? kRethBytes : 0) + (layout & kHasAeth ? kAethBytes : 0) +
          (layout & kHasImmediate ? kImmediateBytes : 0) + (layout & kHasXWrite ? kXWriteBytes : 0) +
-         (layout & kHasXAck ? kXAckFixedBytes : 0);
+         (layout & kHasXAck ? kXAckFixedBytes : 0) + (layout & kHasAtomic ? kAtomicBytes : 0) +
+         (layout & kHasAtomicAck ? kAtomicAckBytes : 0) + (layout & kHasInvalidate ? kInvalidateBytes : 0) +
+         (layout & kIsNotification ? kNotificationBytes : 0);
 }
 static_assert(fixed_header_bytes(kLayouts[0xC0]) == kXWriteHeaderBytes);
 
@@ -69,6 +85,17 @@ XWrite read_x_write(const std::byte* from) {
                 .identification = load_be<std::uint16_t>(from + 20)};
 }
 
+// What only READs, atomics and invalidation need.
+void read_rare_parts(std::uint16_t layout, const std::byte* at, Packet& packet) {
+  if (layout & kHasAtomic)
+    packet.atomic = {.address = load_be<std::uint64_t>(at),
+                     .key = RemoteKey{load_be<std::uint32_t>(at + 8)},
+                     .swap_or_add = load_be<std::uint64_t>(at + 12),
+                     .compare = load_be<std::uint64_t>(at + 20)};
+  if (layout & kHasAtomicAck) packet.original = load_be<std::uint64_t>(at);
+  if (layout & kHasInvalidate) packet.invalidated = RemoteKey{load_be<std::uint32_t>(at)};
+}
+
 // The last part of a WRITE ends where its payload ends; every other part leaves something to come.
 bool consistent(const XWrite& header, Opcode opcode, std::size_t payload_bytes) {
   return opcode == Opcode::x_write ? header.remaining > payload_bytes : header.remaining == payload_bytes;
@@ -82,7 +109,7 @@ std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::
   if (header.size() < kBthBytes || datagram_bytes < kBthBytes + kIcrcBytes) return ParseError::too_short;
   packet.bth = read_bth(header.data());
   if ((std::to_integer<std::uint8_t>(header[1]) & 0x0F) != 0) return ParseError::bad_version;
-  const std::uint8_t layout = kLayouts[static_cast<std::uint8_t>(packet.bth.opcode)];
+  const std::uint16_t layout = kLayouts[static_cast<std::uint8_t>(packet.bth.opcode)];
   if (layout == 0) return ParseError::unknown_opcode;
   // A limited member of the default partition may talk to us, who are full members (IBTA 10.9.3).
   if ((packet.bth.partition_key & 0x7FFF) != 0x7FFF) return ParseError::bad_partition;
@@ -101,6 +128,7 @@ std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::
     packet.aeth = {.syndrome = std::to_integer<std::uint8_t>(at[0]), .msn = load_be24(at + 1)};
     at += kAethBytes;
   }
+  if (layout & (kHasAtomic | kHasAtomicAck | kHasInvalidate)) read_rare_parts(layout, at, packet);
   if (layout & kHasImmediate) packet.immediate = load_be<std::uint32_t>(at);
   if (layout & kHasXWrite) {
     packet.x_write = read_x_write(at);
@@ -196,6 +224,29 @@ std::size_t write_aeth(std::byte* out, const Aeth& aeth) noexcept {
 std::size_t write_immediate(std::byte* out, std::uint32_t immediate) noexcept {
   store_be(out, immediate);
   return kImmediateBytes;
+}
+
+std::size_t write_atomic(std::byte* out, const AtomicEth& atomic) noexcept {
+  store_be(out, atomic.address);
+  store_be(out + 8, value_of(atomic.key));
+  store_be(out + 12, atomic.swap_or_add);
+  store_be(out + 20, atomic.compare);
+  return kAtomicBytes;
+}
+
+std::size_t write_original(std::byte* out, std::uint64_t original) noexcept {
+  store_be(out, original);
+  return kAtomicAckBytes;
+}
+
+std::size_t write_invalidated(std::byte* out, RemoteKey key) noexcept {
+  store_be(out, value_of(key));
+  return kInvalidateBytes;
+}
+
+std::size_t write_notification(std::byte* out) noexcept {
+  std::fill_n(out, kNotificationBytes, std::byte{0});
+  return kNotificationBytes;
 }
 
 std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept {

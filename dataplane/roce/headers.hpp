@@ -29,7 +29,18 @@ enum class Opcode : std::uint8_t {
   write_last_immediate = 0x09,
   write_only = 0x0A,
   write_only_immediate = 0x0B,
+  read_request = 0x0C,
+  read_response_first = 0x0D,
+  read_response_middle = 0x0E,
+  read_response_last = 0x0F,
+  read_response_only = 0x10,
   acknowledge = 0x11,
+  atomic_acknowledge = 0x12,
+  compare_swap = 0x13,
+  fetch_add = 0x14,
+  send_last_invalidate = 0x16,
+  send_only_invalidate = 0x17,
+  congestion_notification = 0x81,  ///< CNP (Annex A17.9.3): not of a connection's PSNs, answered by nothing
   // Our own, in the manufacturer's range, only between endpoints that both offered selective repeat.
   x_write = 0xC0,                 ///< a part of a WRITE, or all of it
   x_write_last = 0xC1,            ///< the last (or only) part of a WRITE without immediate
@@ -39,6 +50,8 @@ enum class Opcode : std::uint8_t {
 
 inline constexpr std::size_t kBthBytes = 12, kRethBytes = 16, kAethBytes = 4, kImmediateBytes = 4,
                              kIcrcBytes = 4;
+inline constexpr std::size_t kAtomicBytes = 28, kAtomicAckBytes = 8, kInvalidateBytes = 4,
+                             kNotificationBytes = 16;
 inline constexpr std::size_t kXWriteBytes =
     24;  ///< the same for all three, so that every packet of a train is alike
 inline constexpr std::size_t kXWriteHeaderBytes = kBthBytes + kXWriteBytes;
@@ -59,6 +72,11 @@ struct Reth {
 struct Aeth {
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;
+};
+struct AtomicEth {
+  std::uint64_t address = 0;
+  RemoteKey key{};
+  std::uint64_t swap_or_add = 0, compare = 0;  ///< FETCH_ADD does not look at `compare`
 };
 /// VA 8, key 4, immediate 4, bytes of the message from this packet's first to its end 4, identification 2,
 /// zero 2. `identification` is the IPv4 identification that the sender computed the ICRC with.
@@ -83,10 +101,13 @@ inline constexpr std::size_t kXAckFixedBytes = 12, kMaxBitmapWords = 32;
 /// A packet as parsed; spans refer to the received bytes.
 struct Packet {
   Bth bth;
-  Reth reth;       ///< WRITE FIRST and ONLY
-  Aeth aeth;       ///< ACKs
-  XWrite x_write;  ///< x_write*
-  XAck x_ack;      ///< x_acknowledge
+  Reth reth;  ///< WRITE FIRST and ONLY, READ request
+  Aeth aeth;  ///< ACKs, atomic ACKs, READ response FIRST, LAST and ONLY
+  AtomicEth atomic;
+  std::uint64_t original = 0;  ///< atomic ACK: the value before
+  RemoteKey invalidated{};     ///< SEND with invalidate
+  XWrite x_write;              ///< x_write*
+  XAck x_ack;                  ///< x_acknowledge
   std::uint32_t immediate = 0;
   std::span<const std::byte> payload;  ///< without pad and ICRC
   std::uint8_t header_bytes = 0;       ///< BTH and extension headers
@@ -114,12 +135,40 @@ std::expected<Packet, ParseError> parse_scattered(std::span<const std::byte> hea
                                                   std::size_t datagram_bytes,
                                                   std::span<const std::byte> payload) noexcept;
 
+/// Whether an opcode answers requests (of the peer's responder, for our requester).
+constexpr bool is_answer(Opcode opcode) {
+  return (opcode >= Opcode::read_response_first && opcode <= Opcode::atomic_acknowledge) ||
+         opcode == Opcode::x_acknowledge;
+}
+/// READ responses, without atomic ACKs.
+constexpr bool is_read_response(Opcode opcode) {
+  return opcode >= Opcode::read_response_first && opcode <= Opcode::read_response_only;
+}
+constexpr bool is_atomic(Opcode opcode) {
+  return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
+}
+constexpr bool is_send(Opcode opcode) {
+  return opcode <= Opcode::send_only_immediate || opcode == Opcode::send_last_invalidate ||
+         opcode == Opcode::send_only_invalidate;
+}
+constexpr bool is_write(Opcode opcode) {
+  return opcode >= Opcode::write_first && opcode <= Opcode::write_only_immediate;
+}
+constexpr bool is_x_write(Opcode opcode) {
+  return opcode >= Opcode::x_write && opcode <= Opcode::x_write_last_immediate;
+}
+
 /// Writers return the bytes written. `out` has room (56 bytes suffice for every combination without a
 /// bitmap).
 std::size_t write_bth(std::byte* out, const Bth& bth) noexcept;
 std::size_t write_reth(std::byte* out, const Reth& reth) noexcept;
 std::size_t write_aeth(std::byte* out, const Aeth& aeth) noexcept;
 std::size_t write_immediate(std::byte* out, std::uint32_t immediate) noexcept;
+std::size_t write_atomic(std::byte* out, const AtomicEth& atomic) noexcept;
+std::size_t write_original(std::byte* out, std::uint64_t original) noexcept;
+std::size_t write_invalidated(std::byte* out, RemoteKey key) noexcept;
+/// The sixteen reserved bytes of a congestion notification.
+std::size_t write_notification(std::byte* out) noexcept;
 std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept;
 /// The fixed part; `words` big-endian words of bitmap follow it, or travel as the payload behind the header.
 std::size_t write_x_ack(std::byte* out, const XAck& header) noexcept;

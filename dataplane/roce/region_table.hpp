@@ -1,6 +1,7 @@
-// The memory that peers may write into, by remote key: what a NIC keeps in its translation table. Pure. The
-// owner adds and revokes; the responder resolves each packet's target. Addresses on the wire are offsets
-// chosen by the owner (`remote_address`), so that nothing of this process's layout is told to anybody.
+// The memory that peers may reach, by remote key, and what they may do there: what a NIC keeps in its
+// translation table. Pure. The owner adds and revokes; the responder resolves each packet's target. Addresses
+// on the wire are offsets chosen by the owner (`remote_address`), so that nothing of this process's layout is
+// told to anybody.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +17,29 @@ namespace rdmc::roce {
 class RegionTable {
  public:
   /// False if the key is taken.
-  bool add(RemoteKey key, std::uint64_t remote_address, std::span<std::byte> memory) {
-    return regions_.try_emplace(value_of(key), Region{remote_address, memory}).second;
+  bool add(RemoteKey key, std::uint64_t remote_address, std::span<std::byte> memory,
+           RemoteAccess access = RemoteAccess::write) {
+    return regions_.try_emplace(value_of(key), Region{remote_address, memory, access}).second;
   }
   void revoke(RemoteKey key) { regions_.erase(value_of(key)); }
+  /// By a peer's SEND with invalidate. The key stays taken until its owner revokes it, but permits nothing
+  /// any more. False: unknown, invalidated before, or not permitted.
+  bool invalidate(RemoteKey key) {
+    const auto found = regions_.find(value_of(key));
+    if (found == regions_.end() || !permits(found->second.access, RemoteAccess::invalidate)) return false;
+    found->second.access = RemoteAccess::none;
+    return true;
+  }
 
-  /// The byte that [address, address + length) starts at, or nullptr: unknown key or out of range. A zero
-  /// length resolves for any address in the region or one past its end; a WRITE of no bytes is not resolved
-  /// at all (IBTA C9-88).
-  std::byte* resolve(RemoteKey key, std::uint64_t address, std::uint64_t length) const {
+  /// The byte that [address, address + length) starts at, or nullptr: unknown key, out of range or not
+  /// permitted. A zero length resolves for any address in the region or one past its end; a WRITE or READ of
+  /// no bytes is not resolved at all (IBTA C9-88).
+  std::byte* resolve(RemoteKey key, std::uint64_t address, std::uint64_t length,
+                     RemoteAccess needed = RemoteAccess::write) const {
     const auto found = regions_.find(value_of(key));
     if (found == regions_.end()) return nullptr;
     const Region& region = found->second;
-    if (address < region.remote_address) return nullptr;
+    if (address < region.remote_address || !permits(region.access, needed)) return nullptr;
     const std::uint64_t offset = address - region.remote_address;
     if (offset > region.memory.size() || length > region.memory.size() - offset) return nullptr;
     return region.memory.data() + offset;
@@ -54,6 +65,7 @@ class RegionTable {
   struct Region {
     std::uint64_t remote_address;
     std::span<std::byte> memory;
+    RemoteAccess access;
   };
   std::unordered_map<std::uint32_t, Region> regions_;
 };

@@ -3,6 +3,23 @@
 #include <algorithm>
 
 namespace rdmc::roce {
+namespace {
+
+CompletionKind kind_of(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::send:
+    case SendOpcode::send_immediate:
+    case SendOpcode::send_invalidate: return CompletionKind::send;
+    case SendOpcode::write:
+    case SendOpcode::write_immediate: return CompletionKind::write;
+    case SendOpcode::read: return CompletionKind::read;
+    case SendOpcode::compare_swap:
+    case SendOpcode::fetch_add: return CompletionKind::atomic;
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace
 
 Requester::Requester(const ConnectionConfig& config, FixedRing<WorkCompletion>& completions,
                      ConnectionCounters& counters)
@@ -14,9 +31,17 @@ Requester::Requester(const ConnectionConfig& config, FixedRing<WorkCompletion>& 
                    .selective_repeat = config.selective_repeat,
                    .path_mtu = config.path_mtu,
                    .window_bytes = config.window_bytes}),
-      works_(config.send_depth) {}
+      works_(config.send_depth),
+      credits_(config.end_to_end_credits),
+      fetches_(config.send_depth),
+      requests_(config.max_rd_atomic) {}
 
 Result<void> Requester::post(const SendWork& work) {
+  if (is_fetch(work.opcode)) return fail(Errc::invalid_argument, "a READ or atomic posted as a SEND");
+  return enqueue(work);
+}
+
+Result<void> Requester::enqueue(const SendWork& work) {
   if (work.bytes.size() > kMaxMessageBytes) return fail(Errc::invalid_argument, "longer than 2^31 - 1 bytes");
   if (outstanding_ == config_.send_depth) return fail(Errc::would_block, "send queue full");
   const auto bytes = static_cast<std::uint32_t>(work.bytes.size());
@@ -35,11 +60,15 @@ void Requester::complete_works() {
   while (!works_.empty()) {
     const Posted& posted = works_.front();
     if (posted.first + posted.packets > una_) return;
-    const bool write =
-        posted.work.opcode == SendOpcode::write || posted.work.opcode == SendOpcode::write_immediate;
-    completions_.push({.work_id = posted.work.work_id,
-                       .kind = write ? CompletionKind::write : CompletionKind::send,
-                       .byte_count = static_cast<std::uint32_t>(posted.work.bytes.size())});
+    WorkCompletion done{.work_id = posted.work.work_id,
+                        .kind = kind_of(posted.work.opcode),
+                        .byte_count = static_cast<std::uint32_t>(posted.work.bytes.size())};
+    if (is_fetch(posted.work.opcode)) {
+      if (done.kind == CompletionKind::atomic) done.byte_count = kAtomicAckBytes;
+      done.original = fetches_.front().original;
+      fetches_.pop();
+    }
+    completions_.push(done);
     works_.pop();
   }
 }
@@ -55,11 +84,12 @@ FailureCause Requester::fail_at(Sequence s, FailureCause cause) {
 }
 
 void Requester::flush(FailureCause cause) {
+  fetches_.clear();
+  requests_.clear();
   for (; !works_.empty(); works_.pop()) {
     const SendWork& work = works_.front().work;
-    const bool write = work.opcode == SendOpcode::write || work.opcode == SendOpcode::write_immediate;
     completions_.push({.work_id = work.work_id,
-                       .kind = write ? CompletionKind::write : CompletionKind::send,
+                       .kind = kind_of(work.opcode),
                        .cause = cause,
                        .flushed = works_.head() != fault_});
   }

@@ -3,8 +3,8 @@
 // detection. Both modes share all of it: go-back-N is the case that every packet under way is lost at once.
 //
 // Bodies are split by event: requester.cpp (post, flush, window), requester_transmit.cpp, requester_ack.cpp,
-// retransmit.cpp (what is lost, timers, RNR). Posted memory belongs to the application until its completion
-// has been polled. Owned and driven by one Connection.
+// requester_fetch.cpp (READ and atomics), retransmit.cpp (what is lost, timers, RNR). Posted memory belongs
+// to the application until its completion has been polled. Owned and driven by one Connection.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 #include "dataplane/roce/bit_window.hpp"
 #include "dataplane/roce/congestion.hpp"
 #include "dataplane/roce/connection.hpp"
+#include "dataplane/roce/credits.hpp"
 #include "dataplane/roce/fixed_ring.hpp"
 #include "dataplane/roce/round_trip.hpp"
 
@@ -26,6 +27,8 @@ class Requester {
 
   /// Errors: would_block, invalid_argument.
   Result<void> post(const SendWork& work);
+  Result<void> post_read(const ReadWork& work);
+  Result<void> post_atomic(const AtomicWork& work);
   /// One completion of a posted work has been polled.
   void release() { --outstanding_; }
 
@@ -34,6 +37,8 @@ class Requester {
 
   /// acknowledge or x_acknowledge. The answer other than none is a reason to fail the connection.
   [[nodiscard]] FailureCause on_acknowledge(const Packet& packet, Time now);
+  /// A READ response or atomic_acknowledge; `arrival` says where its payload belongs.
+  [[nodiscard]] FailureCause on_response(const Packet& packet, Time now, Arrival& arrival);
   [[nodiscard]] FailureCause on_timer(Time now);
   Time next_deadline() const;
 
@@ -41,7 +46,9 @@ class Requester {
   void flush(FailureCause cause);
 
  private:
-  enum class PacketState : std::uint8_t { in_flight, acknowledged, lost };
+  /// awaited: of a READ or atomic that the peer has, or a later response of a READ request; only its response
+  /// acknowledges it.
+  enum class PacketState : std::uint8_t { in_flight, acknowledged, lost, awaited };
   using Index = std::uint16_t;
   static constexpr Index kNone = kWindowPackets;
 
@@ -49,6 +56,18 @@ class Requester {
     SendWork work;
     Sequence first = 0;
     std::uint32_t packets = 0;
+  };
+  /// What a READ or atomic needs beyond its Posted.
+  struct Fetch {
+    std::uint64_t work = 0;  ///< index in works_
+    std::byte* memory = nullptr;
+    std::uint64_t swap_or_add = 0, compare = 0;
+    std::uint64_t original = 0;  ///< answered
+  };
+  /// A READ request (a work may take several) or atomic under way.
+  struct FetchRequest {
+    Sequence next = 0, end = 0;  ///< PSNs not yet answered
+    std::uint64_t fetch = 0;     ///< index in fetches_
   };
   struct PacketSlot {
     Time sent_at;
@@ -71,17 +90,33 @@ class Requester {
   // Transmission.
   std::uint32_t window() const;
   std::uint32_t payload_bytes(const Posted& posted, Sequence s) const;
-  /// Whether this packet is the last of its message.
+  /// Whether this packet is the last of its message; a READ request or atomic always is.
   bool ends(Sequence s) {
     const Posted& posted = works_[slot(s).work];
-    return s + 1 == posted.first + posted.packets;
+    return is_fetch(posted.work.opcode) || s + 1 == posted.first + posted.packets;
   }
   bool may_fill(std::uint32_t window) const;
+  static bool is_fetch(SendOpcode opcode) { return opcode >= SendOpcode::read; }
+  static bool consumes_receive(SendOpcode opcode) { return opcode != SendOpcode::write && !is_fetch(opcode); }
   void send(Sequence s, bool ask, Time now, TxPacket& out);
   std::size_t write_header(const Posted& posted, Sequence s, std::uint32_t bytes, bool ack_request,
                            TxPacket& out);
 
+  // READ and atomics.
+  Result<void> enqueue(const SendWork& work);
+  Result<void> post_fetch(const SendWork& work, Fetch fetch);
+  Sequence request_end(const Posted& posted, Sequence s) const;
+  std::uint32_t response_bytes(const Posted& posted, Sequence from, Sequence end) const;
+  bool may_request(const Posted& posted, Sequence s, Sequence end) const;
+  void begin_request(const Posted& posted, Sequence s, Sequence end);
+  std::size_t write_request(const Posted& posted, Sequence s, bool ack_request, TxPacket& out);
+  /// Nothing from here on can be acknowledged but by its response.
+  Sequence unanswered() const { return requests_.empty() ? next_ : requests_.front().next; }
+  void note_received(Sequence to, Time now);
+  void missing_response(Time now);
+
   // Acknowledgement.
+  void progress(const std::optional<Duration>& rtt, Time now);
   void acknowledge(Sequence s, Time now);
   void advance(Sequence to, Time now);
   void take_bitmap(const XAck& ack, Sequence first, Time now);
@@ -141,6 +176,15 @@ class Requester {
   std::optional<Time> resume_;  ///< after an RNR NAK
   Sequence refused_ = -1;       ///< whose RNR NAKs are being counted
   std::uint32_t refusals_ = 0;
+  Time first_refusal_{};
+
+  SendCredits credits_;
+  FixedRing<Fetch> fetches_;
+  FixedRing<FetchRequest> requests_;
+  std::uint64_t next_fetch_ = 0;   ///< of fetches_, whose requests have not all been sent
+  std::uint64_t fetch_bytes_ = 0;  ///< of responses asked for and not yet here
+  Sequence received_to_ = 0;       ///< the peer has all before it, though responses are missing
+  bool asked_again_ = false;       ///< for a missing response, since the last that came
 };
 
 }  // namespace rdmc::roce

@@ -23,7 +23,9 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
   if (kind == AethKind::acknowledge) {
     rtt = round_trip(packet, s, now);
     const bool stale = s + 1 < una_;  // overtaken by a later one on the way
+    credits_.on_answer(packet.aeth.syndrome, packet.aeth.msn);
     advance(s + 1, now);
+    if (s >= unanswered()) note_received(s + 1, now);
     if (packet.bth.opcode == Opcode::x_acknowledge && !stale) {
       take_bitmap(packet.x_ack, s + 1, now);
       detect_losses();
@@ -43,17 +45,20 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
       }
     }
   }
-  if (newly_acknowledged_ > 0) {
-    silence_ = {};
-    expiries_ = 0;
-    // A timeout that was doubled stays so until a packet sent once tells the round trip anew (RFC 6298, 5.7).
-    if (rtt || !rtt_.measured()) backoff_ = 0;
-    if (!resume_) timer_start_ = now;
-    congestion_.on_acknowledge(rtt, rtt_, newly_acknowledged_, limited_, now);
-    limited_ = next_ < assigned_;
-  }
+  progress(rtt, now);
   complete_works();
   return cause;
+}
+
+void Requester::progress(const std::optional<Duration>& rtt, Time now) {
+  if (newly_acknowledged_ == 0) return;
+  silence_ = {};
+  expiries_ = 0;
+  // A timeout that was doubled stays so until a packet sent once tells the round trip anew (RFC 6298, 5.7).
+  if (rtt || !rtt_.measured()) backoff_ = 0;
+  if (!resume_) timer_start_ = now;
+  congestion_.on_acknowledge(rtt, rtt_, newly_acknowledged_, limited_, now);
+  limited_ = next_ < assigned_;
 }
 
 // A packet that was sent twice does not say which of the two arrived (Karn), so it is not measured.
@@ -78,6 +83,11 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
 
 void Requester::acknowledge(Sequence s, Time now) {
   PacketSlot& packet = slot(s);
+  if (packet.state == PacketState::awaited) {
+    packet.state = PacketState::acknowledged;
+    newly_acknowledged_ += packet.charge;
+    return;
+  }
   if (packet.state == PacketState::in_flight) {
     remove_in_flight(index(s));
     in_flight_ -= packet.charge;
@@ -103,6 +113,7 @@ void Requester::acknowledge(Sequence s, Time now) {
 }
 
 void Requester::advance(Sequence to, Time now) {
+  to = std::min(to, unanswered());
   if (to <= una_) return;
   for (; una_ < to; ++una_) {
     if (slot(una_).state == PacketState::acknowledged)

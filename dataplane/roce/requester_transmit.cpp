@@ -14,10 +14,13 @@ bool has_immediate(SendOpcode opcode) {
   return opcode == SendOpcode::send_immediate || opcode == SendOpcode::write_immediate;
 }
 
-// IBTA table 38: FIRST, MIDDLE, LAST, LAST with immediate, ONLY, ONLY with immediate follow each other.
+// IBTA table 38; but for SEND with invalidate FIRST, MIDDLE, LAST, LAST with immediate, ONLY, ONLY with
+// immediate follow each other.
 Opcode textbook_opcode(SendOpcode opcode, bool first, bool last) {
   const int base = value_of(is_write(opcode) ? Opcode::write_first : Opcode::send_first);
   const int immediate = has_immediate(opcode) ? 1 : 0;
+  if (opcode == SendOpcode::send_invalidate && last)
+    return first ? Opcode::send_only_invalidate : Opcode::send_last_invalidate;
   const int step = first ? (last ? 4 + immediate : 0) : (last ? 2 + immediate : 1);
   return static_cast<Opcode>(base + step);
 }
@@ -64,14 +67,21 @@ std::size_t Requester::transmit(Time now, std::span<TxPacket> out) {
   if (next_ < assigned_) filling_ = may_fill(window);
   while (filling_ && next_ < assigned_ && count < out.size()) {
     const Posted& posted = works_[next_work_];
-    const std::uint32_t charge = std::max(payload_bytes(posted, next_), kMinimumCharge);
-    if (next_ == limit || (in_flight_ > 0 && in_flight_ + charge > window)) {
+    const bool fetch = is_fetch(posted.work.opcode);
+    const Sequence s = next_, end = fetch ? request_end(posted, s) : s + 1;
+    const std::uint32_t charge = fetch ? kMinimumCharge : std::max(payload_bytes(posted, s), kMinimumCharge);
+    const bool starts = fetch || s == posted.first;
+    if (end > limit || (in_flight_ > 0 && in_flight_ + charge > window) ||
+        (fetch && !may_request(posted, s, end)) ||
+        (starts && !credits_.may_start(consumes_receive(posted.work.opcode)))) {
       filling_ = false;
       break;
     }
-    if (next_ == una_) timer_start_ = now;
-    slot(next_) = {.work = next_work_, .charge = charge};
-    const Sequence s = next_++;
+    if (starts) credits_.on_start(consumes_receive(posted.work.opcode));
+    if (s == una_) timer_start_ = now;
+    slot(s) = {.work = next_work_, .charge = charge};
+    if (fetch) begin_request(posted, s, end);
+    next_ = end;
     if (next_ == posted.first + posted.packets) ++next_work_;
     const bool closing = next_ == assigned_ || next_ == limit ||
                          in_flight_ + charge + std::max(config_.path_mtu, kMinimumCharge) > window;
@@ -98,13 +108,17 @@ void Requester::send(Sequence s, bool ask, Time now, TxPacket& out) {
   unasked_ = ask ? 0 : unasked_ + 1;
 
   const Posted& posted = works_[packet.work];
+  out.bulk = true;
+  ++counters_.packets_sent;
+  if (is_fetch(posted.work.opcode)) {
+    out.header_bytes = static_cast<std::uint8_t>(write_request(posted, s, ask, out));
+    return;
+  }
   const std::uint32_t bytes = payload_bytes(posted, s);
   out.payload =
       posted.work.bytes.subspan(static_cast<std::size_t>(s - posted.first) * config_.path_mtu, bytes);
   out.pad_bytes = static_cast<std::uint8_t>(-bytes & 3);
-  out.bulk = true;
   out.header_bytes = static_cast<std::uint8_t>(write_header(posted, s, bytes, ask, out));
-  ++counters_.packets_sent;
   counters_.payload_bytes_sent += bytes;
 }
 
@@ -137,6 +151,8 @@ std::size_t Requester::write_header(const Posted& posted, Sequence s, std::uint3
     used +=
         write_reth(header + used, {.address = work.remote_address, .key = work.remote_key, .length = total});
   if (last && has_immediate(work.opcode)) used += write_immediate(header + used, work.immediate);
+  if (last && work.opcode == SendOpcode::send_invalidate)
+    used += write_invalidated(header + used, work.remote_key);
   assert(used <= out.header.size() && bytes <= config_.path_mtu);
   return used;
 }

@@ -1,21 +1,12 @@
 #include "dataplane/roce/responder.hpp"
 
+#include <algorithm>
+
 #include "dataplane/roce/rnr.hpp"
 
 namespace rdmc::roce {
-namespace {
 
-bool is_x_write(Opcode opcode) {
-  return opcode == Opcode::x_write || opcode == Opcode::x_write_last ||
-         opcode == Opcode::x_write_last_immediate;
-}
-bool is_send(Opcode opcode) {
-  return opcode <= Opcode::send_only_immediate;
-}
-
-}  // namespace
-
-Responder::Responder(const ConnectionConfig& config, const RegionTable& regions,
+Responder::Responder(const ConnectionConfig& config, RegionTable& regions,
                      FixedRing<WorkCompletion>& completions, ConnectionCounters& counters)
     : config_(config),
       regions_(regions),
@@ -23,12 +14,14 @@ Responder::Responder(const ConnectionConfig& config, const RegionTable& regions,
       counters_(counters),
       space_(config.receive_psn),
       prediction_(regions, config.path_mtu),
-      receives_(config.receive_depth) {}
+      receives_(config.receive_depth),
+      resources_(config.max_dest_rd_atomic) {}
 
 Result<void> Responder::post(const ReceiveWork& work) {
   if (outstanding_ == config_.receive_depth) return fail(Errc::would_block, "recv queue full");
   receives_.push(work);
   ++outstanding_;
+  due_ |= reported_none_;  // the peer would ask once more only, and perhaps late
   if (waiting_) {
     waiting_ = false;
     nak_.reset();
@@ -44,12 +37,11 @@ Arrival Responder::on_request(const Packet& packet, Time now) {
   return config_.selective_repeat ? on_selective(packet, s, now) : on_textbook(packet, s);
 }
 
-// IBTA vol. 1, 9.7.5.1.3 and 9.7.4.1.2: behind is a duplicate and only acknowledged again, ahead is a gap and
-// reported once.
+// IBTA vol. 1, 9.7.5.1.3 and 9.7.4.1.2: behind is a duplicate and answered again, ahead is a gap and reported
+// once.
 Arrival Responder::on_textbook(const Packet& packet, Sequence s) {
   if (s < next_) {
-    ++counters_.duplicates;
-    wanted_ = true;
+    replay(packet, s);
     return {Arrival::Verdict::duplicate};
   }
   if (s > next_) {
@@ -60,15 +52,17 @@ Arrival Responder::on_textbook(const Packet& packet, Sequence s) {
     }
     return {Arrival::Verdict::out_of_order};
   }
-  const Arrival arrival = is_send(packet.bth.opcode) ? take_send(packet)
-                          : is_x_write(packet.bth.opcode)
-                              ? refuse(kInvalidRequest, FailureCause::local_invalid_request)
-                              : take_write(packet);
+  const Opcode opcode = packet.bth.opcode;
+  const bool fetch = opcode == Opcode::read_request || is_atomic(opcode);
+  const Arrival arrival = is_send(opcode)    ? take_send(packet)
+                          : is_write(opcode) ? take_write(packet)
+                          : fetch            ? take_fetch(packet)
+                                             : refuse(kInvalidRequest, FailureCause::local_invalid_request);
   if (arrival.verdict != Arrival::Verdict::accepted) return arrival;
   ++next_;
   gap_reported_ = false;
   nak_.reset();
-  wanted_ |= packet.bth.ack_request;
+  wanted_ |= packet.bth.ack_request && !fetch;  // whose response is its answer
   return arrival;
 }
 
@@ -77,8 +71,7 @@ Arrival Responder::on_selective(const Packet& packet, Sequence s, Time now) {
   newest_ = s;
   newest_at_ = now;
   if (s < next_ || received_.test(s)) {
-    ++counters_.duplicates;
-    wanted_ = true;
+    replay(packet, s);
     return {Arrival::Verdict::duplicate};
   }
   const bool in_order = s == next_;
@@ -91,8 +84,9 @@ Arrival Responder::on_selective(const Packet& packet, Sequence s, Time now) {
     arrival = take_x_write(packet, s, in_order);
   } else if (!in_order) {
     return {Arrival::Verdict::out_of_order};
-  } else if (is_send(packet.bth.opcode)) {
-    arrival = take_send(packet);
+  } else if (is_send(packet.bth.opcode) || packet.bth.opcode == Opcode::read_request ||
+             is_atomic(packet.bth.opcode)) {
+    arrival = is_send(packet.bth.opcode) ? take_send(packet) : take_fetch(packet);
     if (arrival.verdict == Arrival::Verdict::accepted) {
       ++next_;
       if (end_ < next_) {
@@ -111,16 +105,20 @@ Arrival Responder::on_selective(const Packet& packet, Sequence s, Time now) {
   return arrival;
 }
 
-void Responder::complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate) {
-  completions_.push(
-      {.work_id = receives_.front().work_id, .kind = kind, .byte_count = bytes, .immediate = immediate});
+void Responder::complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate,
+                         std::optional<RemoteKey> invalidated) {
+  completions_.push({.work_id = receives_.front().work_id,
+                     .kind = kind,
+                     .byte_count = bytes,
+                     .immediate = immediate,
+                     .invalidated = invalidated});
   receives_.pop();
 }
 
 // IBTA vol. 1, 9.9.3: the peer learns the reason, and both queue pairs go to the error state.
-Arrival Responder::refuse(std::uint8_t syndrome, FailureCause cause) {
+Arrival Responder::refuse_at(Sequence at, std::uint8_t syndrome, FailureCause cause) {
   ++counters_.refused;
-  nak_ = refusal_ = {syndrome, next_};
+  nak_ = refusal_ = {syndrome, at};
   failure_ = cause;
   return {Arrival::Verdict::refused};
 }

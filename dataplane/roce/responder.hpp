@@ -3,7 +3,8 @@
 // as they come and their completions wait for their turn. Nothing is ever executed twice.
 //
 // Bodies are split by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
-// (SEND and textbook WRITE), responder_x_write.cpp, responder_answer.cpp. Memory of posted receives belongs
+// (SEND and textbook WRITE), responder_x_write.cpp, responder_fetch.cpp (READ and atomics),
+// responder_answer.cpp. Memory of posted receives belongs
 // to the application until their completion has been polled. Owned and driven by one Connection.
 #pragma once
 
@@ -19,23 +20,26 @@ namespace rdmc::roce {
 
 class Responder {
  public:
-  Responder(const ConnectionConfig& config, const RegionTable& regions,
-            FixedRing<WorkCompletion>& completions, ConnectionCounters& counters);
+  Responder(const ConnectionConfig& config, RegionTable& regions, FixedRing<WorkCompletion>& completions,
+            ConnectionCounters& counters);
 
   /// Errors: would_block. Releases a WRITE with immediate that had waited for it.
   Result<void> post(const ReceiveWork& work);
   /// One completion of a posted receive has been polled.
   void release() { --outstanding_; }
 
-  /// Any opcode but the two acknowledgements. Afterwards `failure` may have a reason to fail the connection.
+  /// Any request. Afterwards `failure` may have a reason to fail the connection.
   Arrival on_request(const Packet& packet, Time now);
   FailureCause failure() const { return failure_; }
   /// In the error state: the peer repeats what was refused, so its NAK was lost.
   void repeat_refusal();
 
   void end_of_burst();
-  /// At most one NAK and one acknowledgement.
+  /// READ responses and atomic ACKs as far as there is room, then at most one NAK and one acknowledgement:
+  /// answers leave in the order of the PSNs they answer.
   std::size_t transmit(Time now, std::span<TxPacket> out);
+  /// READ responses or atomic ACKs are waiting to be sent.
+  bool is_responding() const { return responding_ > 0; }
   /// When an acknowledgement that waits for company is due.
   Time next_deadline() const;
 
@@ -55,6 +59,19 @@ class Responder {
     Sequence at = 0;
   };
 
+  /// A READ or atomic that was accepted lately ("responder resource"): kept until max_dest_rd_atomic newer
+  /// ones have come, so that it can be answered again.
+  struct Resource {
+    Opcode opcode{};
+    Sequence first = 0, end = 0;   ///< PSNs of its answer
+    Sequence start = 0, next = 0;  ///< [start, end) is being answered, up to next; next == end: done
+    RemoteKey key{};
+    std::uint64_t address = 0;
+    std::uint32_t length = 0;
+    std::uint32_t msn = 0;
+    std::uint64_t original = 0;  ///< of an atomic
+  };
+
   Arrival on_textbook(const Packet& packet, Sequence s);
   Arrival on_selective(const Packet& packet, Sequence s, Time now);
 
@@ -64,10 +81,23 @@ class Responder {
   bool well_formed(const Packet& packet, Message message) const;
   Arrival take_x_write(const Packet& packet, Sequence s, bool in_order);
   void settle();
-  void complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate);
+  void complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate,
+                std::optional<RemoteKey> invalidated = std::nullopt);
+
+  // READ and atomics.
+  Arrival take_read(const Packet& packet);
+  Arrival take_atomic(const Packet& packet);
+  Arrival take_fetch(const Packet& packet);
+  bool may_accept_fetch() const;
+  void accept(const Resource& resource);
+  void replay(const Packet& packet, Sequence s);
+  std::size_t respond(std::span<TxPacket> out);
+  bool write_response(Resource& resource, TxPacket& out);
+  std::uint8_t acknowledge_syndrome() const;
 
   // Answers.
-  Arrival refuse(std::uint8_t syndrome, FailureCause cause);
+  Arrival refuse(std::uint8_t syndrome, FailureCause cause) { return refuse_at(next_, syndrome, cause); }
+  Arrival refuse_at(Sequence at, std::uint8_t syndrome, FailureCause cause);
   Arrival not_ready();
   void count_new(Time now);
   Record& record(Sequence s) { return records_[static_cast<std::size_t>(s) & (kWindowPackets - 1)]; }
@@ -75,7 +105,7 @@ class Responder {
   void write_acknowledgement(Time now, TxPacket& out);
 
   const ConnectionConfig& config_;
-  const RegionTable& regions_;
+  RegionTable& regions_;
   FixedRing<WorkCompletion>& completions_;
   ConnectionCounters& counters_;
   const SequenceSpace space_;
@@ -113,6 +143,10 @@ class Responder {
   static constexpr std::size_t kAnswers = 4;
   std::array<std::array<std::byte, kMaxBitmapWords * 4>, kAnswers> bitmaps_;
   std::size_t next_bitmap_ = 0;
+
+  FixedRing<Resource> resources_;  ///< in PSN order
+  std::uint32_t responding_ = 0;   ///< of them, not yet answered to their end
+  bool reported_none_ = false;     ///< our latest answer gave the peer no credits
 };
 
 }  // namespace rdmc::roce

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "dataplane/base/bytes.hpp"
+#include "dataplane/roce/credits.hpp"
 #include "dataplane/roce/responder.hpp"
 #include "dataplane/roce/rnr.hpp"
 
@@ -26,6 +27,13 @@ void Responder::repeat_refusal() {
 
 std::size_t Responder::transmit(Time now, std::span<TxPacket> out) {
   std::size_t count = 0;
+  if (is_responding()) {
+    // Ours knows that a selective acknowledgement does not speak of responses, and wants it soon.
+    const bool ahead = config_.selective_repeat && due_ && failure_ == FailureCause::none;
+    if (ahead && count < out.size()) write_acknowledgement(now, out[count++]);
+    count += respond(out.subspan(count));
+    if (is_responding()) return count;
+  }
   if (nak_ && count < out.size()) write_nak(out[count++]);
   if (failure_ != FailureCause::none) return count;
   // A textbook requester gets its answer at once; ours are told more by one answer to the whole burst.
@@ -59,7 +67,7 @@ void Responder::write_acknowledgement(Time now, TxPacket& out) {
       write_bth(out.header.data(), {.opcode = selective ? Opcode::x_acknowledge : Opcode::acknowledge,
                                     .destination = config_.remote_qpn,
                                     .psn = space_.psn(next_ - 1)});
-  used += write_aeth(out.header.data() + used, {.syndrome = kAckSyndrome, .msn = msn_});
+  used += write_aeth(out.header.data() + used, {.syndrome = acknowledge_syndrome(), .msn = msn_});
   out.payload = {};
   if (selective) {
     const auto words = static_cast<std::size_t>(std::max<Sequence>(end_ - next_ + 31, 0) / 32);
@@ -78,6 +86,11 @@ void Responder::write_acknowledgement(Time now, TxPacket& out) {
   ++counters_.packets_sent;
   wanted_ = due_ = false;
   unanswered_ = 0;
+  reported_none_ = config_.end_to_end_credits && receives_.empty();
+}
+
+std::uint8_t Responder::acknowledge_syndrome() const {
+  return config_.end_to_end_credits ? credit_code(receives_.size()) : kAckSyndrome;
 }
 
 }  // namespace rdmc::roce

@@ -10,11 +10,16 @@ namespace {
 enum class Place : std::uint8_t { first, middle, last, last_immediate, only, only_immediate };
 
 Place place_of(Opcode opcode) {
+  if (opcode == Opcode::send_last_invalidate) return Place::last;
+  if (opcode == Opcode::send_only_invalidate) return Place::only;
   const std::uint8_t base = value_of(opcode < Opcode::write_first ? Opcode::send_first : Opcode::write_first);
   return static_cast<Place>(value_of(opcode) - base);
 }
 bool starts(Place place) {
   return place == Place::first || place >= Place::only;
+}
+bool invalidates(Opcode opcode) {
+  return opcode == Opcode::send_last_invalidate || opcode == Opcode::send_only_invalidate;
 }
 bool ends(Place place) {
   return place >= Place::last;
@@ -43,12 +48,17 @@ Arrival Responder::take_send(const Packet& packet) {
   const std::uint32_t offset = starts(place) ? 0 : message_bytes_;
   if (bytes > receive.size() - offset) return refuse(kInvalidRequest, FailureCause::local_length);
 
+  const bool invalidate = invalidates(packet.bth.opcode);
+  if (invalidate && !regions_.invalidate(packet.invalidated))
+    return refuse(kRemoteAccess, FailureCause::local_access);
+
   counters_.payload_bytes_received += bytes;
   message_ = Message::send;
   message_bytes_ = offset + bytes;
   if (ends(place)) {
     complete(CompletionKind::receive, message_bytes_,
-             with_immediate(place) ? std::optional(packet.immediate) : std::nullopt);
+             with_immediate(place) ? std::optional(packet.immediate) : std::nullopt,
+             invalidate ? std::optional(packet.invalidated) : std::nullopt);
     message_ = Message::none;
     msn_ = (msn_ + 1) & Psn::kMask;
   }

@@ -35,7 +35,7 @@ void Requester::mark_lost(Sequence s) {
   if (packet.state == PacketState::in_flight) {
     remove_in_flight(index(s));
     in_flight_ -= packet.charge;
-  } else {
+  } else if (packet.state == PacketState::acknowledged) {
     acknowledged_.clear(s);
   }
   packet.state = PacketState::lost;
@@ -58,9 +58,10 @@ void Requester::detect_losses() {
   if (found > 0) congestion_.on_loss(found);
 }
 
-// Go-back-N: the responder keeps nothing behind a gap.
+// Go-back-N: the responder keeps nothing behind a gap. Responses that did not come are asked for again.
 void Requester::go_back() {
   while (oldest_ != kNone) mark_lost(sequence_at(oldest_));
+  if (!requests_.empty()) mark_lost(unanswered());
 }
 
 Duration Requester::patience() const {
@@ -97,6 +98,7 @@ FailureCause Requester::on_timer(Time now) {
   if (expiries_ > 1 || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;
+  asked_again_ = false;
   // Selective repeat asks with one packet only: its answer tells which others are missing.
   if (config_.selective_repeat)
     mark_lost(una_);
@@ -111,10 +113,12 @@ FailureCause Requester::receiver_not_ready(Sequence s, std::uint8_t syndrome, Ti
   if (s != refused_) {
     refused_ = s;
     refusals_ = 0;
+    first_refusal_ = now;
   }
-  constexpr std::uint8_t kForEver = 7;
-  if (config_.rnr_retry_limit != kForEver && refusals_++ >= config_.rnr_retry_limit)
-    return fail_at(s, FailureCause::rnr_retry_exceeded);
+  constexpr std::uint8_t kUncounted = 7;
+  const bool too_often = config_.rnr_retry_limit != kUncounted && refusals_++ >= config_.rnr_retry_limit;
+  const bool too_long = config_.rnr_patience.ns != 0 && now - first_refusal_ >= config_.rnr_patience;
+  if (too_often || too_long) return fail_at(s, FailureCause::rnr_retry_exceeded);
   if (config_.selective_repeat)
     mark_lost(s);
   else

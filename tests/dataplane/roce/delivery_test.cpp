@@ -1,5 +1,6 @@
-// Whatever the network does, every message arrives intact, every completion comes once and in order, and
-// nothing hangs: in both modes, at every path MTU, in both directions at once, over the wrap of the PSN.
+// Whatever the network does, every message arrives intact, every READ fetches what is there, every atomic is
+// executed once, every completion comes once and in order, and nothing hangs: in both modes, at every path
+// MTU, in both directions at once, over the wrap of the PSN.
 #define BOOST_TEST_MODULE roce_delivery
 #include <boost/test/unit_test.hpp>
 
@@ -16,50 +17,82 @@ struct Message {
   SendOpcode opcode;
   std::vector<std::byte> bytes;
   std::uint32_t immediate;
-  std::size_t place;  ///< of a WRITE, in the receiver's memory
+  std::size_t place;                    ///< of a WRITE or READ, in the receiver's memory
+  std::vector<std::byte> fetched;       ///< by a READ
+  std::uint64_t add = 0, original = 0;  ///< of an atomic: what it does and what it must find
 
   bool write() const { return opcode == SendOpcode::write || opcode == SendOpcode::write_immediate; }
-  bool receives() const { return opcode != SendOpcode::write; }
+  bool read() const { return opcode == SendOpcode::read; }
+  bool atomic() const { return opcode == SendOpcode::fetch_add || opcode == SendOpcode::compare_swap; }
+  bool receives() const { return opcode != SendOpcode::write && !read() && !atomic(); }
 };
+constexpr std::array kOpcodes{
+    SendOpcode::send, SendOpcode::send_immediate, SendOpcode::write,     SendOpcode::write_immediate,
+    SendOpcode::read, SendOpcode::read,           SendOpcode::fetch_add, SendOpcode::compare_swap};
 
 // One direction: what is sent, the memory it is written to, the receives it meets.
 struct Stream {
   std::vector<Message> messages;
   std::vector<std::byte> memory;
-  std::vector<std::vector<std::byte>> receives;  ///< one for each message that consumes one
+  alignas(8) std::array<std::byte, 8> counter{};  ///< that atomics work on
+  std::vector<std::vector<std::byte>> receives;   ///< one for each message that consumes one
   std::size_t posted_sends = 0, posted_receives = 0, sent = 0, received = 0;
   std::size_t next = 0;  ///< message not yet looked at for a receive
 
   Stream(Random& random, std::size_t count) {
     std::size_t used = 0;
+    std::uint64_t count_to = 0;
     for (std::size_t i = 0; i < count; ++i) {
       // Big messages are rarer, so that a run has many of all kinds.
       const auto size =
           static_cast<std::size_t>(kSizes[random.below(random.chance(60'000) ? kSizes.size() : 11)]);
-      Message m{static_cast<SendOpcode>(random.below(4)), std::vector<std::byte>(size),
+      Message m{kOpcodes[random.below(kOpcodes.size())], std::vector<std::byte>(size),
                 static_cast<std::uint32_t>(random.next()), used};
       for (auto& byte : m.bytes) byte = static_cast<std::byte>(random.next());
-      if (m.write()) used += size;
+      if (m.write() || m.read()) used += size;
+      if (m.read()) m.fetched.resize(size);
+      if (m.atomic()) {
+        m.add = random.next();
+        m.original = count_to;
+        count_to += m.add;
+      }
       if (m.receives()) receives.emplace_back(m.write() ? 0 : size);
       messages.push_back(std::move(m));
     }
     memory.resize(used + 1);
+    for (const Message& m : messages)
+      if (m.read()) std::ranges::copy(m.bytes, memory.begin() + static_cast<std::ptrdiff_t>(m.place));
   }
   bool done() const { return sent == messages.size() && received == receives.size(); }
 };
 
-constexpr RemoteKey kKey{0xBEEF};
+constexpr RemoteKey kKey{0xBEEF}, kCounterKey{0xCAFE};
 constexpr std::uint64_t kBase = 0x7000'0000'0000;
 
 void post(Pair& pair, int from, Stream& stream, Random& random) {
   while (stream.posted_sends < stream.messages.size()) {
-    const Message& m = stream.messages[stream.posted_sends];
-    if (!pair.connection(from).post_send({.work_id = stream.posted_sends,
-                                          .opcode = m.opcode,
-                                          .bytes = m.bytes,
-                                          .remote_address = kBase + m.place,
-                                          .remote_key = kKey,
-                                          .immediate = m.immediate}))
+    Message& m = stream.messages[stream.posted_sends];
+    if (m.read()) {
+      if (!pair.connection(from).post_read({.work_id = stream.posted_sends,
+                                            .bytes = m.fetched,
+                                            .remote_address = kBase + m.place,
+                                            .remote_key = kKey}))
+        break;
+    } else if (m.atomic()) {
+      const bool swap = m.opcode == SendOpcode::compare_swap;
+      if (!pair.connection(from).post_atomic({.work_id = stream.posted_sends,
+                                              .opcode = m.opcode,
+                                              .remote_address = 0,
+                                              .remote_key = kCounterKey,
+                                              .swap_or_add = swap ? m.original + m.add : m.add,
+                                              .compare = m.original}))
+        break;
+    } else if (!pair.connection(from).post_send({.work_id = stream.posted_sends,
+                                                 .opcode = m.opcode,
+                                                 .bytes = m.bytes,
+                                                 .remote_address = kBase + m.place,
+                                                 .remote_key = kKey,
+                                                 .immediate = m.immediate}))
       break;
     ++stream.posted_sends;
   }
@@ -77,11 +110,15 @@ void post(Pair& pair, int from, Stream& stream, Random& random) {
 void check(Pair& pair, int end, Stream& out, Stream& in) {
   for (const WorkCompletion& c : std::exchange(pair.completions(end), {})) {
     BOOST_REQUIRE(c.cause == FailureCause::none);
-    if (c.kind == CompletionKind::send || c.kind == CompletionKind::write) {
+    if (c.kind != CompletionKind::receive && c.kind != CompletionKind::receive_write_immediate) {
       const Message& m = out.messages.at(c.work_id);
       BOOST_REQUIRE_EQUAL(c.work_id, out.sent++);
       BOOST_REQUIRE((c.kind == CompletionKind::write) == m.write());
-      BOOST_REQUIRE_EQUAL(c.byte_count, m.bytes.size());
+      BOOST_REQUIRE((c.kind == CompletionKind::read) == m.read());
+      BOOST_REQUIRE((c.kind == CompletionKind::atomic) == m.atomic());
+      BOOST_REQUIRE_EQUAL(c.byte_count, m.atomic() ? 8 : m.bytes.size());
+      if (m.atomic()) BOOST_REQUIRE_EQUAL(c.original, m.original);
+      if (m.read()) BOOST_REQUIRE(m.fetched == m.bytes);
       if (m.write())
         BOOST_REQUIRE(std::ranges::equal(m.bytes, std::span(out.memory).subspan(m.place, m.bytes.size())));
       continue;
@@ -121,13 +158,21 @@ void deliver(const Case& c, Totals& totals) {
         .window_bytes = static_cast<std::uint32_t>(random.between(2 * c.mtu, 1 << 20)),
         .send_depth = static_cast<std::uint32_t>(random.between(1, 64)),
         .receive_depth = static_cast<std::uint32_t>(random.between(1, 64)),
+        .max_rd_atomic = static_cast<std::uint8_t>(random.between(1, 8)),
+        .max_dest_rd_atomic = 8,
+        .read_window_bytes = static_cast<std::uint32_t>(random.between(4 * c.mtu, 1 << 20)),
+        .end_to_end_credits = random.chance(500'000),
         .ack_timeout = milliseconds(200),  // the peer lives; only heavy loss is met
         .retry_limit = 30,
         .rnr_timer = static_cast<std::uint8_t>(random.between(1, 14))};
     const auto configs = mirrored(common, 0xFFFFF0);
     Pair pair(configs[0], configs[1], {.bits_per_second = 10e9, .faults = c.faults}, random.next());
     std::array<Stream, 2> streams{Stream(random, 120), Stream(random, 60)};
-    for (int end : {0, 1}) BOOST_REQUIRE(pair.regions(1 - end).add(kKey, kBase, streams[end].memory));
+    for (int end : {0, 1}) {
+      RegionTable& regions = pair.regions(1 - end);
+      BOOST_REQUIRE(regions.add(kKey, kBase, streams[end].memory, RemoteAccess::write | RemoteAccess::read));
+      BOOST_REQUIRE(regions.add(kCounterKey, 0, streams[end].counter, RemoteAccess::atomic));
+    }
     const bool done = pair.run(Time{} + seconds(100), [&] {
       for (int end : {0, 1}) {
         check(pair, end, streams[end], streams[1 - end]);
@@ -148,6 +193,7 @@ void deliver(const Case& c, Totals& totals) {
       totals.counters.out_of_order += counters.out_of_order;
       totals.counters.sequence_naks_received += counters.sequence_naks_received;
       totals.counters.rnr_naks_received += counters.rnr_naks_received;
+      totals.counters.implied_naks += counters.implied_naks;
       BOOST_TEST(counters.ghosts == 0);
       BOOST_TEST(counters.refused == 0);
     }
@@ -178,6 +224,7 @@ void deliver_in_all_ways(bool selective) {
   BOOST_TEST(totals.counters.duplicates > 0);
   BOOST_TEST(totals.counters.out_of_order > 0);
   BOOST_TEST(totals.counters.rnr_naks_received > 0);
+  BOOST_TEST(totals.counters.implied_naks > 0);
   if (!selective) BOOST_TEST(totals.counters.sequence_naks_received > 0);
 }
 

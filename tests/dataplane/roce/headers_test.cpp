@@ -40,6 +40,12 @@ void check_equal(const Packet& packet, const Sample& sample) {
   RC_ASSERT(packet.x_ack.newest == sample.x_ack.newest);
   RC_ASSERT(packet.x_ack.delay_ns == sample.x_ack.delay_ns);
   RC_ASSERT(packet.x_ack.words == sample.x_ack.words);
+  RC_ASSERT(packet.atomic.address == sample.atomic.address);
+  RC_ASSERT(packet.atomic.key == sample.atomic.key);
+  RC_ASSERT(packet.atomic.swap_or_add == sample.atomic.swap_or_add);
+  RC_ASSERT(packet.atomic.compare == sample.atomic.compare);
+  RC_ASSERT(packet.original == sample.original);
+  RC_ASSERT(packet.invalidated == sample.invalidated);
   RC_ASSERT(packet.header_bytes == sample.header_bytes);
   RC_ASSERT(std::ranges::equal(packet.payload, sample.payload));
 }

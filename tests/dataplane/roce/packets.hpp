@@ -12,28 +12,52 @@
 
 namespace rdmc::roce::testing {
 
-inline constexpr std::array kOpcodes{Opcode::send_first,   Opcode::send_middle,
-                                     Opcode::send_last,    Opcode::send_last_immediate,
-                                     Opcode::send_only,    Opcode::send_only_immediate,
-                                     Opcode::write_first,  Opcode::write_middle,
-                                     Opcode::write_last,   Opcode::write_last_immediate,
-                                     Opcode::write_only,   Opcode::write_only_immediate,
-                                     Opcode::acknowledge,  Opcode::x_write,
-                                     Opcode::x_write_last, Opcode::x_write_last_immediate,
-                                     Opcode::x_acknowledge};
+inline constexpr std::array kOpcodes{Opcode::send_first,
+                                     Opcode::send_middle,
+                                     Opcode::send_last,
+                                     Opcode::send_last_immediate,
+                                     Opcode::send_only,
+                                     Opcode::send_only_immediate,
+                                     Opcode::write_first,
+                                     Opcode::write_middle,
+                                     Opcode::write_last,
+                                     Opcode::write_last_immediate,
+                                     Opcode::write_only,
+                                     Opcode::write_only_immediate,
+                                     Opcode::acknowledge,
+                                     Opcode::x_write,
+                                     Opcode::x_write_last,
+                                     Opcode::x_write_last_immediate,
+                                     Opcode::x_acknowledge,
+                                     Opcode::read_request,
+                                     Opcode::read_response_first,
+                                     Opcode::read_response_middle,
+                                     Opcode::read_response_last,
+                                     Opcode::read_response_only,
+                                     Opcode::atomic_acknowledge,
+                                     Opcode::compare_swap,
+                                     Opcode::fetch_add,
+                                     Opcode::send_last_invalidate,
+                                     Opcode::send_only_invalidate,
+                                     Opcode::congestion_notification};
 
 inline bool has_reth(Opcode o) {
-  return o == Opcode::write_first || o == Opcode::write_only || o == Opcode::write_only_immediate;
+  return o == Opcode::write_first || o == Opcode::write_only || o == Opcode::write_only_immediate ||
+         o == Opcode::read_request;
+}
+inline bool has_aeth(Opcode o) {
+  return is_answer(o) && o != Opcode::read_response_middle;
+}
+inline bool has_invalidated(Opcode o) {
+  return o == Opcode::send_last_invalidate || o == Opcode::send_only_invalidate;
+}
+inline bool has_payload(Opcode o) {
+  return is_read_response(o) || (!is_answer(o) && !is_atomic(o) && o != Opcode::read_request &&
+                                 o != Opcode::congestion_notification);
 }
 inline bool has_immediate(Opcode o) {
   return o == Opcode::send_last_immediate || o == Opcode::send_only_immediate ||
          o == Opcode::write_last_immediate || o == Opcode::write_only_immediate;
-}
-inline bool is_x_write(Opcode o) {
-  return o == Opcode::x_write || o == Opcode::x_write_last || o == Opcode::x_write_last_immediate;
-}
-inline bool is_acknowledge(Opcode o) {
-  return o == Opcode::acknowledge || o == Opcode::x_acknowledge;
 }
 
 /// What was written, to compare with what is parsed.
@@ -43,6 +67,9 @@ struct Sample {
   Aeth aeth;
   XWrite x_write;
   XAck x_ack;
+  AtomicEth atomic;
+  std::uint64_t original = 0;
+  RemoteKey invalidated{};
   std::uint32_t immediate = 0;
   std::size_t header_bytes = 0;
   std::vector<std::byte> payload;
@@ -60,7 +87,7 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
   const auto u8 = [&] { return static_cast<std::uint8_t>(random.next()); };
   const auto u32 = [&] { return static_cast<std::uint32_t>(random.next()); };
   const auto flag = [&] { return random.below(2) == 1; };
-  if (is_acknowledge(opcode)) payload_bytes = 0;
+  if (!has_payload(opcode)) payload_bytes = 0;
 
   Sample s;
   s.payload = random_bytes(random, payload_bytes);
@@ -80,10 +107,23 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
     s.reth = {.address = random.next(), .key = RemoteKey{u32()}, .length = u32()};
     at += write_reth(out.data() + at, s.reth);
   }
-  if (is_acknowledge(opcode)) {
+  if (has_aeth(opcode)) {
     s.aeth = {.syndrome = u8(), .msn = u32() & 0xFF'FFFF};
     at += write_aeth(out.data() + at, s.aeth);
   }
+  if (is_atomic(opcode)) {
+    s.atomic = {random.next(), RemoteKey{u32()}, random.next(), random.next()};
+    at += write_atomic(out.data() + at, s.atomic);
+  }
+  if (opcode == Opcode::atomic_acknowledge) {
+    s.original = random.next();
+    at += write_original(out.data() + at, s.original);
+  }
+  if (has_invalidated(opcode)) {
+    s.invalidated = RemoteKey{u32()};
+    at += write_invalidated(out.data() + at, s.invalidated);
+  }
+  if (opcode == Opcode::congestion_notification) at += write_notification(out.data() + at);
   if (has_immediate(opcode)) {
     s.immediate = u32();
     at += write_immediate(out.data() + at, s.immediate);

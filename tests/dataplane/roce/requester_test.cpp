@@ -39,6 +39,23 @@ BOOST_AUTO_TEST_CASE(messages_are_cut_at_the_path_mtu) {
               "write_last_immediate 9:256 ask");
 }
 
+BOOST_AUTO_TEST_CASE(the_last_packet_of_a_send_names_the_key_it_invalidates) {
+  for (bool selective : {false, true}) {
+    Script s({.selective_repeat = selective});
+    post(s, SendOpcode::send_invalidate, 3, 1);
+    post(s, SendOpcode::send_invalidate, kMtu + 1, 2);
+    CHECK_LINES(s.out(), "send_only_invalidate 0:3 key 43981", "send_first 1:256",
+                "send_last_invalidate 2:1 key 43981");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reads_and_atomics_are_not_posted_as_sends) {
+  Script s;
+  for (SendOpcode opcode : {SendOpcode::read, SendOpcode::compare_swap, SendOpcode::fetch_add})
+    BOOST_TEST((s.post(opcode, 8).error().code == Errc::invalid_argument));
+  BOOST_TEST((s.atomic(SendOpcode::write, 1, 1).error().code == Errc::invalid_argument));
+}
+
 BOOST_AUTO_TEST_CASE(acknowledgements_are_cumulative_and_complete_in_order) {
   Script s;
   for (std::uint64_t id : {1, 2, 3}) post(s, SendOpcode::send, kMtu + 1, id);
@@ -107,6 +124,40 @@ BOOST_AUTO_TEST_CASE(rnr_retries_are_limited_unless_seven) {
       CHECK_LINES(s.completions(), "send 1 failed", "send 2 flushed");
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_never_posts_a_receive_is_given_up_in_time_however_many_retries_are_left) {
+  for (const Duration patience : {milliseconds(100), Duration{}}) {
+    Script s({.rnr_patience = patience});
+    post(s, SendOpcode::send, 1, 1);
+    s.out();
+    const Time start = s.now();
+    while (!s.connection().failed() && s.now() - start < seconds(60)) {
+      s.ack(0, rnr_syndrome(31));  // wait for 491.52 ms
+      s.wait(rnr_delay(31));
+      s.out();
+    }
+    BOOST_TEST(s.connection().failed() == (patience.ns != 0));
+    if (patience.ns == 0) continue;
+    BOOST_TEST((s.connection().cause() == FailureCause::rnr_retry_exceeded));
+    BOOST_TEST((s.now() - start == rnr_delay(31) * 2));
+    CHECK_LINES(s.completions(), "send 1 failed");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_posted_now_and_then_is_patience_enough) {
+  Script s({.rnr_patience = milliseconds(100)});
+  for (int psn = 0; psn < 10; ++psn) {
+    post(s, SendOpcode::send, 1);
+    s.out();
+    for (int refusal = 0; refusal < 2; ++refusal) {
+      s.ack(psn, rnr_syndrome(24));  // 40.96 ms
+      s.wait(rnr_delay(24));
+      BOOST_TEST(s.out().size() == 1);
+    }
+    s.ack(psn);
+  }
+  BOOST_TEST(!s.connection().failed());
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_request_fails_and_names_its_cause) {

@@ -36,6 +36,32 @@ BOOST_AUTO_TEST_CASE(a_send_is_gathered_in_its_receive_and_acknowledged_when_ask
   BOOST_TEST(is_ramp(receive.first(517)));
 }
 
+BOOST_AUTO_TEST_CASE(a_send_with_invalidate_takes_a_key_out_of_use_and_says_which) {
+  Script s;
+  s.receive(1000, 1);
+  s.receive(10, 2);
+  s.in({Opcode::send_first, 0, kMtu});
+  BOOST_TEST(s.in({Opcode::write_only, -1, 1, false, 0, 1}).destination == nullptr);
+  s.in({Opcode::send_last_invalidate, 1, 5, true});
+  CHECK_LINES(s.out(), "ack 1 msn 1");
+  CHECK_LINES(s.completions(), "receive 1 261 invalidated");
+  BOOST_TEST((s.in({Opcode::write_only, 2, 1, false, 0, 1}).verdict == Verdict::refused));
+  CHECK_LINES(s.out(), "access 2");
+}
+
+BOOST_AUTO_TEST_CASE(only_keys_that_permit_it_are_invalidated) {
+  for (bool known : {false, true}) {
+    Script s;
+    const RemoteKey key{6};
+    if (known) s.regions().add(key, 0, s.memory(), RemoteAccess::write | RemoteAccess::read);
+    s.receive(1);
+    BOOST_TEST(
+        (s.in({.opcode = Opcode::send_only_invalidate, .psn = 0, .key = key}).verdict == Verdict::refused));
+    CHECK_LINES(s.out(), "access 0");
+    BOOST_TEST((s.regions().resolve(key, 0, 1) != nullptr) == known);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_burst_gets_one_acknowledgement) {
   Script s;
   for (int i = 0; i < 5; ++i) {

@@ -15,6 +15,7 @@
 
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/roce/connection.hpp"
+#include "dataplane/roce/credits.hpp"
 #include "dataplane/roce/rnr.hpp"
 
 namespace rdmc::roce::testing {
@@ -34,8 +35,12 @@ struct In {
   std::uint64_t at = 0;      ///< remote address less kBase
   std::uint32_t length = 0;  ///< RETH's; an X_WRITE's remaining (0: just this packet's bytes)
   std::uint32_t immediate = 0;
-  RemoteKey key = kKey;
+  RemoteKey key = kKey;  ///< also the one that a SEND invalidates
+  std::uint64_t swap_or_add = 0, compare = 0;
 };
+
+inline constexpr RemoteAccess kAnyAccess =
+    RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic | RemoteAccess::invalidate;
 
 class Script {
  public:
@@ -49,7 +54,7 @@ class Script {
                      config.send_psn = send_first_, config.receive_psn = receive_first_, config),
                     regions_) {
     for (std::size_t i = 0; i < source_.size(); ++i) source_[i] = static_cast<std::byte>(i * 7);
-    regions_.add(kKey, kBase, memory_);
+    regions_.add(kKey, kBase, memory_, kAnyAccess);
   }
 
   Connection& connection() { return connection_; }
@@ -65,12 +70,15 @@ class Script {
     at += write_bth(
         at, {.opcode = p.opcode, .ack_request = p.ask, .pad_bytes = pad, .psn = receive_first_ + p.psn});
     const Opcode o = p.opcode;
-    const bool reth =
-        o == Opcode::write_first || o == Opcode::write_only || o == Opcode::write_only_immediate;
+    const bool reth = o == Opcode::write_first || o == Opcode::write_only ||
+                      o == Opcode::write_only_immediate || o == Opcode::read_request;
     if (reth) at += write_reth(at, {kBase + p.at, p.key, p.length});
     if (o == Opcode::send_last_immediate || o == Opcode::send_only_immediate ||
         o == Opcode::write_last_immediate || o == Opcode::write_only_immediate)
       at += write_immediate(at, p.immediate);
+    if (is_atomic(o)) at += write_atomic(at, {kBase + p.at, p.key, p.swap_or_add, p.compare});
+    if (o == Opcode::send_last_invalidate || o == Opcode::send_only_invalidate)
+      at += write_invalidated(at, p.key);
     if (o >= Opcode::x_write)
       at += write_x_write(at, {kBase + p.at, p.key, p.immediate,
                                p.length != 0 ? p.length : static_cast<std::uint32_t>(p.bytes)});
@@ -79,10 +87,30 @@ class Script {
     bytes.resize(bytes.size() + pad + kIcrcBytes);
     return hand_in(bytes);
   }
-  void ack(int psn, std::uint8_t syndrome = kAckSyndrome) {
+  void ack(int psn, std::uint8_t syndrome = kAckSyndrome, std::uint32_t msn = 0) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes + kIcrcBytes);
     write_bth(bytes.data(), {.opcode = Opcode::acknowledge, .psn = send_first_ + psn});
-    write_aeth(bytes.data() + kBthBytes, {syndrome, 0});
+    write_aeth(bytes.data() + kBthBytes, {syndrome, msn});
+    hand_in(bytes);
+  }
+  /// A READ response; its payload is a ramp.
+  Arrival response(Opcode opcode, int psn, std::size_t payload, std::uint8_t syndrome = kAckSyndrome,
+                   std::uint32_t msn = 0) {
+    std::vector<std::byte> bytes(kBthBytes + kAethBytes);
+    const auto pad = static_cast<std::uint8_t>(-payload & 3);
+    std::size_t used =
+        write_bth(bytes.data(), {.opcode = opcode, .pad_bytes = pad, .psn = send_first_ + psn});
+    if (opcode != Opcode::read_response_middle) used += write_aeth(bytes.data() + used, {syndrome, msn});
+    bytes.resize(used);
+    for (std::size_t i = 0; i < payload; ++i) bytes.push_back(static_cast<std::byte>(i));
+    bytes.resize(bytes.size() + pad + kIcrcBytes);
+    return hand_in(bytes);
+  }
+  void atomic_ack(int psn, std::uint64_t original) {
+    std::vector<std::byte> bytes(kBthBytes + kAethBytes + kAtomicAckBytes + kIcrcBytes);
+    write_bth(bytes.data(), {.opcode = Opcode::atomic_acknowledge, .psn = send_first_ + psn});
+    write_aeth(bytes.data() + kBthBytes, {kAckSyndrome, 0});
+    write_original(bytes.data() + kBthBytes + kAethBytes, original);
     hand_in(bytes);
   }
   /// Selective: all up to `cumulative`, then those of `bitmap` that are '1'.
@@ -113,6 +141,23 @@ class Script {
                                   .remote_key = kKey,
                                   .immediate = 0x77});
   }
+  /// The destination, filled with 0xEE.
+  std::span<std::byte> read(std::size_t bytes, std::uint64_t work_id = 0) {
+    auto& buffer = receives_.at(receives_used_++);
+    buffer.assign(bytes, std::byte{0xEE});
+    BOOST_REQUIRE(connection_.post_read(
+        {.work_id = work_id, .bytes = buffer, .remote_address = kBase, .remote_key = kKey}));
+    return buffer;
+  }
+  Result<void> atomic(SendOpcode opcode, std::uint64_t work_id, std::uint64_t swap_or_add,
+                      std::uint64_t compare = 0) {
+    return connection_.post_atomic({.work_id = work_id,
+                                    .opcode = opcode,
+                                    .remote_address = kBase + 8,
+                                    .remote_key = kKey,
+                                    .swap_or_add = swap_or_add,
+                                    .compare = compare});
+  }
   std::span<std::byte> receive(std::size_t bytes, std::uint64_t work_id = 0) {
     auto& buffer = receives_.at(receives_used_++);
     buffer.resize(bytes);
@@ -128,15 +173,16 @@ class Script {
     if (connection_.next_deadline() <= now_) connection_.on_timer(now_);
     return sent();
   }
-  Lines sent() {
+  /// With room for so many packets.
+  Lines sent(std::size_t room = 2048) {
     Lines lines;
     std::array<TxPacket, 2048> packets;
-    const std::size_t count = connection_.poll_transmit(now_, packets);
+    const std::size_t count = connection_.poll_transmit(now_, std::span(packets).first(room));
     for (const TxPacket& packet : std::span(packets).first(count)) lines.push_back(describe(packet));
     return lines;
   }
   Lines completions() {
-    static constexpr std::array kKinds{"send", "write", "receive", "receive_write"};
+    static constexpr std::array kKinds{"send", "write", "receive", "receive_write", "read", "atomic"};
     Lines lines;
     WorkCompletion c;
     while (connection_.poll_completion(c)) {
@@ -146,6 +192,9 @@ class Script {
       else
         line += c.flushed ? "flushed" : "failed";
       if (c.immediate) fmt::format_to(std::back_inserter(line), " immediate {}", *c.immediate);
+      if (c.invalidated) line += " invalidated";
+      if (c.kind == CompletionKind::atomic && c.cause == FailureCause::none)
+        fmt::format_to(std::back_inserter(line), " was {}", c.original);
       lines.push_back(line);
     }
     return lines;
@@ -161,17 +210,21 @@ class Script {
     return arrival;
   }
 
-  std::string describe(const TxPacket& p) const {
+  std::string describe(const TxPacket& p) {
     std::vector<std::byte> bytes(p.header.begin(), p.header.begin() + p.header_bytes);
     bytes.insert(bytes.end(), p.payload.begin(), p.payload.end());
     bytes.resize(bytes.size() + p.pad_bytes + kIcrcBytes);
+    last_payload_ = p.payload.data();
     const auto packet = parse_packet(bytes);
     BOOST_REQUIRE(packet.has_value());
     const bool answer =
         packet->bth.opcode == Opcode::acknowledge || packet->bth.opcode == Opcode::x_acknowledge;
     BOOST_TEST(p.bulk != answer);
     if (answer) return describe_answer(*packet);
+    if (is_answer(packet->bth.opcode)) return describe_response(*packet);
     BOOST_TEST(p.extended_write == (packet->bth.opcode >= Opcode::x_write));
+    if (packet->bth.opcode >= Opcode::read_request && packet->bth.opcode < Opcode::x_write)
+      return describe_fetch(*packet);
     static constexpr std::array kNames{"send_first",           "send_middle",  "send_last",
                                        "send_last_immediate",  "send_only",    "send_only_immediate",
                                        "write_first",          "write_middle", "write_last",
@@ -187,6 +240,39 @@ class Script {
     if (packet->bth.ack_request) line += " ask";
     return line;
   }
+  /// Requests beyond table 38's first twelve.
+  std::string describe_fetch(const Packet& packet) const {
+    const auto psn = packet.bth.psn - send_first_;
+    switch (packet.bth.opcode) {
+      case Opcode::read_request:
+        return fmt::format("read {}@{} of {}{}", psn, packet.reth.address - kBase, packet.reth.length,
+                           packet.bth.ack_request ? " ask" : "");
+      case Opcode::compare_swap:
+        return fmt::format("compare_swap {}@{} {} {}", psn, packet.atomic.address - kBase,
+                           packet.atomic.compare, packet.atomic.swap_or_add);
+      case Opcode::fetch_add:
+        return fmt::format("fetch_add {}@{} {}", psn, packet.atomic.address - kBase,
+                           packet.atomic.swap_or_add);
+      default:
+        return fmt::format("{} {}:{} key {}",
+                           packet.bth.opcode == Opcode::send_last_invalidate ? "send_last_invalidate"
+                                                                             : "send_only_invalidate",
+                           psn, packet.payload.size(), value_of(packet.invalidated));
+    }
+  }
+  std::string describe_response(const Packet& packet) const {
+    static constexpr std::array kNames{"first", "middle", "last", "only"};
+    const auto psn = packet.bth.psn - receive_first_;
+    if (packet.bth.opcode == Opcode::atomic_acknowledge)
+      return fmt::format("atomic {} msn {} was {}", psn, packet.aeth.msn, packet.original);
+    const auto place = value_of(packet.bth.opcode) - value_of(Opcode::read_response_first);
+    std::string line = fmt::format("{} {}:{}", kNames.at(place), psn, packet.payload.size());
+    if (packet.bth.opcode != Opcode::read_response_middle)
+      fmt::format_to(std::back_inserter(line), " msn {}", packet.aeth.msn);
+    if (!packet.payload.empty())
+      fmt::format_to(std::back_inserter(line), "@{}", last_payload_ - memory_.data());
+    return line;
+  }
   std::string describe_answer(const Packet& packet) const {
     const auto psn = packet.bth.psn - receive_first_;
     const std::uint8_t syndrome = packet.aeth.syndrome;
@@ -194,7 +280,8 @@ class Script {
     if (syndrome == kSequenceError) return fmt::format("gap {}", psn);
     if (syndrome == kInvalidRequest) return fmt::format("invalid {}", psn);
     if (syndrome == kRemoteAccess) return fmt::format("access {}", psn);
-    BOOST_TEST(syndrome == kAckSyndrome);
+    if (syndrome != kAckSyndrome)
+      return fmt::format("ack {} msn {} credits {}", psn, packet.aeth.msn, kCreditCodes.at(syndrome));
     if (packet.bth.opcode != Opcode::x_acknowledge) return fmt::format("ack {} msn {}", psn, packet.aeth.msn);
     std::string bits;
     for (std::size_t w = 0; w < packet.x_ack.words; ++w) {
@@ -213,6 +300,7 @@ class Script {
   RegionTable regions_;
   Connection connection_;
   Time now_ = Time{} + seconds(1);
+  const std::byte* last_payload_ = nullptr;  ///< of the packet being described
 };
 
 }  // namespace rdmc::roce::testing
