@@ -227,7 +227,7 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
     ++counters_.icrc_errors;
     return;
   }
-  const roce::Arrival arrival = connected.connection.on_packet(packet, now);
+  const roce::Arrival arrival = connected.connection.on_packet(packet, now, train.congestion_experienced);
   if (arrival.destination != nullptr && !packet.payload.empty()) {
     if (arrival.destination == packet.payload.data()) {
       ++counters_.packets_in_place;

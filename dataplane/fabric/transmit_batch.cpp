@@ -67,7 +67,8 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
              .source = path.source,
              .pieces = std::span(pieces_.data() + first_piece, pieces_used_ - first_piece),
              .segment_bytes = static_cast<std::uint32_t>(segment),
-             .total_bytes = static_cast<std::uint32_t>(total)};
+             .total_bytes = static_cast<std::uint32_t>(total),
+             .ecn_capable = bulk && path.ecn_capable};
   }
 }
 

@@ -19,6 +19,7 @@ struct TransmitPath {
   port::FlowId source{};
   Address bulk, shared;
   roce::Icrc bulk_icrc, shared_icrc;
+  bool ecn_capable = false;  ///< switches may mark the bulk packets
 };
 
 class TransmitBatch {

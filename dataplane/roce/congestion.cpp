@@ -45,6 +45,11 @@ void Congestion::end_round(Duration aim, Time now) {
   if (least_ && *least_ > aim) {
     const double excess = static_cast<double>((*least_ - aim).ns) / static_cast<double>(least_->ns);
     scale(std::max(1 - kDecreaseSlope * excess, 1 - kMostDecrease));
+    recovery_rounds_ = 0;
+  } else if (recovery_rounds_ > 0) {
+    --recovery_rounds_;
+    bytes_ += (recover_to_ - bytes_) / 2;
+    clamp();
   }
   lossy_rounds_ = lost_ > 0 ? lossy_rounds_ + 1 : 0;
   const bool heavy = options_.selective_repeat
@@ -72,6 +77,27 @@ void Congestion::on_timeout() {
   if (!slow_start_) slow_start_end_ = bytes_;
   scale(0.5);
   slow_start_ = options_.selective_repeat;
+}
+
+void Congestion::on_notification(const RoundTrip& path, Time now) {
+  if (!options_.enabled) return;
+  if (notified_) {
+    const auto periods = static_cast<double>((now - *notified_).ns / kMarkPeriod.ns);
+    marked_ *= std::pow(1 - kMarkGain, periods);
+  }
+  notified_ = now;
+  const double marked = marked_;
+  marked_ = (1 - kMarkGain) * marked_ + kMarkGain;
+  const Duration between = path.measured() ? path.smoothed() : kNotificationInterval;
+  if (cut_ && now - *cut_ < between) return;
+  cut_ = now;
+  recover_to_ = bytes_;
+  recovery_rounds_ = kRecoveryRounds;
+  scale(1 - marked / 2);
+  // What was sent before the cut tells nothing of the window after it.
+  round_start_ = now;
+  least_.reset();
+  samples_ = 0;
 }
 
 void Congestion::scale(double factor) {

@@ -1,7 +1,8 @@
 // How many bytes may be under way: Swift's delay-based control (Kumar et al., SIGCOMM 2020), without its
 // pacing below one packet. It steers the round trip to a target: additive increase below it, at most one
 // multiplicative decrease per round trip above. A lost packet says nothing here unless many are lost; a
-// timeout does (with selective repeat, the second in a row).
+// timeout does (with selective repeat, the second in a row). Where switches mark instead of dropping, the
+// peer's congestion notifications cut the window as DCQCN cuts its rate.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,8 @@ class Congestion {
   /// `packets` were found lost (go-back-N: 1 for each gap, not what is sent again).
   void on_loss(std::uint32_t packets);
   void on_timeout();
+  /// The peer received marked packets. At most one cut per round trip.
+  void on_notification(const RoundTrip& path, Time now);
 
   /// The round trip that is steered to at the present window, on a path that is not longer itself.
   Duration target() const;
@@ -50,6 +53,11 @@ class Congestion {
   std::optional<Duration> least_;  ///< of this round's samples
   std::uint32_t samples_ = 0, lossy_rounds_ = 0;
   double acknowledged_ = 0, lost_ = 0;  ///< bytes in this round
+  // DCQCN.
+  double marked_ = 1;  ///< the estimated share of marked traffic (alpha)
+  std::optional<Time> notified_, cut_;
+  double recover_to_ = 0;  ///< the window before the cut
+  std::uint32_t recovery_rounds_ = 0;
 };
 
 }  // namespace rdmc::roce

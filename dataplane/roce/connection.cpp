@@ -59,14 +59,15 @@ Result<void> Connection::post_receive(const ReceiveWork& work) {
   return posted;
 }
 
-Arrival Connection::on_packet(const Packet& packet, Time now) {
+Arrival Connection::on_packet(const Packet& packet, Time now, bool congestion_experienced) {
   Impl& self = *impl_;
   ++self.counters.packets_received;
   const bool answer = is_answer(packet.bth.opcode);
   if (self.failed()) {
-    if (!answer) self.responder.repeat_refusal();
+    if (!answer && packet.bth.opcode != Opcode::congestion_notification) self.responder.repeat_refusal();
     return {};
   }
+  if (congestion_experienced) self.responder.on_mark(now);
   if (answer) {
     if (packet.bth.opcode == Opcode::x_acknowledge && !self.config.selective_repeat) return {};
     const bool acknowledgement =
@@ -78,6 +79,12 @@ Arrival Connection::on_packet(const Packet& packet, Time now) {
     Arrival arrival;
     self.fail(self.requester.on_response(packet, now, arrival));
     return arrival;
+  }
+  if (packet.bth.opcode == Opcode::congestion_notification) {
+    ++self.counters.notifications_received;
+    self.requester.on_notification(now);
+    self.responder.on_notification();
+    return {Arrival::Verdict::accepted};
   }
   const Arrival arrival = self.responder.on_request(packet, now);
   self.fail(self.responder.failure());
@@ -163,6 +170,8 @@ ConnectionCounters& ConnectionCounters::operator+=(const ConnectionCounters& oth
   sequence_naks_received += other.sequence_naks_received;
   rnr_naks_sent += other.rnr_naks_sent;
   rnr_naks_received += other.rnr_naks_received;
+  notifications_sent += other.notifications_sent;
+  notifications_received += other.notifications_received;
   refused += other.refused;
   return *this;
 }

@@ -153,6 +153,7 @@ struct ConnectionCounters {
   std::uint64_t implied_naks = 0;  ///< READ responses or atomic ACKs that were found missing
   std::uint64_t sequence_naks_sent = 0, sequence_naks_received = 0;
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
+  std::uint64_t notifications_sent = 0, notifications_received = 0;  ///< of congestion
   std::uint64_t refused = 0;  ///< requests answered with NAK 0x61 … 0x63
 
   ConnectionCounters& operator+=(const ConnectionCounters& other);
@@ -175,8 +176,8 @@ class Connection {
   Result<void> post_receive(const ReceiveWork& work);
 
   /// A packet addressed to local_qpn, ICRC verified, opcode known, lengths consistent (parse_packet did
-  /// that).
-  Arrival on_packet(const Packet& packet, Time now);
+  /// that). `congestion_experienced`: a switch on its way marked it.
+  Arrival on_packet(const Packet& packet, Time now, bool congestion_experienced = false);
   void on_timer(Time now);
 
   /// Fills `out` with what may be sent now, answers first; returns how many. Payloads refer to posted memory.

@@ -89,6 +89,19 @@ inline constexpr double kHeavyLoss = 0.125;
 inline constexpr std::uint32_t kLossyRounds = 2;
 inline constexpr double kHeavyLossDecrease = 0.75;
 
+/// ECN (IBTA Annex A17.9): a queue pair answers all marks of this time with one congestion notification.
+inline constexpr Duration kNotificationInterval = microseconds(50);
+/// DCQCN (Zhu et al., SIGCOMM 2015): the marked share of the traffic is estimated with this gain, …
+inline constexpr double kMarkGain = 1.0 / 256;
+/// … and fades once in this time in which no notification comes.
+inline constexpr Duration kMarkPeriod = microseconds(55);
+/// After a cut, the window finds back half of the way to where it was in each of so many round trips.
+inline constexpr std::uint32_t kRecoveryRounds = 5;
+/// READ responses have no window of ours: a notification puts this pause behind each kResponseBurst of them,
+/// or doubles it, up to the most; every burst without one shortens it by an eighth.
+inline constexpr std::uint32_t kResponseBurst = 16;
+inline constexpr Duration kResponsePause = microseconds(20), kMostResponsePause = milliseconds(2);
+
 /// expect_write's hints remembered; further ones are not used.
 inline constexpr std::size_t kExpectedWrites = 256;
 

@@ -244,7 +244,7 @@ std::size_t write_invalidated(std::byte* out, RemoteKey key) noexcept {
   return kInvalidateBytes;
 }
 
-std::size_t write_notification(std::byte* out) noexcept {
+std::size_t write_notification_bytes(std::byte* out) noexcept {
   std::fill_n(out, kNotificationBytes, std::byte{0});
   return kNotificationBytes;
 }

@@ -168,7 +168,7 @@ std::size_t write_atomic(std::byte* out, const AtomicEth& atomic) noexcept;
 std::size_t write_original(std::byte* out, std::uint64_t original) noexcept;
 std::size_t write_invalidated(std::byte* out, RemoteKey key) noexcept;
 /// The sixteen reserved bytes of a congestion notification.
-std::size_t write_notification(std::byte* out) noexcept;
+std::size_t write_notification_bytes(std::byte* out) noexcept;
 std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept;
 /// The fixed part; `words` big-endian words of bitmap follow it, or travel as the payload behind the header.
 std::size_t write_x_ack(std::byte* out, const XAck& header) noexcept;

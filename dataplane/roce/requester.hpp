@@ -39,6 +39,7 @@ class Requester {
   [[nodiscard]] FailureCause on_acknowledge(const Packet& packet, Time now);
   /// A READ response or atomic_acknowledge; `arrival` says where its payload belongs.
   [[nodiscard]] FailureCause on_response(const Packet& packet, Time now, Arrival& arrival);
+  void on_notification(Time now) { congestion_.on_notification(rtt_, now); }
   [[nodiscard]] FailureCause on_timer(Time now);
   Time next_deadline() const;
 

@@ -34,6 +34,11 @@ class Responder {
   /// In the error state: the peer repeats what was refused, so its NAK was lost.
   void repeat_refusal();
 
+  /// A packet of the peer's met congestion: the peer will be told.
+  void on_mark(Time now);
+  /// The peer says that packets of ours did.
+  void on_notification();
+
   void end_of_burst();
   /// READ responses and atomic ACKs as far as there is room, then at most one NAK and one acknowledgement:
   /// answers leave in the order of the PSNs they answer.
@@ -91,7 +96,8 @@ class Responder {
   bool may_accept_fetch() const;
   void accept(const Resource& resource);
   void replay(const Packet& packet, Sequence s);
-  std::size_t respond(std::span<TxPacket> out);
+  std::size_t respond(Time now, std::span<TxPacket> out);
+  void write_notification(TxPacket& out);
   bool write_response(Resource& resource, TxPacket& out);
   std::uint8_t acknowledge_syndrome() const;
 
@@ -146,7 +152,13 @@ class Responder {
 
   FixedRing<Resource> resources_;  ///< in PSN order
   std::uint32_t responding_ = 0;   ///< of them, not yet answered to their end
-  bool reported_none_ = false;     ///< our latest answer gave the peer no credits
+  Duration response_pause_{};      ///< behind each kResponseBurst responses
+  Time next_response_{};           ///< no response is sent sooner
+
+  bool notify_ = false;       ///< a congestion notification is to be sent
+  Time next_notification_{};  ///< none becomes due sooner
+
+  bool reported_none_ = false;  ///< our latest answer gave the peer no credits
 };
 
 }  // namespace rdmc::roce

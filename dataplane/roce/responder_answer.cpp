@@ -17,6 +17,8 @@ void Responder::end_of_burst() {
 }
 
 Time Responder::next_deadline() const {
+  if (notify_) return Time{};
+  if (is_responding() && !(due_ && config_.selective_repeat)) return next_response_;
   if (due_) return Time{};
   return unanswered_ > 0 ? first_unanswered_ + kDelayedAck : Time::never();
 }
@@ -27,11 +29,12 @@ void Responder::repeat_refusal() {
 
 std::size_t Responder::transmit(Time now, std::span<TxPacket> out) {
   std::size_t count = 0;
+  if (notify_ && count < out.size()) write_notification(out[count++]);
   if (is_responding()) {
     // Ours knows that a selective acknowledgement does not speak of responses, and wants it soon.
     const bool ahead = config_.selective_repeat && due_ && failure_ == FailureCause::none;
     if (ahead && count < out.size()) write_acknowledgement(now, out[count++]);
-    count += respond(out.subspan(count));
+    count += respond(now, out.subspan(count));
     if (is_responding()) return count;
   }
   if (nak_ && count < out.size()) write_nak(out[count++]);
@@ -40,6 +43,27 @@ std::size_t Responder::transmit(Time now, std::span<TxPacket> out) {
   const bool now_due = due_ || (!config_.selective_repeat && wanted_) || next_deadline() <= now;
   if (now_due && count < out.size()) write_acknowledgement(now, out[count++]);
   return count;
+}
+
+void Responder::on_mark(Time now) {
+  if (now < next_notification_) return;
+  notify_ = true;
+  next_notification_ = now + kNotificationInterval;
+}
+
+// IBTA Annex A17.9.3: no PSN, no answer; NICs clear the migration bit in it.
+void Responder::write_notification(TxPacket& out) {
+  const std::size_t used = write_bth(out.header.data(), {.opcode = Opcode::congestion_notification,
+                                                         .migration = false,
+                                                         .becn = true,
+                                                         .destination = config_.remote_qpn});
+  out.header_bytes = static_cast<std::uint8_t>(used + write_notification_bytes(out.header.data() + used));
+  out.pad_bytes = 0;
+  out.bulk = out.extended_write = false;
+  out.payload = {};
+  notify_ = false;
+  ++counters_.packets_sent;
+  ++counters_.notifications_sent;
 }
 
 void Responder::write_nak(TxPacket& out) {

@@ -104,8 +104,20 @@ void Responder::replay(const Packet& packet, Sequence s) {
   }
 }
 
-std::size_t Responder::respond(std::span<TxPacket> out) {
+/// Our READ responses met congestion: they are sent in bursts, with a pause between them.
+void Responder::on_notification() {
+  response_pause_ = std::clamp(response_pause_ * 2, kResponsePause, kMostResponsePause);
+}
+
+std::size_t Responder::respond(Time now, std::span<TxPacket> out) {
   std::size_t count = 0;
+  if (now < next_response_ || out.empty()) return 0;
+  if (response_pause_.ns > 0) {
+    out = out.first(std::min<std::size_t>(out.size(), kResponseBurst));
+    next_response_ = now + response_pause_;
+    response_pause_ = response_pause_ * 7 / 8;
+    if (response_pause_ < kResponsePause / 2) response_pause_ = {};
+  }
   for (std::uint64_t i = resources_.head(); i != resources_.tail() && responding_ > 0; ++i) {
     Resource& resource = resources_[i];
     if (resource.next == resource.end) continue;

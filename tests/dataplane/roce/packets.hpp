@@ -123,7 +123,7 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
     s.invalidated = RemoteKey{u32()};
     at += write_invalidated(out.data() + at, s.invalidated);
   }
-  if (opcode == Opcode::congestion_notification) at += write_notification(out.data() + at);
+  if (opcode == Opcode::congestion_notification) at += write_notification_bytes(out.data() + at);
   if (has_immediate(opcode)) {
     s.immediate = u32();
     at += write_immediate(out.data() + at, s.immediate);

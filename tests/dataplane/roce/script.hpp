@@ -37,6 +37,7 @@ struct In {
   std::uint32_t immediate = 0;
   RemoteKey key = kKey;  ///< also the one that a SEND invalidates
   std::uint64_t swap_or_add = 0, compare = 0;
+  bool marked = false;  ///< by a congested switch
 };
 
 inline constexpr RemoteAccess kAnyAccess =
@@ -85,7 +86,13 @@ class Script {
     bytes.resize(static_cast<std::size_t>(at - bytes.data()));
     for (std::size_t i = 0; i < p.bytes; ++i) bytes.push_back(static_cast<std::byte>(i));
     bytes.resize(bytes.size() + pad + kIcrcBytes);
-    return hand_in(bytes);
+    return hand_in(bytes, p.marked);
+  }
+  /// A congestion notification.
+  void notify() {
+    std::vector<std::byte> bytes(kBthBytes + kNotificationBytes + kIcrcBytes);
+    write_bth(bytes.data(), {.opcode = Opcode::congestion_notification, .becn = true});
+    hand_in(bytes);
   }
   void ack(int psn, std::uint8_t syndrome = kAckSyndrome, std::uint32_t msn = 0) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes + kIcrcBytes);
@@ -201,10 +208,10 @@ class Script {
   }
 
  private:
-  Arrival hand_in(const std::vector<std::byte>& bytes) {
+  Arrival hand_in(const std::vector<std::byte>& bytes, bool marked = false) {
     const auto packet = parse_packet(bytes);
     BOOST_REQUIRE(packet.has_value());
-    const Arrival arrival = connection_.on_packet(*packet, now_);
+    const Arrival arrival = connection_.on_packet(*packet, now_, marked);
     if (arrival.destination != nullptr)
       std::memcpy(arrival.destination, packet->payload.data(), packet->payload.size());
     return arrival;
@@ -217,6 +224,10 @@ class Script {
     last_payload_ = p.payload.data();
     const auto packet = parse_packet(bytes);
     BOOST_REQUIRE(packet.has_value());
+    if (packet->bth.opcode == Opcode::congestion_notification) {
+      BOOST_TEST((packet->bth.becn && packet->bth.psn.value() == 0 && !p.bulk));
+      return "notification";
+    }
     const bool answer =
         packet->bth.opcode == Opcode::acknowledge || packet->bth.opcode == Opcode::x_acknowledge;
     BOOST_TEST(p.bulk != answer);

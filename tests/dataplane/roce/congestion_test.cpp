@@ -1,0 +1,137 @@
+// Marks, notifications and what they do to the sender (IBTA Annex A17.9; DCQCN).
+#define BOOST_TEST_MODULE roce_congestion
+#include "dataplane/roce/congestion.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/dataplane/roce/script.hpp"
+
+namespace rdmc::roce::testing {
+namespace {
+
+In marked(int psn) {
+  return {.opcode = Opcode::write_only, .psn = psn, .bytes = 1, .length = 1, .marked = true};
+}
+
+/// A window under control whose acknowledgements come as fast as they should.
+struct Controlled {
+  void round() {
+    now = now + kRoundTrip;
+    path.sample(kRoundTrip, now);
+    for (int i = 0; i < 2; ++i) congestion.on_acknowledge(kRoundTrip, path, 1024, false, now);
+  }
+  static constexpr Duration kRoundTrip = microseconds(100);
+  Congestion congestion{{.enabled = true, .path_mtu = 1024, .window_bytes = 1 << 20}};
+  RoundTrip path;
+  Time now = Time{} + seconds(1);
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(marked_packets_are_answered_by_one_notification_in_50_us) {
+  Script s;
+  s.in(marked(0));
+  s.in(marked(1));
+  CHECK_LINES(s.out(), "notification");
+  s.wait(microseconds(49));
+  s.in(marked(2));
+  CHECK_LINES(s.out());
+  s.wait(microseconds(1));
+  s.in(marked(3));
+  CHECK_LINES(s.out(), "notification");
+  s.wait(seconds(1));
+  s.in({.opcode = Opcode::write_only, .psn = 4, .bytes = 1, .ask = true, .length = 1});
+  CHECK_LINES(s.out(), "ack 4 msn 5");
+  BOOST_TEST(s.connection().counters().notifications_sent == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_notification_is_due_at_once_and_gets_no_answer) {
+  Script s;
+  s.in(marked(0));
+  BOOST_TEST((s.connection().next_deadline() <= s.now()));
+  s.out();
+  s.notify();
+  CHECK_LINES(s.out());
+  BOOST_TEST(s.connection().counters().notifications_received == 1);
+  s.connection().close();
+  s.notify();
+  CHECK_LINES(s.out());
+}
+
+BOOST_AUTO_TEST_CASE(the_first_notification_halves_what_may_be_under_way) {
+  for (const bool control : {true, false}) {
+    Script s({.path_mtu = 1024, .congestion_control = control, .window_bytes = 64 << 10});
+    BOOST_REQUIRE(s.post(SendOpcode::write, 1 << 20).has_value());
+    s.notify();
+    BOOST_TEST(s.out().size() == (control ? 64u : 128u));  // of 512 charged bytes
+  }
+}
+
+BOOST_AUTO_TEST_CASE(notifications_of_one_round_trip_cut_once) {
+  Controlled c;
+  c.round();
+  const std::uint32_t before = c.congestion.window();
+  for (int i = 0; i < 4; ++i) {
+    c.congestion.on_notification(c.path, c.now);
+    c.now = c.now + microseconds(20);
+  }
+  BOOST_TEST(c.congestion.window() == before / 2);
+  c.now = c.now + microseconds(20);
+  c.congestion.on_notification(c.path, c.now);
+  BOOST_TEST(c.congestion.window() < before / 2);
+}
+
+BOOST_AUTO_TEST_CASE(after_a_cut_the_window_finds_back_in_a_few_round_trips) {
+  Controlled c;
+  for (int i = 0; i < 3; ++i) c.round();
+  const std::uint32_t before = c.congestion.window();
+  c.congestion.on_notification(c.path, c.now);
+  std::uint32_t last = c.congestion.window();
+  for (int i = 0; i < 5; ++i) {
+    c.round();
+    BOOST_TEST(c.congestion.window() > last);
+    last = c.congestion.window();
+  }
+  BOOST_TEST(last > before * 0.97);
+  BOOST_TEST(last <= before);
+}
+
+BOOST_AUTO_TEST_CASE(the_rarer_the_marks_the_smaller_the_cut) {
+  Controlled c;
+  double share = 0;
+  for (int i = 0; i < 20; ++i) {
+    c.now = c.now + milliseconds(10);
+    c.round();
+    const std::uint32_t before = c.congestion.window();
+    c.congestion.on_notification(c.path, c.now);
+    share = static_cast<double>(c.congestion.window()) / before;
+    for (int back = 0; back < 10; ++back) c.round();
+  }
+  BOOST_TEST(share > 0.9);
+}
+
+BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
+  Script s;
+  s.in({.opcode = Opcode::read_request, .psn = 0, .ask = true, .length = 100 * kMtu});
+  s.notify();
+  BOOST_TEST(s.sent().size() == 16u);
+  BOOST_TEST(s.sent().empty());
+  BOOST_TEST((s.connection().next_deadline() == s.now() + microseconds(20)));
+  s.wait(microseconds(20));
+  for (int burst = 0; burst < 4; ++burst) {
+    BOOST_TEST(s.sent().size() == 16u);
+    s.wait(microseconds(20));
+  }
+  s.notify();
+  s.notify();
+  s.wait(s.connection().next_deadline() - s.now());
+  const Time start = s.now();
+  std::size_t left = 20;
+  while (left > 0) {
+    s.wait(std::max(s.connection().next_deadline() - s.now(), Duration{}));
+    left -= s.sent().size();
+  }
+  BOOST_TEST((s.now() > start));
+}
+
+}  // namespace rdmc::roce::testing
