@@ -71,6 +71,7 @@ class UdpPort final : public Port {
   Result<void> try_features();
   Result<void> choose_readiness();
   Result<Flow> bind_flow(std::uint16_t udp_port);
+  Result<Flow> bind_flow_of_its_own();
   Flow* find(FlowId flow);
 
   // udp_send.cpp
@@ -97,6 +98,7 @@ class UdpPort final : public Port {
   std::vector<FlowId> readable_;              // may have something; served round robin
   std::vector<FlowId> reported_;
   std::uint32_t bursts_since_poll_ = 0;
+  std::uint32_t entropy_ = 0;  // the flow's port to try next
 
   std::array<mmsghdr, kMessagesPerCall> messages_{};
   std::array<SocketAddress, kMessagesPerCall> destinations_;

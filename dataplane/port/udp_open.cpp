@@ -1,5 +1,6 @@
 // Opening a udp port: what address, what interface, what the kernel can do there; and its flows.
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -69,6 +70,7 @@ Result<void> UdpPort::start() {
   auto shared = bind_flow(options_.address.port);
   if (!shared) return std::unexpected(shared.error());
   info_.address = shared->socket.address();
+  entropy_ = static_cast<std::uint32_t>(getpid()) * 0x9E37 + info_.address.port;
   // The kernel counts twice what was asked, for its own structures.
   info_.receive_buffer_bytes = static_cast<std::uint32_t>(shared->socket.get(SOL_SOCKET, SO_RCVBUF)) / 2;
   flows_.push_back(std::make_unique<Flow>(std::move(*shared)));
@@ -136,8 +138,21 @@ Result<UdpPort::Flow> UdpPort::bind_flow(std::uint16_t udp_port) {
   return Flow{.socket = std::move(*socket), .udp_port = bound};
 }
 
+/// A connection's packets leave from its flow's port, by which networks with several paths and NICs with
+/// several queues tell flows apart. RoCEv2 keeps the upper quarter of the port numbers for that (Annex
+/// A17.9.2); whatever the kernel has does as well.
+Result<UdpPort::Flow> UdpPort::bind_flow_of_its_own() {
+  constexpr std::uint32_t kFirst = 0xC000, kCount = 0x4000, kStep = 0x1E35, kTries = 8;  // the step is odd
+  for (std::uint32_t i = 0; i < kTries; ++i) {
+    entropy_ += kStep;
+    auto flow = bind_flow(static_cast<std::uint16_t>(kFirst + entropy_ % kCount));
+    if (flow || flow.error().code != Errc::already_exists) return flow;
+  }
+  return bind_flow(0);
+}
+
 Result<FlowId> UdpPort::open_flow() {
-  auto flow = bind_flow(0);
+  auto flow = bind_flow_of_its_own();
   if (!flow) return std::unexpected(flow.error());
   const auto gap = std::find(flows_.begin(), flows_.end(), nullptr);
   const FlowId id{static_cast<std::uint32_t>(gap - flows_.begin())};

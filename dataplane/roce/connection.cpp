@@ -83,7 +83,7 @@ Arrival Connection::on_packet(const Packet& packet, Time now, bool congestion_ex
   if (packet.bth.opcode == Opcode::congestion_notification) {
     ++self.counters.notifications_received;
     self.requester.on_notification(now);
-    self.responder.on_notification();
+    self.responder.on_notification(now);
     return {Arrival::Verdict::accepted};
   }
   const Arrival arrival = self.responder.on_request(packet, now);

@@ -98,7 +98,7 @@ inline constexpr Duration kMarkPeriod = microseconds(55);
 /// After a cut, the window finds back half of the way to where it was in each of so many round trips.
 inline constexpr std::uint32_t kRecoveryRounds = 5;
 /// READ responses have no window of ours: a notification puts this pause behind each kResponseBurst of them,
-/// or doubles it, up to the most; every burst without one shortens it by an eighth.
+/// or doubles it, up to the most and once in four pauses; every burst shortens it by an eighth.
 inline constexpr std::uint32_t kResponseBurst = 16;
 inline constexpr Duration kResponsePause = microseconds(20), kMostResponsePause = milliseconds(2);
 

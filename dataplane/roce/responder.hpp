@@ -37,7 +37,7 @@ class Responder {
   /// A packet of the peer's met congestion: the peer will be told.
   void on_mark(Time now);
   /// The peer says that packets of ours did.
-  void on_notification();
+  void on_notification(Time now);
 
   void end_of_burst();
   /// READ responses and atomic ACKs as far as there is room, then at most one NAK and one acknowledgement:
@@ -75,6 +75,7 @@ class Responder {
     std::uint32_t length = 0;
     std::uint32_t msn = 0;
     std::uint64_t original = 0;  ///< of an atomic
+    bool answered = false;       ///< to its end, once at least
   };
 
   Arrival on_textbook(const Packet& packet, Sequence s);
@@ -154,6 +155,7 @@ class Responder {
   std::uint32_t responding_ = 0;   ///< of them, not yet answered to their end
   Duration response_pause_{};      ///< behind each kResponseBurst responses
   Time next_response_{};           ///< no response is sent sooner
+  Time next_slowing_{};            ///< notifications before it change nothing
 
   bool notify_ = false;       ///< a congestion notification is to be sent
   Time next_notification_{};  ///< none becomes due sooner

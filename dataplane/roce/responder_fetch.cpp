@@ -16,16 +16,19 @@ Arrival Responder::take_fetch(const Packet& packet) {
   return packet.bth.opcode == Opcode::read_request ? take_read(packet) : take_atomic(packet);
 }
 
-/// Whether the peer keeps to max_dest_rd_atomic.
+/// Whether the peer keeps to max_dest_rd_atomic. It may have its answer while we repeat it.
 bool Responder::may_accept_fetch() const {
   if (resources_.size() < config_.max_dest_rd_atomic) return true;
   if (config_.max_dest_rd_atomic == 0) return false;
   const Resource& oldest = resources_.front();
-  return oldest.next == oldest.end;
+  return oldest.answered;
 }
 
 void Responder::accept(const Resource& resource) {
-  if (resources_.size() == config_.max_dest_rd_atomic) resources_.pop();
+  if (resources_.size() == config_.max_dest_rd_atomic) {
+    if (resources_.front().next < resources_.front().end) --responding_;
+    resources_.pop();
+  }
   resources_.push(resource);
   ++responding_;
 }
@@ -105,8 +108,10 @@ void Responder::replay(const Packet& packet, Sequence s) {
 }
 
 /// Our READ responses met congestion: they are sent in bursts, with a pause between them.
-void Responder::on_notification() {
+void Responder::on_notification(Time now) {
+  if (now < next_slowing_) return;
   response_pause_ = std::clamp(response_pause_ * 2, kResponsePause, kMostResponsePause);
+  next_slowing_ = now + response_pause_ * 4;
 }
 
 std::size_t Responder::respond(Time now, std::span<TxPacket> out) {
@@ -129,6 +134,7 @@ std::size_t Responder::respond(Time now, std::span<TxPacket> out) {
       }
       ++count;
     }
+    resource.answered = true;
     --responding_;
   }
   return count;

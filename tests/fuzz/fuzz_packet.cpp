@@ -21,8 +21,10 @@ bool same(const Packet& a, const Packet& b) {
          a.header_bytes == b.header_bytes && a.immediate == b.immediate && a.reth.address == b.reth.address &&
          a.reth.key == b.reth.key && a.reth.length == b.reth.length && a.aeth.syndrome == b.aeth.syndrome &&
          a.aeth.msn == b.aeth.msn && a.x_write.address == b.x_write.address &&
-         a.x_write.key == b.x_write.key && a.x_write.remaining == b.x_write.remaining &&
-         std::ranges::equal(a.payload, b.payload);
+         a.atomic.address == b.atomic.address && a.atomic.key == b.atomic.key &&
+         a.atomic.swap_or_add == b.atomic.swap_or_add && a.atomic.compare == b.atomic.compare &&
+         a.original == b.original && a.invalidated == b.invalidated && a.x_write.key == b.x_write.key &&
+         a.x_write.remaining == b.x_write.remaining && std::ranges::equal(a.payload, b.payload);
 }
 
 /// The headers written anew. Reserved bits are not kept, so the bytes may differ from those that were read.
@@ -32,6 +34,7 @@ std::vector<std::byte> rewritten(const Packet& packet) {
   at += write_bth(at, packet.bth);
   switch (packet.bth.opcode) {
     case Opcode::write_first:
+    case Opcode::read_request:
     case Opcode::write_only: at += write_reth(at, packet.reth); break;
     case Opcode::write_only_immediate:
       at += write_reth(at, packet.reth);
@@ -40,7 +43,19 @@ std::vector<std::byte> rewritten(const Packet& packet) {
     case Opcode::send_last_immediate:
     case Opcode::send_only_immediate:
     case Opcode::write_last_immediate: at += write_immediate(at, packet.immediate); break;
+    case Opcode::read_response_first:
+    case Opcode::read_response_last:
+    case Opcode::read_response_only:
     case Opcode::acknowledge: at += write_aeth(at, packet.aeth); break;
+    case Opcode::atomic_acknowledge:
+      at += write_aeth(at, packet.aeth);
+      at += write_original(at, packet.original);
+      break;
+    case Opcode::compare_swap:
+    case Opcode::fetch_add: at += write_atomic(at, packet.atomic); break;
+    case Opcode::send_last_invalidate:
+    case Opcode::send_only_invalidate: at += write_invalidated(at, packet.invalidated); break;
+    case Opcode::congestion_notification: at += write_notification_bytes(at); break;
     case Opcode::x_write:
     case Opcode::x_write_last:
     case Opcode::x_write_last_immediate: at += write_x_write(at, packet.x_write); break;

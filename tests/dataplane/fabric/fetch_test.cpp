@@ -100,7 +100,10 @@ BOOST_AUTO_TEST_CASE(reads_writes_and_atomics_survive_a_bad_network_in_both_dire
       for (std::size_t k = 0; k < 3 * kParts; ++k) {
         const Completion& done = pair.completions(i)[k];
         BOOST_REQUIRE_EQUAL(done.work_id, k);
-        BOOST_REQUIRE(done.status == WorkStatus::success);
+        BOOST_REQUIRE_MESSAGE(done.status == WorkStatus::success,
+                              name(done.status) << ", selective " << selective << ", end " << i << ", work "
+                                                << k << ": " << pair.queue_pair(i).error_cause() << "; "
+                                                << pair.queue_pair(1 - i).error_cause());
         if (done.kind != WorkKind::atomic) continue;
         BOOST_REQUIRE_EQUAL(done.original, expected);
         expected += k / 3 + 1;

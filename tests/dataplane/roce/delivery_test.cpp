@@ -238,4 +238,32 @@ BOOST_AUTO_TEST_CASE(everything_arrives_once_and_in_order_with_selective_repeat)
   deliver_in_all_ways(true);
 }
 
+BOOST_AUTO_TEST_CASE(eight_mebibytes_arrive_in_one_message) {
+  for (const bool selective : {false, true}) {
+    for (const SendOpcode opcode : {SendOpcode::send, SendOpcode::write, SendOpcode::read}) {
+      const auto configs = mirrored({.path_mtu = 1024, .selective_repeat = selective}, 0xFFFFF0);
+      Pair pair(configs[0], configs[1], {.bits_per_second = 10e9, .faults = {.lose = 1'000}}, 3);
+      Random random(8);
+      std::vector<std::byte> here(8 << 20), there(8 << 20);
+      for (auto& byte : here) byte = static_cast<std::byte>(random.next());
+      auto& source = opcode == SendOpcode::read ? there : here;
+      if (opcode == SendOpcode::read) std::swap(here, there);
+      pair.regions(1).add(kKey, kBase, there, RemoteAccess::write | RemoteAccess::read);
+      BOOST_REQUIRE(pair.connection(1).post_receive({.bytes = there}));
+      if (opcode == SendOpcode::read)
+        BOOST_REQUIRE(
+            pair.connection(0).post_read({.bytes = here, .remote_address = kBase, .remote_key = kKey}));
+      else
+        BOOST_REQUIRE(pair.connection(0).post_send(
+            {.opcode = opcode, .bytes = source, .remote_address = kBase, .remote_key = kKey}));
+      BOOST_TEST(pair.run(Time{} + seconds(100), [&] { return !pair.completions(0).empty(); }));
+      BOOST_REQUIRE(pair.completions(0).size() == 1);
+      BOOST_TEST((pair.completions(0)[0].cause == FailureCause::none));
+      BOOST_TEST(pair.completions(0)[0].byte_count == 8u << 20);
+      BOOST_TEST((here == there));
+      BOOST_TEST(pair.struck().lost > 0);
+    }
+  }
+}
+
 }  // namespace rdmc::roce::testing

@@ -105,6 +105,16 @@ BOOST_AUTO_TEST_CASE(no_more_reads_are_taken_at_a_time_than_were_agreed) {
   CHECK_LINES(s.out(), "only 2:1 msn 3@0", "only 3:1 msn 4@0", "invalid 4");
 }
 
+BOOST_AUTO_TEST_CASE(a_new_read_is_taken_while_the_answer_that_made_room_for_it_is_being_repeated) {
+  Script s({.max_dest_rd_atomic = 2});
+  s.in(ask(0, 0, 2 * kMtu));
+  s.in(ask(2, 0, 1));
+  s.out();
+  s.in(ask(0, 0, 2 * kMtu));  // late: the peer has its answer, and asks for more
+  BOOST_TEST((s.in(ask(3, 8, 1)).verdict == Verdict::accepted));
+  CHECK_LINES(s.out(), "only 3:1 msn 3@8");
+}
+
 BOOST_AUTO_TEST_CASE(memory_that_may_not_be_read_is_refused) {
   const RemoteKey write_only{7};
   std::vector<std::byte> secret(100);

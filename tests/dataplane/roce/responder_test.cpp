@@ -134,6 +134,20 @@ BOOST_AUTO_TEST_CASE(a_duplicate_is_acknowledged_again_and_never_executed) {
   CHECK_LINES(s.completions(), "receive 0 1");
 }
 
+BOOST_AUTO_TEST_CASE(a_last_acknowledgement_that_got_lost_is_sent_again_when_the_peer_repeats) {
+  Script s;
+  s.receive(kMtu + 1, 3);
+  s.in({Opcode::send_first, 0, kMtu});
+  s.in({Opcode::send_last, 1, 1, true});
+  CHECK_LINES(s.out(), "ack 1 msn 1");  // lost
+  CHECK_LINES(s.completions(), "receive 3 257");
+  s.wait(milliseconds(4));
+  s.in({Opcode::send_first, 0, kMtu});
+  s.in({Opcode::send_last, 1, 1, true});
+  CHECK_LINES(s.out(), "ack 1 msn 1");
+  CHECK_LINES(s.completions());
+}
+
 BOOST_AUTO_TEST_CASE(without_a_receive_the_peer_is_told_to_wait_and_succeeds_later) {
   Script s;
   s.in({Opcode::send_only, 0, 1, true});
