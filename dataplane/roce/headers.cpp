@@ -62,6 +62,13 @@ constexpr std::size_t fixed_header_bytes(std::uint16_t layout) {
 }
 static_assert(fixed_header_bytes(kLayouts[0xC0]) == kXWriteHeaderBytes);
 
+constexpr auto kFixedHeaderBytes = [] {
+  std::array<std::uint8_t, 256> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(fixed_header_bytes(kLayouts[i]));
+  return bytes;
+}();
+
 Bth read_bth(const std::byte* from) {
   const auto flags = std::to_integer<std::uint8_t>(from[1]);
   const auto notifications = std::to_integer<std::uint8_t>(from[4]);
@@ -85,8 +92,8 @@ XWrite read_x_write(const std::byte* from) {
                 .identification = load_be<std::uint16_t>(from + 20)};
 }
 
-// What only READs, atomics and invalidation need.
-void read_rare_parts(std::uint16_t layout, const std::byte* at, Packet& packet) {
+// What only atomics and invalidation need: kept out of the way of every other packet.
+[[gnu::cold, gnu::noinline]] void read_rare_parts(std::uint16_t layout, const std::byte* at, Packet& packet) {
   if (layout & kHasAtomic)
     packet.atomic = {.address = load_be<std::uint64_t>(at),
                      .key = RemoteKey{load_be<std::uint32_t>(at + 8)},
@@ -114,7 +121,7 @@ std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::
   // A limited member of the default partition may talk to us, who are full members (IBTA 10.9.3).
   if ((packet.bth.partition_key & 0x7FFF) != 0x7FFF) return ParseError::bad_partition;
 
-  std::size_t header_bytes = fixed_header_bytes(layout);
+  std::size_t header_bytes = kFixedHeaderBytes[static_cast<std::uint8_t>(packet.bth.opcode)];
   if (header.size() < header_bytes || datagram_bytes < header_bytes + kIcrcBytes)
     return ParseError::too_short;
   const std::byte* at = header.data() + kBthBytes;
