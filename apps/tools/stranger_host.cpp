@@ -34,9 +34,11 @@ Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const 
   return host;
 }
 
-Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint32_t receive_depth) {
+Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint32_t receive_depth,
+                                               std::uint8_t reads_at_once) {
   auto queue_pair = fabric_->create_queue_pair({.receive_depth = receive_depth,
                                                 .ack_timeout = kAckTimeout,
+                                                .max_rd_atomic = reads_at_once,
                                                 .selective_repeat = false,
                                                 .path_mtu = path_mtu});
   if (!queue_pair) return std::unexpected(queue_pair.error());
@@ -48,7 +50,7 @@ Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint
   return End{std::move(*queue_pair), *info};
 }
 
-Result<void> StrangerHost::connect(End& end, Address peer, Qpn qpn, Psn first_psn) {
+Result<void> StrangerHost::connect(End& end, Address peer, Qpn qpn, Psn first_psn, bool psn_for_other) {
   peer.port = roce::kRocePort;
   return end.queue_pair->connect(fabric::encode({.shared = peer,
                                                  .bulk_port = roce::kRocePort,
@@ -56,7 +58,8 @@ Result<void> StrangerHost::connect(End& end, Address peer, Qpn qpn, Psn first_ps
                                                  .first_psn = first_psn,
                                                  .path_mtu = end.info.path_mtu,
                                                  .receive_window = kWindowBytes,
-                                                 .stranger = true}));
+                                                 .stranger = true,
+                                                 .psn_for_other = psn_for_other}));
 }
 
 bool StrangerHost::run_until(const std::function<bool()>& done, Time deadline) {

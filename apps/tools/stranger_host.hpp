@@ -25,16 +25,20 @@ class StrangerHost {
 
   fabric::SoftwareFabric& fabric() { return *fabric_; }
   const port::Port& port() const { return *port_; }
+  engine::Engine& engine() { return *engine_; }
+  const control::SystemRandom& random() const { return random_; }
 
-  /// A queue pair for a textbook peer, and what to tell the peer of it. Errors: unsupported (the interface
+  /// A queue pair for a textbook peer, and what to tell the peer of it. `reads_at_once`: under way in each
+  /// direction. Errors: unsupported (the interface
   /// carries no such path MTU), those of create_queue_pair.
   struct End {
     std::unique_ptr<fabric::QueuePair> queue_pair;
     fabric::ConnectionInfo info;
   };
-  Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth);
-  /// Connects it to the peer's queue pair. Errors: unsupported (the peer has the other address family).
-  static Result<void> connect(End& end, Address peer, Qpn qpn, Psn first_psn);
+  Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth, std::uint8_t reads_at_once = 1);
+  /// Connects it to the peer's queue pair. `psn_for_other`: see fabric::ConnectionInfo. Errors: unsupported
+  /// (the peer has the other address family).
+  static Result<void> connect(End& end, Address peer, Qpn qpn, Psn first_psn, bool psn_for_other = false);
 
   /// Turns the engine until `done()` says so; false if `deadline` passed before.
   bool run_until(const std::function<bool()>& done, Time deadline);

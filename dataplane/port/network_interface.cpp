@@ -68,4 +68,22 @@ Result<NetworkInterface> find_interface(const Address& address) {
   return fail(Errc::not_found, host_string(address) + " is not an address of this host");
 }
 
+Result<Address> local_address_towards(const Address& peer) {
+  const SocketAddress to(peer, 0);
+  const int probe = socket(to.generic.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return fail_errno("socket", errno);
+  SocketAddress from;
+  socklen_t length = sizeof from;
+  const bool found =
+      connect(probe, &to.generic, to.size()) == 0 && getsockname(probe, &from.generic, &length) == 0;
+  const int error = errno;
+  close(probe);
+  if (!found && (error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL))
+    return fail(Errc::not_found, "no way to " + host_string(peer));
+  if (!found) return fail_errno(host_string(peer), error);
+  Address address = from.address();
+  address.port = 0;
+  return address;
+}
+
 }  // namespace rdmc::port

@@ -21,4 +21,8 @@ struct NetworkInterface {
 /// Errors: not_found, io_error.
 Result<NetworkInterface> find_interface(const Address& address);
 
+/// The address of this host from which it would send to `peer`, port 0. Sends nothing. Errors: not_found (no
+/// way there), io_error.
+Result<Address> local_address_towards(const Address& peer);
+
 }  // namespace rdmc::port

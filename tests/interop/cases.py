@@ -15,11 +15,14 @@ PINGPONG, RPING, VERBS = "ibv_rc_pingpong", "rping", "our verbs programs"
 UDP, AF_PACKET, TAP = "udp", "AF_PACKET (dpdk)", "TAP (dpdk)"
 CLIENT, SERVER = "client", "server"
 NOT_RUN = {VERBS: "the verbs provider does not exist yet",
-           RPING: "rdmc_ping does not exist yet",
            AF_PACKET: "the dpdk driver is not joined to the lab yet", TAP: "the dpdk driver is not joined to the lab yet"}
 ITERATIONS = 150  # as many as make 1 % loss strike nearly every run
 SECONDS = 60      # an emulated peer on a busy machine takes 1 to 15 s for a run
 PINGPONG_PORT = 18515
+OUR_OPTIONS = ["--json", "--patience", str(SECONDS)]
+TEXT_BYTES = 10_000   # of an rping: several packets, the last one not full
+TURNS_PER_TEXT = 3    # an rping is four SENDs, a READ and a WRITE, a pingpong two SENDs
+INTERFACE_MTU = {1024: 1500, 4096: 9000}  # from which the kernel makes a path MTU
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +57,16 @@ def listens(proc_net_tcp):
     """Whether somebody listens on the pingpong's port."""
     sockets = [line.split() for line in proc_net_tcp.splitlines()[1:]]
     return any(int(one[1].split(":")[1], 16) == PINGPONG_PORT and one[3] == "0A" for one in sockets if len(one) > 3)
+
+
+def roce_port_is_taken():
+    """Whether somebody here receives on RoCE's UDP port."""
+    return any(f":{capture.ROCE_PORT:04X} " in pathlib.Path(f"/proc/net/{name}").read_text(encoding="ascii")
+               for name in ("udp", "udp6"))
+
+
+def bracketed(address):
+    return f"[{address}]" if ":" in address else address
 
 
 class Lossy:
@@ -100,24 +113,52 @@ class Runner:
             return report, capture.Capture.of(header, dump.read()), lossy.lost
 
     def _play(self, case, iterations):
+        return (self._play_rping if case.peer == RPING else self._play_pingpong)(case, iterations)
+
+    def _play_pingpong(self, case, iterations):
         same = f"-m {case.mtu} -n {iterations} -c"
-        ours = [self._programs / "rdmc_pingpong", *same.split(), "--json", "--patience", str(SECONDS)]
+        ours = [self._programs / "rdmc_pingpong", *same.split(), *OUR_OPTIONS]
         theirs = f"ibv_rc_pingpong -g {self._gid(case.peer_address())} {same}"
         if case.role == SERVER:
-            server = self._start(ours)
-            try:
-                self._until(lambda: listens(pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")))
-                self._guest.run(f"{theirs} {case.host()}", SECONDS)
-            except BaseException:
-                server.kill()
-                server.wait()
-                raise
-            return self._finish(server)
-        server = self._guest.start(theirs, SECONDS)
-        self._until(lambda: listens(self._guest.run("cat /proc/net/tcp")))
+            return self._serve(ours, lambda: listens(pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")),
+                               f"{theirs} {case.host()}")
         # Theirs listens on IPv4 only, whatever its GID.
-        report = self._finish(self._start([*ours, "--address", f"[{case.host()}]" if case.family == 6 else case.host(),
-                                           guest.GUEST4]))
+        return self._ask(theirs, lambda: listens(self._guest.run("cat /proc/net/tcp")),
+                         [*ours, "--address", bracketed(case.host()), guest.GUEST4])
+
+    def _play_rping(self, case, iterations):
+        # The text takes several packets. Theirs makes the path MTU of its interface's.
+        count = max(1, iterations // TURNS_PER_TEXT)
+        ours = [self._programs / "rdmc_ping", "-V", "-S", str(TEXT_BYTES), "-C", str(count), *OUR_OPTIONS]
+        theirs = f"rping -V -S {TEXT_BYTES} -C {count} -a"
+        if case.role == SERVER:
+            self._guest.run(f"ip link set eth0 mtu {INTERFACE_MTU[case.mtu]}")
+            try:
+                return self._serve([*ours, "--address", bracketed(case.host())], roce_port_is_taken,
+                                   f"{theirs} {case.host()} -c")
+            finally:
+                self._guest.run("ip link set eth0 mtu 9000")
+        return self._ask(f"{theirs} {case.peer_address()} -s",
+                         lambda: "LISTEN" in self._guest.run("rdma resource show cm_id"),
+                         [*ours, "-m", str(case.mtu), bracketed(case.peer_address())])
+
+    def _serve(self, ours, ready, theirs):
+        """Our report as the server of `theirs`."""
+        server = self._start(ours)
+        try:
+            self._until(ready)
+            self._guest.run(theirs, SECONDS)
+        except BaseException:
+            server.kill()
+            server.communicate()
+            raise
+        return self._finish(server)
+
+    def _ask(self, theirs, ready, ours):
+        """Our report as the client of `theirs`."""
+        server = self._guest.start(theirs, SECONDS)
+        self._until(ready)
+        report = self._finish(self._start(ours))
         server.finish()
         return report
 

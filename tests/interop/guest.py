@@ -27,6 +27,7 @@ PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static"
             "nft": "nftables", "tshark": "tshark"}
 IN_GUEST = ["ibv_rc_pingpong", "ibv_devinfo", "rping", "rdma"]
 PROVIDER, PROVIDER_CONFIG = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "/etc/libibverbs.d/rxe.driver"
+LOADED_LATE = "/lib/x86_64-linux-gnu/libgcc_s.so.1"  # by pthread_exit, so ldd does not name it
 APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "sleep", "ls", "poweroff"]
 MEMORY_MB = 512
 # An emulated machine on a busy one: 10 s when it is idle.
@@ -80,7 +81,7 @@ def make_initramfs(linux, archive, extra=()):
         files = {program: f"usr/bin/{pathlib.Path(program).name}"
                  for program in [*map(shutil.which, IN_GUEST), *map(str, extra)]}
         files[shutil.which("busybox")] = "bin/busybox"
-        files |= {path: path.lstrip("/") for path in (PROVIDER, PROVIDER_CONFIG)}
+        files |= {path: path.lstrip("/") for path in (PROVIDER, PROVIDER_CONFIG, LOADED_LATE)}
         for program in [*files]:
             if program != PROVIDER_CONFIG and not program.endswith("busybox"):
                 files |= {library: library.lstrip("/") for library in _libraries(program)}

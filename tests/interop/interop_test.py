@@ -48,6 +48,8 @@ def judge(ours, seen):
     """Why a run that both programs call a success is none; empty if it is one."""
     if ours["corrupt_packets"] != 0:
         return f"our endpoint dropped {ours['corrupt_packets']} packets as corrupt"
+    if ours.get("management_malformed", 0) != 0:
+        return f"our connection manager did not understand {ours['management_malformed']} messages"
     if len(seen.sources()) != 2:
         return "not both sides were seen on the wire"
     unsound = sum(not packet.sound for packet in seen.packets)

@@ -16,8 +16,8 @@ INTRODUCTION = """\
 
 What the software endpoint was run against, on a wire that nobody here wrote the other end of: Debian's kernel with
 Soft-RoCE (rdma_rxe) and the tools of rdma-core, in an emulated machine (tests/interop). A run passes if both programs end
-well, what was received is what was sent (we look at every byte, ibv_rc_pingpong -c at one of each page), our endpoint dropped
-no packet as corrupt, and every packet of either side has the ICRC that an independent computation gives it. "1 % loss" loses RoCE
+well, what was received is what was sent (we look at every byte, ibv_rc_pingpong -c at one of each page, rping's client at
+all), our endpoint dropped no packet as corrupt, and every packet of either side has the ICRC that an independent computation gives it. "1 % loss" loses RoCE
 packets at random, in both directions.
 
 `./check` runs the matrix and fails if it does not give this table. This page is made from `docs/interop/` by

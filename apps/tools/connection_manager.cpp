@@ -1,0 +1,27 @@
+#include "apps/tools/connection_manager.hpp"
+
+namespace rdmc::tools {
+
+ConnectionManager::ConnectionManager(StrangerHost& host)
+    : host_(host),
+      queue_pair_(host.fabric()),
+      manager_(host.port().info().address, [random = host.random()] { return random.next32(); }) {
+  host_.engine().add(*this);
+}
+
+ConnectionManager::~ConnectionManager() {
+  host_.engine().remove(*this);
+}
+
+std::size_t ConnectionManager::work(Time now) {
+  std::size_t done = 0;
+  for (fabric::ManagementDatagram received; queue_pair_.poll(received); ++done)
+    manager_.on_datagram(received.peer, received.mad, now);
+  manager_.on_timer(now);
+  for (cm::Datagram outgoing; manager_.poll_transmit(outgoing); ++done)
+    queue_pair_.send({.peer = outgoing.peer, .mad = outgoing.mad});
+  for (cm::Event event; manager_.poll_event(event); ++done) events_.push_back(std::move(event));
+  return done;
+}
+
+}  // namespace rdmc::tools

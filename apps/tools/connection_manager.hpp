@@ -1,0 +1,34 @@
+// Drives a cm::Manager over the management queue pair of a StrangerHost, and lets a program wait for what
+// comes of it. Lives no longer than its host; its thread.
+#pragma once
+
+#include <deque>
+
+#include "apps/tools/stranger_host.hpp"
+#include "dataplane/cm/manager.hpp"
+#include "dataplane/fabric/management_queue_pair.hpp"
+
+namespace rdmc::tools {
+
+class ConnectionManager final : public engine::Agent {
+ public:
+  explicit ConnectionManager(StrangerHost& host);
+  ~ConnectionManager() override;
+  ConnectionManager(const ConnectionManager&) = delete;
+  ConnectionManager& operator=(const ConnectionManager&) = delete;
+
+  cm::Manager& manager() { return manager_; }
+  /// What happened and was not taken yet.
+  std::deque<cm::Event>& events() { return events_; }
+
+  std::size_t work(Time now) override;
+  Time next_deadline() const override { return manager_.next_deadline(); }
+
+ private:
+  StrangerHost& host_;
+  fabric::ManagementQueuePair queue_pair_;
+  cm::Manager manager_;
+  std::deque<cm::Event> events_;
+};
+
+}  // namespace rdmc::tools

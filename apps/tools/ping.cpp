@@ -1,0 +1,111 @@
+#include "apps/tools/ping.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "apps/tools/connection_manager.hpp"
+#include "apps/tools/ping_link.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/network_interface.hpp"
+
+namespace rdmc::tools {
+namespace {
+
+/// The server is told where the text is, reads it, is told where it is to go, and writes it there; each time
+/// it says that it has.
+Result<void> serve_one(PingLink& link, std::span<std::byte> text, std::uint32_t number, bool validate) {
+  const auto source = link.receive_buffer();
+  if (!source) return std::unexpected(source.error());
+  if (source->bytes < kLeastPingBytes || source->bytes > text.size())
+    return fail(Errc::protocol_error, "the client's text of " + std::to_string(source->bytes) +
+                                          " bytes; this server takes up to " + std::to_string(text.size()));
+  text = text.first(source->bytes);
+  if (auto read = link.read(text, *source); !read) return read;
+  if (validate) {
+    std::vector<std::byte> expected(text.size());
+    fill_ping(expected, number);
+    if (!std::ranges::equal(text, expected))
+      return fail(Errc::corrupt, "text " + std::to_string(number) + " is not what the client was to send");
+  }
+  if (auto told = link.tell({}); !told) return told;
+  const auto sink = link.receive_buffer();
+  if (!sink) return std::unexpected(sink.error());
+  if (auto written = link.write(text.first(ping_length(text)), *sink); !written) return written;
+  return link.tell({});
+}
+
+Result<void> ask_one(PingLink& link, PingMemory& source, PingMemory& sink, std::uint32_t number,
+                     bool validate) {
+  fill_ping(source.bytes, number);
+  for (const PingMemory* memory : {&source, &sink}) {
+    if (auto told = link.tell(memory->buffer()); !told) return told;
+    if (const auto answer = link.receive_buffer(); !answer) return std::unexpected(answer.error());
+  }
+  if (validate && source.bytes != sink.bytes)
+    return fail(Errc::corrupt, "text " + std::to_string(number) + " came back changed");
+  return {};
+}
+
+Result<std::uint32_t> run_server(PingLink& link, const PingOptions& options) {
+  auto text = PingMemory::make(link.host(), options.size_bytes, RemoteAccess::none);
+  if (!text) return std::unexpected(text.error());
+  std::uint32_t number = 0;
+  for (; options.iterations == 0 || number < options.iterations; ++number) {
+    const auto more = link.wait_for_message();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) return number;  // the client ended it, between two texts
+    if (auto served = serve_one(link, text->bytes, number, options.validate); !served)
+      return std::unexpected(served.error());
+  }
+  if (auto ended = link.wait_for_end(); !ended) return std::unexpected(ended.error());
+  return number;
+}
+
+Result<std::uint32_t> run_client(PingLink& link, const PingOptions& options) {
+  auto source = PingMemory::make(link.host(), options.size_bytes, RemoteAccess::read);
+  auto sink = PingMemory::make(link.host(), options.size_bytes, RemoteAccess::write);
+  if (!source || !sink) return std::unexpected(source ? sink.error() : source.error());
+  for (std::uint32_t number = 0; number < options.iterations; ++number) {
+    if (auto asked = ask_one(link, *source, *sink, number, options.validate); !asked)
+      return std::unexpected(asked.error());
+  }
+  if (auto ended = link.end(); !ended) return std::unexpected(ended.error());
+  return options.iterations;
+}
+
+}  // namespace
+
+Result<PingReport> run_ping(const PingOptions& options) {
+  if (!options.server && !options.address)
+    return fail(Errc::invalid_argument, "a server needs the address that its clients reach");
+  const auto address =
+      options.address ? Result<Address>(*options.address) : port::local_address_towards(*options.server);
+  if (!address) return std::unexpected(address.error());
+  auto host = StrangerHost::open(*address, options.fabric);
+  if (!host) return std::unexpected(host.error());
+  const std::uint32_t largest = std::min(4096U, std::bit_floor((*host)->fabric().info().path_mtu));
+  ConnectionManager connections(**host);
+  auto link = options.server
+                  ? PingLink::connect(**host, connections, *options.server,
+                                      options.path_mtu == 0 ? largest : options.path_mtu, options.patience)
+                  : PingLink::accept(**host, connections, options.port, options.patience);
+  if (!link) return std::unexpected(link.error());
+  const Time start = monotonic_now();
+  const auto iterations = options.server ? run_client(*link, options) : run_server(*link, options);
+  if (!iterations) {
+    link->abandon();
+    return std::unexpected(iterations.error());
+  }
+  PingReport report{.local = *address,
+                    .remote = link->peer(),
+                    .fabric = (*host)->port().info().driver,
+                    .path_mtu = link->path_mtu(),
+                    .iterations = *iterations};
+  report.seconds = (monotonic_now() - start).seconds();
+  report.transport = (*host)->fabric().connection_counters();
+  report.management = connections.manager().counters();
+  report.corrupt_packets = (*host)->fabric().counters().icrc_errors;
+  return report;
+}
+
+}  // namespace rdmc::tools

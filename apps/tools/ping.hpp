@@ -1,0 +1,46 @@
+// Connects by rdma_cm's messages and carries text there by READ and back by WRITE, over and over: what rping
+// does, against it or against ourselves. The caller's thread does everything; nothing outlives the call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/tools/ping_protocol.hpp"
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/cm/manager.hpp"
+#include "dataplane/roce/connection.hpp"
+
+namespace rdmc::tools {
+
+struct PingOptions {
+  std::optional<Address> server;  ///< with rdma_cm's port; none: be the server
+  std::optional<Address>
+      address;  ///< of this host; the server needs one, the client takes that towards its server
+  std::uint16_t port = kPingPort;  ///< that the server listens on
+  std::uint32_t iterations = 0;    ///< 0: until the other side ends it; the client needs a number
+  std::uint32_t size_bytes = 64;   ///< of the text; the server's is a limit
+  std::uint32_t path_mtu =
+      0;  ///< that the client asks for; 0: the largest standard one that its interface carries
+  bool validate = false;            ///< every byte that comes is what was to come
+  Duration patience = seconds(60);  ///< for the connection, and for each step
+  std::string fabric = "auto";
+};
+
+struct PingReport {
+  Address local, remote;
+  std::string fabric;
+  std::uint32_t path_mtu = 0, iterations = 0;
+  double seconds = 0;  ///< from the connection's establishment to its end
+  roce::ConnectionCounters transport;
+  cm::Counters management;
+  std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
+};
+
+/// Errors: those of opening a port, peer_failed (refused, gone, or the queue pair failed), timed_out,
+/// protocol_error (not rping's messages), corrupt (a byte that `validate` did not expect).
+Result<PingReport> run_ping(const PingOptions& options);
+
+}  // namespace rdmc::tools

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""rdmc_pingpong and rdmc_ping with a second copy of themselves, on two loopback addresses of a namespace of their own.
+With peers that are not ours they are run by tests/interop."""
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
+import lab
+
+PINGPONG, PING = os.environ.get("RDMC_PINGPONG"), os.environ.get("RDMC_PING")
+# A client of the server's address has the first one itself.
+CLIENT, SERVER = "127.0.0.1", "127.0.0.2"
+SECONDS = 60
+USAGE, FAILED = 1, 2
+ROCE_PORT = 4791
+
+
+def start(*command):
+    return subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True)
+
+
+def finish(program):
+    out, errors = program.communicate(timeout=SECONDS)
+    return program.returncode, out, errors
+
+
+def run(*command):
+    return finish(start(*command))
+
+
+def wait_until_free():
+    """The kernel lets go of a dead process's io_uring, and of the sockets in it, a little after the process is gone."""
+    deadline = time.monotonic() + SECONDS
+    for address in (CLIENT, SERVER):
+        while True:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.bind((address, ROCE_PORT))
+                    break
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise
+            time.sleep(0.01)
+
+
+class Pair(unittest.TestCase):
+    def setUp(self):
+        wait_until_free()
+
+    def both(self, server, client):
+        """The reports of a server and a client, which is tried until the server listens."""
+        wait_until_free()
+        waiting = start(*server, "--json")
+        try:
+            for _ in range(500):
+                status, out, errors = run(*client, "--json")
+                if status == 0 or "refused" not in errors:
+                    break
+            self.assertEqual(status, 0, errors)
+            served = finish(waiting)
+        finally:
+            waiting.kill()
+            waiting.communicate()
+        self.assertEqual(served[0], 0, served[2])
+        return json.loads(served[1]), json.loads(out)
+
+
+class Pingpong(Pair):
+    def test_messages_of_every_kind_of_size_go_there_and_back_unchanged(self):
+        for size, mtu in ((1, 256), (1023, 1024), (1025, 1024), (4096, 4096), ("1M", 4096)):
+            same = ["-s", size, "-m", mtu, "-n", 20, "-c"]
+            served, asked = self.both([PINGPONG, *same], [PINGPONG, *same, SERVER])
+            for report in (served, asked):
+                self.assertEqual((report["iterations"], report["path_mtu"], report["checked"]), (20, mtu, True))
+                self.assertEqual(report["corrupt_packets"], 0)
+            self.assertEqual(served["local"], asked["remote"])
+            self.assertEqual(served["remote"], asked["local"])
+
+    def test_a_server_that_is_not_there_is_named(self):
+        status, _, errors = run(PINGPONG, "--patience", 5, SERVER)
+        self.assertEqual(status, FAILED)
+        self.assertIn(f"peer failed: {SERVER}:18515", errors)
+
+    def test_nobody_comes_is_an_error_in_time(self):
+        status, _, errors = run(PINGPONG, "--patience", 0.2)
+        self.assertEqual(status, FAILED)
+        self.assertIn("timed out: no client came", errors)
+
+    def test_a_wrong_command_line_is_a_usage_error(self):
+        for wrong in (["-m", 1000], ["-s", 0], ["-n", 0], ["no.address"], ["--patience", "soon"]):
+            self.assertEqual(run(PINGPONG, *wrong)[0], USAGE, wrong)
+        self.assertEqual(run(PINGPONG, "--help")[0], 0)
+        self.assertEqual(run(PINGPONG, "--version")[0], 0)
+
+
+class Ping(Pair):
+    def test_texts_go_there_by_read_and_back_by_write(self):
+        for size in (32, 1000, 65536):
+            served, asked = self.both([PING, "-V", "-S", "64K", "-a", SERVER],
+                                      [PING, "-V", "-S", size, "-C", 20, "-m", 1024, SERVER])
+            self.assertEqual((served["iterations"], asked["iterations"]), (20, 20))
+            self.assertEqual((served["path_mtu"], served["corrupt_packets"], asked["corrupt_packets"]), (1024, 0, 0))
+
+    def test_a_server_takes_no_longer_text_than_it_was_told(self):
+        waiting = start(PING, "-S", 64, "-a", SERVER)
+        status, _, errors = run(PING, "-S", 65, "-C", 1, "--patience", 20, SERVER)
+        self.assertEqual(status, FAILED)
+        self.assertIn("peer disconnected", errors)
+        self.assertIn("protocol error: the client's text of 65 bytes", finish(waiting)[2])
+
+    def test_nobody_answers_is_an_error_in_time(self):
+        status, _, errors = run(PING, "-C", 1, "--patience", 0.5, SERVER)
+        self.assertEqual(status, FAILED)
+        self.assertIn("timed out", errors)
+
+    def test_a_port_that_nobody_listens_on_is_refused(self):
+        waiting = start(PING, "-p", 7175, "-a", SERVER, "--patience", 8)
+        status, _, errors = run(PING, "-p", 7174, "-C", 1, "--patience", 5, SERVER)
+        waiting.kill()
+        waiting.communicate()
+        self.assertEqual(status, FAILED)
+        self.assertIn("nobody listens on that port", errors)
+
+    def test_a_wrong_command_line_is_a_usage_error(self):
+        for wrong in ([], [SERVER], ["-C", 1, "-S", 31, SERVER], ["-C", 1, "no.address"]):
+            self.assertEqual(run(PING, *wrong)[0], USAGE, wrong)
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main()
