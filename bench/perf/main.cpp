@@ -25,6 +25,7 @@ int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
     switch (options.test) {
       case Test::unicast: result = run_unicast(**member); break;
       case Test::latency: result = run_latency(**member); break;
+      case Test::rate: result = run_rate(**member); break;
       case Test::bcast: result = run_bcast(**member); break;
     }
   }
@@ -67,6 +68,16 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     json["p50_us"] = percentile(seconds, 0.5) * 1e6;
     json["p99_us"] = percentile(seconds, 0.99) * 1e6;
     json["cpu_seconds"] = cpu;
+    return json;
+  }
+  if (options.test == Test::rate) {
+    // One core on each side: what is counted is what one core sends and another receives.
+    json.update({{"fabric", figures[0].driver.data()},
+                 {"icrc", true},
+                 {"iterations", options.iterations},
+                 {"messages", kMessagesPerIteration},
+                 {"messages_per_second", kMessagesPerIteration / percentile(seconds, 0.5)},
+                 {"cpu_seconds", cpu}});
     return json;
   }
   // The kernel copies each byte once on each side; whatever this program copied is added, per hop that a byte
@@ -166,15 +177,21 @@ int main(int argc, char** argv) {
     sub->add_flag("--busy-poll", options.busy_poll, "never block");
     sub->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
     sub->add_option("--place", options.places, "NAMESPACE=ADDRESS for each member, root first");
+    sub->add_option(
+        "--dpdk", options.devices,
+        "DPDK device of each member, root first: \"vdev=DEVICE,ARGUMENTS address=ADDR/BITS …\"; none: "
+        "a memif between two");
     sub->add_flag("--json", options.json, "one JSON object on stdout");
     sub->callback([&options, test, iterations, sub] {
       options.test = test;
       if (sub->count("--iterations") == 0) options.iterations = iterations;
-      if (test == Test::latency && sub->count("--size") == 0) options.size_bytes = 64;
+      if ((test == Test::latency || test == Test::rate) && sub->count("--size") == 0) options.size_bytes = 64;
     });
   };
   add("unicast", "one queue pair, memory to memory", Test::unicast, 10);
   add("latency", "request and reply over one queue pair", Test::latency, 5000);
+  add("rate", "small SENDs one after the other: messages per second that one core sends and one receives",
+      Test::rate, 10);
   add("bcast", "the root's message to every member", Test::bcast, 10);
   try {
     app.parse(argc, argv);

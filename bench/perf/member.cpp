@@ -10,6 +10,7 @@
 
 #include <cerrno>
 
+#include "bench/perf/dpdk_ports.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/host_identity.hpp"
@@ -59,7 +60,9 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
     if (!place) return std::unexpected(place.error());
     address = *place;
   }
-  auto opened = port::standard_drivers().open(options.fabric, {.address = address});
+  port::PortRequest request{.address = address};
+  if (options.fabric == "dpdk") request = dpdk_request(options, rank);
+  auto opened = port::standard_drivers().open(options.fabric, request);
   if (!opened) return std::unexpected(opened.error());
   member->port_ = std::move(opened->port);
   const std::string& driver = member->port_->info().driver;

@@ -49,6 +49,7 @@ class Member {
 /// The tests. Each runs in every member process. Errors: anything that went wrong, for the report.
 Result<void> run_unicast(Member& member);
 Result<void> run_latency(Member& member);
+Result<void> run_rate(Member& member);
 Result<void> run_bcast(Member& member);
 
 /// Root: fills `bytes` for iteration `iteration`, different from every other iteration's in every page, and

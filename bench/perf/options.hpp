@@ -9,7 +9,7 @@
 
 namespace rdmc::perf {
 
-enum class Test : std::uint8_t { unicast, latency, bcast };
+enum class Test : std::uint8_t { unicast, latency, rate, bcast };
 
 struct Options {
   Test test = Test::unicast;
@@ -28,8 +28,12 @@ struct Options {
   /// "NAMESPACE=ADDRESS" for each member: members run in these network namespaces instead of on loopback
   /// addresses.
   std::vector<std::string> places;
+  /// dpdk: the device of each member; none: a memif between the two.
+  std::vector<std::string> devices;
 };
 
 inline constexpr std::uint32_t kWarmUpIterations = 2;
+/// rate: SENDs in one iteration.
+inline constexpr std::uint32_t kMessagesPerIteration = 500'000;
 
 }  // namespace rdmc::perf

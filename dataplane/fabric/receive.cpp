@@ -191,12 +191,13 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
   auto& connected = *queue_pair.connected_;
   if (connected.stranger) {
     return connected.stranger->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
-                                       datagram_bytes, icrc);
+                                       datagram_bytes, icrc, train.identification);
   }
   // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
-  // their train.
+  // their train, and a port that sees IP headers knows.
   const bool extended = is_extended_write(packet.bth.opcode);
-  const auto identification = extended ? packet.x_write.identification : std::uint16_t{0};
+  const auto identification =
+      extended ? packet.x_write.identification : train.identification.value_or(std::uint16_t{0});
   const roce::Icrc& check =
       train.flow == port::kSharedFlow ? connected.receive_shared : connected.receive_bulk;
   if (extended && packet.bth.pad_bytes == 0 && !arrived_.empty()) {

@@ -18,9 +18,10 @@ class StrangerIcrc {
   explicit StrangerIcrc(const Address& ours) : ours_(ours) {}
 
   /// Whether `icrc` is right for a datagram of `datagram_bytes` from `source`: BTH and extension headers,
-  /// payload, pad.
+  /// payload, pad. `identification` is the IP header's where the port saw it: then the check is exact.
   bool matches(const Address& source, std::span<const std::byte> header, std::span<const std::byte> payload,
-               std::size_t pad_bytes, std::size_t datagram_bytes, std::uint32_t icrc);
+               std::size_t pad_bytes, std::size_t datagram_bytes, std::uint32_t icrc,
+               std::optional<std::uint16_t> identification = std::nullopt);
 
  private:
   Address ours_, source_;

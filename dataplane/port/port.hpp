@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ struct RxTrain {
   std::uint32_t total_bytes = 0;
   bool congestion_experienced = false;  ///< ECN CE on any of them
   bool planned = false;                 ///< `pieces` is the landing that the planner gave
+  /// IPv4's, of the first datagram, from a driver that sees IP headers; it is in the ICRC.
+  std::optional<std::uint16_t> identification;
 };
 
 /// Says where the next train of a flow should land. Asked right before the kernel is, so the answer can

@@ -1,11 +1,16 @@
 #include "dataplane/port/standard_drivers.hpp"
 
+#include "dataplane/port/module_driver.hpp"
 #include "dataplane/port/udp_port.hpp"
 
 namespace rdmc::port {
 
 Registry standard_drivers() {
-  return Registry(udp_driver());
+  Registry registry(udp_driver());
+  registry.add(module_driver({.name = "dpdk",
+                              .file = "librdmc_dpdk.so",
+                              .remedy = "sudo apt-get install libdpdk-dev, then build rdmc again"}));
+  return registry;
 }
 
 }  // namespace rdmc::port

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/port/piece_cutter.hpp"
 #include "dataplane/port/udp_driver.hpp"
 
 namespace rdmc::port {
@@ -26,31 +27,6 @@ cmsghdr* put(msghdr& message, cmsghdr* after, int level, int type, Value value) 
   std::memcpy(CMSG_DATA(header), &value, sizeof value);
   return header;
 }
-
-/// Hands out the next `bytes` of a gather list, piece by piece.
-class PieceCutter {
- public:
-  explicit PieceCutter(std::span<const iovec> pieces) : pieces_(pieces) {}
-
-  std::size_t cut(std::size_t bytes, std::span<iovec> out) {
-    std::size_t used = 0;
-    while (bytes > 0 && !pieces_.empty() && used < out.size()) {
-      const std::size_t part = std::min(bytes, pieces_[0].iov_len - offset_);
-      if (part > 0) out[used++] = {static_cast<std::byte*>(pieces_[0].iov_base) + offset_, part};
-      bytes -= part;
-      offset_ += part;
-      if (offset_ == pieces_[0].iov_len) {
-        pieces_ = pieces_.subspan(1);
-        offset_ = 0;
-      }
-    }
-    return used;
-  }
-
- private:
-  std::span<const iovec> pieces_;
-  std::size_t offset_ = 0;
-};
 
 }  // namespace
 

@@ -1,0 +1,197 @@
+#include "dataplane/port/dpdk/device.hpp"
+
+#include <net/if.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "dataplane/port/dpdk/eal.hpp"
+
+namespace rdmc::port::dpdk {
+namespace {
+
+/// Of a memif, where no hardware sets a limit: the usual size of jumbo frames.
+constexpr std::uint32_t kMemifMtu = 9000;
+/// Packet buffers: for both rings of an AF_XDP socket, a burst, and what is held for neighbours.
+constexpr std::uint32_t kMostBuffers = 8191, kLeastBuffers = 1023;
+/// What all buffers may take; large frames get fewer.
+constexpr std::uint32_t kBufferBytes = 80 << 20;
+constexpr std::uint32_t kMostDescriptors = 1024;
+constexpr unsigned kBufferCache = 256;
+
+std::uint32_t interface_mtu(std::string_view name) {
+  ifreq request{};
+  if (name.empty() || name.size() >= sizeof request.ifr_name) return 0;
+  std::ranges::copy(name, request.ifr_name);
+  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = ioctl(socket_fd, SIOCGIFMTU, &request) == 0;
+  close(socket_fd);
+  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
+}
+
+Errc code_of(int error) {
+  switch (error < 0 ? -error : error) {
+    case EPERM:
+    case EACCES: return Errc::permission_denied;
+    case EEXIST:
+    case EBUSY: return Errc::already_exists;
+    case ENOMEM: return Errc::resource_limit;
+    case ENODEV:
+    case ENOTSUP: return Errc::unsupported;
+    default: return Errc::io_error;
+  }
+}
+
+std::unexpected<Error> device_error(const std::string& what, int error) {
+  const std::string complaint = take_eal_complaints();
+  return fail(code_of(error), what + ": " + (complaint.empty() ? rte_strerror(-error) : complaint));
+}
+
+/// The device arguments, and those that let it carry frames of this size where the user has not said
+/// otherwise.
+std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_bytes) {
+  const auto unless_given = [&](std::string_view key, std::uint32_t value) {
+    return options.device_argument(key).empty() ? "," + std::string(key) + "=" + std::to_string(value) : "";
+  };
+  std::string device = options.device;
+  if (options.driver_name() == "net_memif") device += unless_given("bsize", std::max(frame_bytes, 2048U));
+  if (options.driver_name() == "net_af_packet") {
+    constexpr std::uint32_t kRingHeader = 128, kPage = 4096, kFrames = 512;
+    const std::uint32_t frame = std::max(std::bit_ceil(frame_bytes + kRingHeader), 2048U);
+    device += unless_given("framesz", frame) + unless_given("blocksz", std::max(frame, kPage)) +
+              unless_given("framecnt", kFrames);
+  }
+  return device;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> Device::open(const DpdkOptions& options) {
+  std::unique_ptr<Device> device(new Device);
+  device->name_ = options.device_name();
+  for (const auto step : {&Device::find, &Device::choose_sizes}) {
+    if (auto done = (*device.*step)(options); !done) return std::unexpected(done.error());
+  }
+  if (auto made = device->make_buffers(); !made) return std::unexpected(made.error());
+  if (auto configured = device->configure(options); !configured) return std::unexpected(configured.error());
+  if (auto started = device->start(); !started) return std::unexpected(started.error());
+  return device;
+}
+
+Result<void> Device::find(const DpdkOptions& options) {
+  take_eal_complaints();
+  const bool memif = options.driver_name() == "net_memif";
+  mtu_ = options.mtu;
+  if (mtu_ == 0) mtu_ = memif ? kMemifMtu : interface_mtu(options.device_argument("iface"));
+  if (rte_eth_dev_get_port_by_name(name_.c_str(), &id_) != 0) {
+    const std::string arguments =
+        options.is_virtual ? with_frame_size(options, kEthernetBytes + mtu_) : options.device;
+    const int error = rte_dev_probe(arguments.c_str());
+    if (error != 0) return device_error("DPDK cannot make " + name_, error);
+    ours_ = options.is_virtual;
+    if (rte_eth_dev_get_port_by_name(name_.c_str(), &id_) != 0)
+      return fail(Errc::unsupported, name_ + " is not an Ethernet device");
+  } else if (options.is_virtual) {
+    id_ = RTE_MAX_ETHPORTS;
+    return fail(Errc::already_exists, name_ + " is in use in this process");
+  }
+  take_eal_complaints();  // a device that was made has complained about nothing that matters
+  const int error = rte_eth_dev_info_get(id_, &info_);
+  if (error != 0) return device_error(name_, error);
+  const std::string_view driver(info_.driver_name);
+  // These copy a frame into a ring that they share with their other end, or into the kernel, before they
+  // return - a memif unless it lends its own buffers to the other end.
+  const bool copies = (memif && options.device_argument("zero-copy") != "yes") || driver == "net_tap" ||
+                      driver == "net_af_packet";
+  reads_at_once_ = copies && (info_.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  same_host_only_ = memif || driver == "net_ring";
+  return {};
+}
+
+Result<void> Device::choose_sizes(const DpdkOptions& options) {
+  std::uint16_t set = 0;
+  if (mtu_ == 0 && rte_eth_dev_get_mtu(id_, &set) == 0) mtu_ = set;
+  if (options.mtu != 0 && (options.mtu < info_.min_mtu || options.mtu > info_.max_mtu))
+    return fail(Errc::invalid_argument, name_ + " carries packets of " + std::to_string(info_.min_mtu) +
+                                            " to " + std::to_string(info_.max_mtu) + " bytes, not " +
+                                            std::to_string(options.mtu));
+  mtu_ = std::clamp<std::uint32_t>(mtu_, info_.min_mtu, info_.max_mtu);
+  return {};
+}
+
+Result<void> Device::make_buffers() {
+  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + static_cast<std::uint32_t>(kEthernetBytes) + mtu_;
+  if (room > UINT16_MAX) return fail(Errc::invalid_argument, "an MTU too large for DPDK's packet buffers");
+  const std::uint32_t count = std::clamp(kBufferBytes / room, kLeastBuffers, kMostBuffers);
+  descriptors_ = static_cast<std::uint16_t>(std::min(kMostDescriptors, std::bit_floor((count + 1) / 4)));
+  const std::string pool = "rdmc-" + std::to_string(id_);
+  buffers_ = rte_pktmbuf_pool_create(pool.c_str(), count, kBufferCache, 0, static_cast<std::uint16_t>(room),
+                                     SOCKET_ID_ANY);
+  return buffers_ != nullptr ? Result<void>{} : device_error("no memory for packet buffers", -rte_errno);
+}
+
+int Device::try_configure(bool wakes) {
+  rte_eth_conf conf{};
+  // Software devices carry what a packet buffer holds, but claim the classic frame and refuse more here.
+  constexpr std::uint32_t kFraming = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+  conf.rxmode.mtu = std::min(mtu_, info_.max_rx_pktlen - kFraming);
+  conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+  if (reads_at_once_) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  conf.intr_conf.rxq = wakes ? 1 : 0;
+  return rte_eth_dev_configure(id_, receive_queues_, 1, &conf);
+}
+
+Result<void> Device::configure(const DpdkOptions& options) {
+  // A second queue is worth having where flows can be steered into it: on hardware, and a TAP that has tc.
+  const bool may_steer = !options.is_virtual || options.driver_name() == "net_tap";
+  receive_queues_ = may_steer && info_.max_rx_queues >= 2 ? 2 : 1;
+  wakes_ = try_configure(true) == 0;
+  if (!wakes_) {
+    if (const int error = try_configure(false); error != 0) return device_error(name_, error);
+  }
+  std::uint16_t receive = descriptors_, transmit = descriptors_;
+  rte_eth_dev_adjust_nb_rx_tx_desc(id_, &receive, &transmit);
+  for (std::uint16_t queue = 0; queue < receive_queues_; ++queue) {
+    const int error = rte_eth_rx_queue_setup(id_, queue, receive, SOCKET_ID_ANY, nullptr, buffers_);
+    if (error != 0) return device_error(name_ + ": no receive queue", error);
+  }
+  const int error = rte_eth_tx_queue_setup(id_, 0, transmit, SOCKET_ID_ANY, nullptr);
+  if (error != 0) return device_error(name_ + ": no transmit queue", error);
+  descriptors_ = receive;
+  return {};
+}
+
+Result<void> Device::start() {
+  if (const int error = rte_eth_dev_start(id_); error != 0)
+    return device_error(name_ + " does not start", error);
+  rte_eth_allmulticast_enable(id_);  // solicitations come to a group; a device that cannot filter needs none
+  return {};
+}
+
+MacAddress Device::mac() const {
+  rte_ether_addr address{};
+  rte_eth_macaddr_get(id_, &address);
+  MacAddress mac;
+  std::ranges::copy(address.addr_bytes, mac.begin());
+  return mac;
+}
+
+Device::~Device() {
+  if (id_ != RTE_MAX_ETHPORTS) {
+    rte_eth_dev_stop(id_);
+    if (ours_) {
+      rte_dev_remove(info_.device);
+    } else {
+      rte_eth_dev_close(id_);
+    }
+  }
+  rte_mempool_free(buffers_);
+}
+
+}  // namespace rdmc::port::dpdk

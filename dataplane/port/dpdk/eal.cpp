@@ -1,0 +1,147 @@
+#include "dataplane/port/dpdk/eal.hpp"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace rdmc::port::dpdk {
+namespace {
+
+/// Without hugepages, memory is one mapping of this size made at the start; only what is used counts.
+constexpr const char* kOrdinaryMegabytes = "1024";
+/// What is kept of the log.
+constexpr std::size_t kMostComplaint = 600;
+
+/// The last complaints, newest at the end.
+class Complaints {
+ public:
+  void add(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    text_.append(text);
+    if (text_.size() > kMostComplaint) text_.erase(0, text_.size() - kMostComplaint);
+  }
+  std::string take() {
+    const std::lock_guard lock(mutex_);
+    std::string text = std::exchange(text_, {});
+    while (text.ends_with('\n')) text.pop_back();
+    std::ranges::replace(text, '\n', ';');
+    return text;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+};
+
+/// Never destroyed: DPDK's threads log until the process is gone.
+Complaints& complaints() {
+  static auto* const all = new Complaints;
+  return *all;
+}
+
+ssize_t write_complaint(void*, const char* text, size_t size) {
+  complaints().add({text, size});
+  return static_cast<ssize_t>(size);
+}
+
+void keep_log() {
+  FILE* const stream = fopencookie(nullptr, "w", {.write = write_complaint});
+  if (stream == nullptr) return;
+  setvbuf(stream, nullptr, _IOLBF, BUFSIZ);
+  rte_openlog_stream(stream);
+  rte_log_set_global_level(RTE_LOG_WARNING);
+}
+
+std::vector<std::string> arguments(const DpdkOptions& options, const cpu_set_t& affinity) {
+  int cpu = 0;
+  while (cpu + 1 < CPU_SETSIZE && !CPU_ISSET(cpu, &affinity)) ++cpu;
+  // EAL takes one core for each thread of its own; we bring the threads.
+  std::vector<std::string> words{"rdmc",
+                                 "--no-telemetry",
+                                 "--log-level=5",
+                                 "--single-file-segments",  // memif without copies demands it
+                                 "--file-prefix=rdmc-" + std::to_string(getpid()),
+                                 "--lcores=0@" + std::to_string(cpu)};
+  if (options.hugepages)
+    words.insert(words.end(), {"--in-memory"});
+  else
+    words.insert(words.end(), {"--no-huge", "--no-shconf", "-m", kOrdinaryMegabytes});
+  if (options.is_virtual)
+    words.insert(words.end(), {"--no-pci", "--iova-mode=va"});
+  else
+    words.insert(words.end(), {"-a", options.device});
+  return words;
+}
+
+/// How EAL was started, if it was.
+struct Started {
+  bool hugepages, pci;
+};
+
+struct Eal {
+  std::mutex mutex;
+  std::optional<Started> started;
+};
+
+Eal& eal() {
+  static Eal the_one;
+  return the_one;
+}
+
+}  // namespace
+
+Result<void> start_eal(const DpdkOptions& options) {
+  const std::lock_guard lock(eal().mutex);
+  if (const auto& started = eal().started) {
+    if (started->hugepages != options.hugepages)
+      return fail(Errc::invalid_argument, "this process runs DPDK already, with the other kind of pages");
+    if (!started->pci && !options.is_virtual)
+      return fail(Errc::invalid_argument, "this process runs DPDK already, without the PCI bus");
+    return {};
+  }
+  keep_log();
+  cpu_set_t affinity;
+  sched_getaffinity(0, sizeof affinity, &affinity);
+  auto words = arguments(options, affinity);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  const int result = rte_eal_init(static_cast<int>(pointers.size()), pointers.data());
+  // EAL binds the thread that starts it to a core; which core is ours to say.
+  sched_setaffinity(0, sizeof affinity, &affinity);
+  if (result < 0) {
+    const int error = rte_errno;
+    return fail(error == ENOMEM ? Errc::resource_limit : Errc::unsupported,
+                "DPDK does not start: " + take_eal_complaints());
+  }
+  if (!options.hugepages) rmdir(rte_eal_get_runtime_dir());  // made in any case, and empty
+  eal().started = Started{.hugepages = options.hugepages, .pci = !options.is_virtual};
+  return {};
+}
+
+std::string take_eal_complaints() {
+  return complaints().take();
+}
+
+void register_this_thread() {
+  struct Registration {
+    Registration() : ours(rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0) {}
+    ~Registration() {
+      if (ours) rte_thread_unregister();
+    }
+    bool ours;
+  };
+  if (rte_lcore_id() != LCORE_ID_ANY) return;
+  thread_local const Registration registration;
+}
+
+}  // namespace rdmc::port::dpdk

@@ -1,0 +1,65 @@
+// The module librdmc_dpdk.so, as module_driver.hpp describes modules: its driver makes ports of DPDK devices.
+#include <algorithm>
+#include <memory>
+
+#include "dataplane/port/dpdk/dpdk_port.hpp"
+#include "dataplane/port/dpdk/eal.hpp"
+#include "dataplane/port/dpdk/surroundings.hpp"
+#include "dataplane/port/driver.hpp"
+
+namespace rdmc::port::dpdk {
+namespace {
+
+/// The address of the port: the request's or the options', which must not differ.
+Result<Address> address_of(const PortRequest& request, const DpdkOptions& options) {
+  const auto concrete = [](const Address& address) {
+    const bool multicast = address.ipv6 ? address.bytes[0] == 0xFF : address.bytes[0] >= 0xE0;
+    return !multicast && std::ranges::any_of(address.ip(), [](std::uint8_t byte) { return byte != 0; });
+  };
+  Address address = request.address;
+  if (options.address) {
+    const bool differs = concrete(address) &&
+                         (options.address->ipv6 != address.ipv6 || options.address->bytes != address.bytes);
+    if (differs)
+      return fail(Errc::invalid_argument, "the port is to have the address " + host_string(address) +
+                                              ", but its options say " + host_string(*options.address));
+    address = *options.address;
+    address.port = request.address.port;
+  }
+  if (!concrete(address))
+    return fail(Errc::invalid_argument, "a DPDK port needs an address of its own: address=ADDR/BITS");
+  return address;
+}
+
+class DpdkDriver final : public Driver {
+ public:
+  std::string_view name() const noexcept override { return "dpdk"; }
+
+  Usability probe(const PortRequest& request) override {
+    const auto options = parse_options(request.device);
+    if (!options) return {.reason = options.error().what};
+    return judge(*options, look_around(*options));
+  }
+
+  Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
+    const auto options = parse_options(request.device);
+    if (!options) return std::unexpected(options.error());
+    const auto address = address_of(request, *options);
+    if (!address) return std::unexpected(address.error());
+    if (auto started = start_eal(*options); !started) return std::unexpected(started.error());
+    auto device = Device::open(*options);
+    if (!device) return std::unexpected(device.error());
+    return DpdkPort::open(std::move(*device), *address, *options);
+  }
+};
+
+}  // namespace
+}  // namespace rdmc::port::dpdk
+
+extern "C" __attribute__((visibility("default"))) const char* rdmc_port_module_version() {
+  return RDMC_VERSION;
+}
+
+extern "C" __attribute__((visibility("default"))) rdmc::port::Driver* rdmc_make_port_driver() {
+  return std::make_unique<rdmc::port::dpdk::DpdkDriver>().release();
+}

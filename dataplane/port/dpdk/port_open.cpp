@@ -1,0 +1,121 @@
+// Opening a DPDK port, its flows, and closing it.
+#include <cassert>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/dpdk/dpdk_port.hpp"
+#include "dataplane/port/dpdk/eal.hpp"
+
+namespace rdmc::port::dpdk {
+namespace {
+
+/// The UDP port of RoCE v2 (IANA).
+constexpr std::uint16_t kRocePort = 4791;
+/// Further flows have ports from here on: the range that RoCE takes source ports from, so that switches
+/// spread flows over paths.
+constexpr std::uint16_t kFirstFlowPort = 0xC000;
+constexpr std::uint8_t kIpv4PrefixBits = 24, kIpv6PrefixBits = 64;
+
+LinkAddress link_address(const Device& device, Address address, const DpdkOptions& options) {
+  address.port = 0;
+  const std::uint8_t usual = address.ipv6 ? kIpv6PrefixBits : kIpv4PrefixBits;
+  return {.mac = device.mac(),
+          .ip = address,
+          .prefix_bits = options.prefix_bits == 0 ? usual : options.prefix_bits,
+          .gateway = options.gateway};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> DpdkPort::open(std::unique_ptr<Device> device, const Address& address,
+                                             const DpdkOptions& options) {
+  const LinkAddress ours = link_address(*device, address, options);
+  std::unique_ptr<DpdkPort> port(new DpdkPort(std::move(device), ours));
+  if (auto started = port->start(address, options); !started) return std::unexpected(started.error());
+  return port;
+}
+
+DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours)
+    : device_(std::move(device)),
+      neighbours_(ours),
+      flow_of_port_(std::size_t{UINT16_MAX} + 1),
+      next_udp_port_(kFirstFlowPort),
+      paths_(kPaths) {
+  attached_.free_cb = [](void*, void*) {};
+  rte_mbuf_ext_refcnt_set(&attached_, 1);  // ours: the memory is never the device's to free
+}
+
+Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options) {
+  if (options.gateway && options.gateway->ipv6 != address.ipv6)
+    return fail(Errc::invalid_argument, "a gateway of the other address family");
+  if (wake_.descriptor() < 0) return fail_errno("eventfd", errno);
+  info_.driver = "dpdk";
+  info_.address = address;
+  if (info_.address.port == 0) info_.address.port = kRocePort;
+  info_.mtu = device_->mtu();
+  info_.train_bytes =
+      static_cast<std::uint32_t>(info_.mtu - (address.ipv6 ? kIpv6Bytes : kIpv4Bytes) - kUdpBytes);
+  info_.same_host_only = device_->same_host_only();
+  info_.receive_buffer_bytes = device_->descriptors() * info_.train_bytes;
+  if (!options.hugepages) info_.notes.push_back("ordinary pages in place of hugepages");
+  if (!device_->wakes())
+    info_.notes.push_back("the device cannot wake a sleeper: it is looked at again and again");
+  if (device_->receive_queues() > 1) steering_ = Steering::try_on(device_->id(), address);
+  if (device_->receive_queues() > 1 && !steering_)
+    info_.notes.push_back("the device cannot steer flows into queues");
+  flows_.resize(1);
+  listen(kSharedFlow, info_.address.port);
+  now_ = monotonic_now();
+  register_this_thread();
+  neighbours_.announce();
+  send_neighbour_messages();
+  return {};
+}
+
+void DpdkPort::listen(FlowId id, std::uint16_t udp_port) {
+  flows_[value_of(id)].udp_port = udp_port;
+  flow_of_port_[udp_port] = static_cast<std::uint16_t>(value_of(id) + 1);
+}
+
+std::optional<std::uint16_t> DpdkPort::free_udp_port() {
+  for (std::uint32_t tries = 0; tries <= UINT16_MAX - kFirstFlowPort; ++tries) {
+    const std::uint16_t candidate = next_udp_port_;
+    next_udp_port_ = candidate == UINT16_MAX ? kFirstFlowPort : static_cast<std::uint16_t>(candidate + 1);
+    if (flow_of_port_[candidate] == 0) return candidate;
+  }
+  return std::nullopt;
+}
+
+Result<FlowId> DpdkPort::open_flow() {
+  const auto udp_port = free_udp_port();
+  if (!udp_port) return fail(Errc::resource_limit, "every UDP port for flows is in use");
+  const auto gap = std::ranges::find(flows_, 0, &Flow::udp_port);
+  const FlowId id{static_cast<std::uint32_t>(gap - flows_.begin())};
+  if (gap == flows_.end()) flows_.emplace_back();
+  listen(id, *udp_port);
+  if (steering_) flows_[value_of(id)].rule = steering_->steer(*udp_port);
+  return id;
+}
+
+void DpdkPort::close_flow(FlowId id) {
+  assert(id != kSharedFlow && flows_[value_of(id)].udp_port != 0);
+  Flow& flow = flows_[value_of(id)];
+  flow_of_port_[flow.udp_port] = 0;
+  flow = {};
+  for (Path& path : paths_) {
+    if (path.source == id) path = {};
+  }
+  std::erase_if(held_, [id](const Held& held) {
+    if (held.source != id) return false;
+    rte_pktmbuf_free(held.payload);
+    return true;
+  });
+}
+
+DpdkPort::~DpdkPort() {
+  register_this_thread();
+  release_received();
+  for (const Held& held : held_) rte_pktmbuf_free(held.payload);
+  flows_.clear();  // rules, while there is a device
+}
+
+}  // namespace rdmc::port::dpdk

@@ -1,0 +1,86 @@
+// Receiving: frames are read in place; what is for a flow is lent to the caller as a train of one, what
+// concerns neighbours goes to them, the rest is dropped. The first burst that asks also runs the timers.
+#include <algorithm>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/dpdk/dpdk_port.hpp"
+#include "dataplane/port/dpdk/eal.hpp"
+
+namespace rdmc::port::dpdk {
+
+std::size_t DpdkPort::receive_burst(LandingPlanner&, std::span<RxTrain> out) {
+  register_this_thread();
+  release_received();
+  if (++bursts_ % kBurstsPerTick == 0) tick(monotonic_now());
+  if (fetched_ == 0) fetched_ = fetch(static_cast<std::uint16_t>(std::min<std::size_t>(out.size(), kBurst)));
+  std::size_t count = 0;
+  for (; lent_ < fetched_ && count < out.size(); ++lent_) {
+    if (accept(*received_[lent_], out[count], pieces_[count])) ++count;
+  }
+  return count;
+}
+
+/// Gives back what the last burst lent; what it had no room for moves to the front.
+void DpdkPort::release_received() {
+  if (lent_ == 0) return;
+  rte_pktmbuf_free_bulk(received_.data(), lent_);
+  std::copy(received_.begin() + lent_, received_.begin() + fetched_, received_.begin());
+  fetched_ = static_cast<std::uint16_t>(fetched_ - lent_);
+  lent_ = 0;
+}
+
+/// The queues take turns; an empty one gives its turn to the next.
+std::uint16_t DpdkPort::fetch(std::uint16_t at_most) {
+  for (std::uint16_t tries = 0; tries < device_->receive_queues(); ++tries) {
+    const std::uint16_t queue = next_queue_;
+    next_queue_ = queue + 1 < device_->receive_queues() ? static_cast<std::uint16_t>(queue + 1) : 0;
+    if (const std::uint16_t got = rte_eth_rx_burst(device_->id(), queue, received_.data(), at_most); got > 0)
+      return got;
+  }
+  return 0;
+}
+
+/// True if the frame carries a datagram for one of our flows: then it is described in `train`.
+bool DpdkPort::accept(rte_mbuf& buffer, RxTrain& train, iovec& piece) {
+  if (buffer.nb_segs != 1) {
+    ++counters_.receive_truncated;  // larger than the MTU: it did not fit one packet buffer
+    return false;
+  }
+  std::byte* const bytes = rte_pktmbuf_mtod(&buffer, std::byte*);
+  const Frame frame = read_frame({bytes, buffer.data_len});
+  if (const auto* const message = std::get_if<NeighbourMessage>(&frame)) {
+    now_ = monotonic_now();
+    neighbours_.on_message(*message, now_);
+    send_neighbour_messages();
+    if (held_generation_ != neighbours_.generation()) send_held();
+    return false;
+  }
+  const auto* const udp = std::get_if<UdpFrame>(&frame);
+  if (udp == nullptr || udp->destination.ipv6 != info_.address.ipv6 ||
+      udp->destination.bytes != info_.address.bytes)
+    return false;
+  const std::uint16_t flow = flow_of_port_[udp->destination.port];
+  if (flow == 0) return false;
+  ++counters_.datagrams_received;
+  ++counters_.trains_received;
+  counters_.bytes_received += udp->payload_bytes;
+  if (udp->payload_bytes == 0) return false;
+  piece = {bytes + udp->payload_offset, udp->payload_bytes};
+  train = {.flow = FlowId{flow - 1U},
+           .source = udp->source,
+           .pieces = std::span(&piece, 1),
+           .segment_bytes = static_cast<std::uint32_t>(udp->payload_bytes),
+           .total_bytes = static_cast<std::uint32_t>(udp->payload_bytes),
+           .congestion_experienced = udp->congestion_experienced,
+           .identification = udp->identification};
+  return true;
+}
+
+void DpdkPort::tick(Time now) {
+  now_ = now;
+  if (neighbours_.next_deadline() <= now) neighbours_.on_timer(now);
+  send_neighbour_messages();
+  if (held_generation_ != neighbours_.generation()) send_held();
+}
+
+}  // namespace rdmc::port::dpdk

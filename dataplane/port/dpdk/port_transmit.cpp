@@ -1,0 +1,218 @@
+// Sending: each datagram of a train becomes a frame - its headers in a packet buffer, its payload attached
+// where the device reads it at once, else copied - and frames go to the device in bursts.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/dpdk/dpdk_port.hpp"
+#include "dataplane/port/dpdk/eal.hpp"
+
+namespace rdmc::port::dpdk {
+namespace {
+
+/// A path is looked up anew this often, so that its neighbour counts as in use and is confirmed in time.
+constexpr Duration kPathLife = seconds(1);
+
+std::size_t index_of(const Address& destination, FlowId source) {
+  std::uint64_t low = 0, high = 0;
+  std::memcpy(&low, destination.bytes.data(), sizeof low);
+  std::memcpy(&high, destination.bytes.data() + sizeof low, sizeof high);
+  const std::uint64_t mixed =
+      (low ^ high ^ std::uint64_t{destination.port} << 48 ^ value_of(source)) * 0x9E37'79B9'7F4A'7C15;
+  return mixed >> 56;
+}
+static_assert(DpdkPort::kPaths == 256, "index_of gives eight bits");
+
+}  // namespace
+
+std::size_t DpdkPort::send_burst(std::span<const TxTrain> trains) {
+  register_this_thread();
+  Batch batch;
+  std::size_t unsent = trains.size();  // the first train that the device had no room for
+  for (std::size_t i = 0; i < trains.size() && unsent == trains.size(); ++i) {
+    assert(trains[i].segment_bytes > 0 && udp_port(trains[i].source) != 0);
+    if (!send_train(trains[i], i, batch, unsent)) break;
+  }
+  flush(batch, unsent);
+  if (unsent < trains.size()) ++counters_.send_refused;
+  return unsent;
+}
+
+/// Makes the frames of a train, and hands frames to the device whenever there are enough. False: no room, and
+/// `unsent` says from which train on. The caller sends that train again from its start; datagrams of it that
+/// left already are duplicates, which a network may make at any time.
+bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch, std::size_t& unsent) {
+  PieceCutter payload(train.pieces);
+  for (std::uint32_t left = train.total_bytes; left > 0;) {
+    const std::uint32_t bytes = std::min(left, train.segment_bytes);
+    left -= bytes;
+    rte_mbuf* frame = nullptr;
+    Outcome outcome = Outcome::done;
+    if (bytes > info_.train_bytes || train.destination.ipv6 != info_.address.ipv6) {
+      for (std::size_t skipped = 0; skipped < bytes;) skipped += payload.next(bytes - skipped).iov_len;
+      ++counters_.send_failed;
+    } else if (const Path& path = path_to(train.destination, train.source); path.headers) {
+      outcome = make_frame(path, train.ecn_capable, payload, bytes, frame);
+    } else {
+      outcome = hold(train, payload, bytes);
+    }
+    if (outcome == Outcome::no_room) {
+      unsent = index;
+      return false;
+    }
+    if (outcome == Outcome::done) continue;
+    batch.frames[batch.count] = frame;
+    batch.train[batch.count++] = index;
+    if (batch.count == kBurst && !flush(batch, unsent)) return false;
+  }
+  ++counters_.trains_sent;
+  return true;
+}
+
+DpdkPort::Path& DpdkPort::path_to(const Address& destination, FlowId source) {
+  Path& path = paths_[index_of(destination, source)];
+  if (path.source == source && path.destination == destination &&
+      path.generation == neighbours_.generation() && now_ < path.looked_up + kPathLife)
+    return path;
+  now_ = monotonic_now();
+  const auto next_hop = neighbours_.lookup(destination, now_);
+  path = {.destination = destination,
+          .source = source,
+          .generation = neighbours_.generation(),
+          .looked_up = now_,
+          .headers = std::nullopt};
+  if (next_hop.state == Neighbours::Lookup::State::known) {
+    Address from = info_.address;
+    from.port = udp_port(source);
+    path.headers.emplace(neighbours_.ours().mac, next_hop.mac, from, destination);
+  } else {
+    path.looked_up = now_ - kPathLife;  // ask each time
+    send_neighbour_messages();
+  }
+  return path;
+}
+
+DpdkPort::Outcome DpdkPort::make_frame(const Path& path, bool ecn_capable, PieceCutter& payload,
+                                       std::size_t bytes, rte_mbuf*& frame) {
+  frame = rte_pktmbuf_alloc(device_->buffers());
+  if (frame == nullptr) return Outcome::no_room;
+  path.headers->write(rte_pktmbuf_mtod(frame, std::byte*), bytes, ecn_capable);
+  frame->data_len = static_cast<std::uint16_t>(path.headers->bytes());
+  frame->pkt_len = frame->data_len;
+  rte_mbuf* last = frame;
+  for (std::size_t left = bytes; left > 0;) {
+    const iovec piece = payload.next(left);
+    assert(piece.iov_len > 0 && "a train with fewer bytes in its pieces than it says");
+    if (!append(frame, last, piece)) {
+      rte_pktmbuf_free(frame);
+      return Outcome::no_room;
+    }
+    left -= piece.iov_len;
+  }
+  return Outcome::made;
+}
+
+bool DpdkPort::append(rte_mbuf*& first, rte_mbuf*& last, const iovec& piece) {
+  const bool attached = device_->reads_at_once() && piece.iov_len >= kLeastAttached;
+  if (attached || RTE_MBUF_HAS_EXTBUF(last)) {
+    rte_mbuf* const buffer = rte_pktmbuf_alloc(device_->buffers());
+    if (buffer == nullptr) return false;
+    last->next = buffer;
+    last = buffer;
+    ++first->nb_segs;
+  }
+  if (attached) {
+    attach(*last, piece);
+  } else {
+    std::memcpy(rte_pktmbuf_mtod_offset(last, std::byte*, last->data_len), piece.iov_base, piece.iov_len);
+  }
+  last->data_len = static_cast<std::uint16_t>(last->data_len + piece.iov_len);
+  first->pkt_len += static_cast<std::uint32_t>(piece.iov_len);
+  return true;
+}
+
+void DpdkPort::attach(rte_mbuf& buffer, const iovec& piece) {
+  rte_mbuf_ext_refcnt_update(&attached_, 1);
+  rte_pktmbuf_attach_extbuf(&buffer, piece.iov_base, RTE_BAD_IOVA, static_cast<std::uint16_t>(piece.iov_len),
+                            &attached_);
+}
+
+/// Hands the batch to the device. False if it had no room for all; then `unsent` is set.
+bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
+  const std::uint16_t sent = batch.count == 0
+                                 ? std::uint16_t{0}
+                                 : rte_eth_tx_burst(device_->id(), 0, batch.frames.data(), batch.count);
+  counters_.datagrams_sent += sent;
+  if (sent < batch.count) {
+    unsent = batch.train[sent];
+    rte_pktmbuf_free_bulk(&batch.frames[sent], batch.count - sent);
+  }
+  const bool all = sent == batch.count;
+  batch.count = 0;
+  assert(rte_mbuf_ext_refcnt_read(&attached_) == 1 && "the device still refers to the caller's memory");
+  return all;
+}
+
+/// Keeps a copy of a datagram until its neighbour is known; it counts as sent.
+DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, PieceCutter& payload, std::size_t bytes) {
+  rte_mbuf* const buffer = held_.size() < kMostHeld ? rte_pktmbuf_alloc(device_->buffers()) : nullptr;
+  for (std::size_t done = 0; done < bytes;) {
+    const iovec piece = payload.next(bytes - done);
+    if (buffer != nullptr)
+      std::memcpy(rte_pktmbuf_append(buffer, static_cast<std::uint16_t>(piece.iov_len)), piece.iov_base,
+                  piece.iov_len);
+    done += piece.iov_len;
+  }
+  if (buffer == nullptr) {
+    ++counters_.send_failed;
+    return Outcome::done;
+  }
+  held_.push_back({buffer, train.destination, train.source, train.ecn_capable});
+  return Outcome::done;
+}
+
+/// Sends what was held for neighbours that are known now, drops what was for those that do not answer.
+void DpdkPort::send_held() {
+  held_generation_ = neighbours_.generation();
+  for (std::size_t left = held_.size(); left > 0; --left) {
+    const Held held = held_.front();
+    held_.pop_front();
+    const Path& path = path_to(held.destination, held.source);
+    if (path.headers) {
+      const std::uint32_t bytes = held.payload->pkt_len;
+      char* const header =
+          rte_pktmbuf_prepend(held.payload, static_cast<std::uint16_t>(path.headers->bytes()));
+      path.headers->write(reinterpret_cast<std::byte*>(header), bytes, held.ecn_capable);
+      send_now(held.payload);
+    } else if (neighbours_.lookup(held.destination, now_).state == Neighbours::Lookup::State::resolving) {
+      held_.push_back(held);
+    } else {
+      ++counters_.send_failed;
+      rte_pktmbuf_free(held.payload);
+    }
+  }
+}
+
+void DpdkPort::send_neighbour_messages() {
+  while (const auto message = neighbours_.poll()) {
+    rte_mbuf* const frame = rte_pktmbuf_alloc(device_->buffers());
+    if (frame == nullptr) return;
+    std::byte* const bytes = rte_pktmbuf_mtod(frame, std::byte*);
+    const std::size_t size = write_neighbour(*message, {bytes, kMostNeighbourBytes});
+    rte_pktmbuf_append(frame, static_cast<std::uint16_t>(size));
+    send_now(frame);
+  }
+}
+
+/// One frame, on its own; dropped if the device has no room.
+void DpdkPort::send_now(rte_mbuf* frame) {
+  if (rte_eth_tx_burst(device_->id(), 0, &frame, 1) == 1) {
+    ++counters_.datagrams_sent;
+    return;
+  }
+  ++counters_.send_failed;
+  rte_pktmbuf_free(frame);
+}
+
+}  // namespace rdmc::port::dpdk

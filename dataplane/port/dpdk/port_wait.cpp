@@ -1,0 +1,91 @@
+// Waiting: on the device's interrupt where it has one; otherwise by looking again after ever longer naps.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/dpdk/dpdk_port.hpp"
+#include "dataplane/port/dpdk/eal.hpp"
+
+namespace rdmc::port::dpdk {
+namespace {
+
+/// The first nap and the longest: what an idle port without interrupts costs (1 % of a core), and what its
+/// first packet may wait for.
+constexpr Duration kFirstNap = microseconds(20), kLongestNap = microseconds(500);
+
+/// Takes back the event of a wake() that ended a sleep; its flag says what it said.
+void drain(const pollfd& event) {
+  std::uint64_t count = 0;
+  if (event.revents != 0) [[maybe_unused]]
+    const auto bytes = read(event.fd, &count, sizeof count);
+}
+
+timespec until_deadline(Time now, Time until) {
+  const std::int64_t ns = std::max<std::int64_t>(0, until.ns - now.ns);
+  return {ns / 1'000'000'000, ns % 1'000'000'000};
+}
+
+}  // namespace
+
+void DpdkPort::wait(Time deadline) {
+  register_this_thread();
+  release_received();
+  ++counters_.waits;
+  count_drops();
+  for (;;) {
+    const Time now = monotonic_now();
+    tick(now);
+    if (fetched_ == 0) fetched_ = fetch(kBurst);
+    if (fetched_ > 0 || now >= deadline || wake_.take()) return;
+    const Time until = std::min(deadline, neighbours_.next_deadline());
+    if (!device_->wakes() || !sleep_until_interrupt(until)) doze(until);
+    if (wake_.take()) return;
+  }
+}
+
+/// False if the device has no interrupt to wait for just now.
+bool DpdkPort::sleep_until_interrupt(Time until) {
+  std::array<pollfd, 3> events{};
+  nfds_t count = 0;
+  events[count++] = {wake_.descriptor(), POLLIN, 0};
+  for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue) {
+    const int descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(device_->id(), queue);
+    if (descriptor < 0 || rte_eth_dev_rx_intr_enable(device_->id(), queue) != 0) return false;
+    events[count++] = {descriptor, POLLIN, 0};
+  }
+  // What came before the interrupt was armed raises none.
+  fetched_ = fetch(kBurst);
+  if (fetched_ == 0) {
+    const timespec left = until_deadline(monotonic_now(), until);
+    ++counters_.system_calls;
+    ppoll(events.data(), count, until == Time::never() ? nullptr : &left, nullptr);
+    drain(events[0]);
+  }
+  for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue)
+    rte_eth_dev_rx_intr_disable(device_->id(), queue);
+  return true;
+}
+
+/// Naps until something has come, `until`, or wake().
+void DpdkPort::doze(Time until) {
+  Duration nap = kFirstNap;
+  pollfd event{wake_.descriptor(), POLLIN, 0};
+  for (Time now = monotonic_now(); fetched_ == 0 && now < until; now = monotonic_now()) {
+    const timespec left = until_deadline(now, std::min(until, now + nap));
+    ++counters_.system_calls;
+    if (ppoll(&event, 1, &left, nullptr) > 0) return drain(event);
+    nap = std::min(nap * 2, kLongestNap);
+    fetched_ = fetch(kBurst);
+  }
+}
+
+void DpdkPort::count_drops() {
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(device_->id(), &stats) == 0)
+    counters_.receive_dropped = stats.imissed + stats.rx_nombuf;
+}
+
+}  // namespace rdmc::port::dpdk

@@ -1,0 +1,170 @@
+#include "dataplane/port/dpdk/surroundings.hpp"
+
+#include <linux/capability.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <utility>
+
+namespace rdmc::port::dpdk {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t number_in(const std::string& path) {
+  std::uint64_t value = 0;
+  std::ifstream(path) >> value;
+  return value;
+}
+
+std::uint64_t effective_capabilities() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("CapEff:")) return std::stoull(line.substr(7), nullptr, 16);
+  }
+  return 0;
+}
+
+void look_at_interface(std::string_view name, Surroundings& around) {
+  ifreq request{};
+  if (name.empty() || name.size() >= sizeof request.ifr_name) return;
+  std::ranges::copy(name, request.ifr_name);
+  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  around.interface_there = ioctl(socket_fd, SIOCGIFFLAGS, &request) == 0;
+  around.interface_up = around.interface_there && (request.ifr_flags & IFF_UP) != 0;
+  close(socket_fd);
+}
+
+void look_at_pci(std::string_view address, Surroundings& around) {
+  const fs::path device = fs::path("/sys/bus/pci/devices") / address;
+  std::error_code error;
+  around.pci_there = fs::exists(device, error);
+  const fs::path driver = fs::read_symlink(device / "driver", error);
+  if (!error) around.pci_driver = driver.filename();
+  const fs::path group = fs::read_symlink(device / "iommu_group", error);
+  if (!error) around.vfio_group = "/dev/vfio/" + group.filename().string();
+  around.vfio_group_accessible = access(around.vfio_group.c_str(), R_OK | W_OK) == 0;
+}
+
+/// A driver of DPDK that works beside the kernel's own.
+bool shares_with_kernel(std::string_view driver) {
+  return driver == "mlx5_core" || driver == "mlx4_core";
+}
+
+Usability unusable(std::string reason, std::string remedy) {
+  return {.usable = false, .reason = std::move(reason), .remedy = std::move(remedy)};
+}
+
+struct Capability {
+  unsigned bit;
+  const char* name;
+};
+
+/// The capabilities that are missing of those wanted, as setcap takes them; empty: none.
+std::string missing(std::span<const Capability> wanted, const Surroundings& around) {
+  std::string names;
+  for (const auto& [bit, name] : wanted) {
+    if ((around.capabilities >> bit & 1) == 0) names += (names.empty() ? "" : ",") + std::string(name);
+  }
+  return names;
+}
+
+constexpr Capability kRaw{CAP_NET_RAW, "cap_net_raw"}, kAdmin{CAP_NET_ADMIN, "cap_net_admin"},
+    kBpf{CAP_BPF, "cap_bpf"};
+
+constexpr std::array kForPacket{kRaw};
+constexpr std::array kForXdp{kAdmin, kRaw, kBpf};
+constexpr std::array kForTap{kAdmin};
+
+std::span<const Capability> capabilities_of(std::string_view driver) {
+  if (driver == "net_af_packet") return kForPacket;
+  if (driver == "net_af_xdp") return kForXdp;
+  if (driver == "net_tap") return kForTap;
+  return {};
+}
+
+Usability judge_pci(const DpdkOptions& options, const Surroundings& around) {
+  const std::string name(options.device_name());
+  if (!around.pci_there)
+    return unusable("there is no PCI device " + name, "dpdk-devbind.py --status-dev net");
+  if (shares_with_kernel(around.pci_driver)) return {.usable = true, .reason = name + " is there"};
+  if (around.pci_driver != "vfio-pci" && around.pci_driver != "igb_uio" &&
+      around.pci_driver != "uio_pci_generic") {
+    return unusable(
+        name + (around.pci_driver.empty() ? " has no driver that DPDK can use"
+                                          : " belongs to the kernel's driver " + around.pci_driver),
+        "sudo modprobe vfio-pci && sudo dpdk-devbind.py --bind=vfio-pci " + name);
+  }
+  if (around.pci_driver == "vfio-pci" && !around.vfio_group.empty() && !around.vfio_group_accessible)
+    return unusable("no access to " + around.vfio_group, "sudo chown $(id -u) " + around.vfio_group);
+  return {.usable = true, .reason = name + " is there"};
+}
+
+Usability judge_virtual(const DpdkOptions& options, const Surroundings& around) {
+  const std::string name(options.device_name());
+  const std::string_view driver = options.driver_name();
+  if (driver == "net_af_packet" || driver == "net_af_xdp") {
+    const std::string interface(options.device_argument("iface"));
+    if (!around.interface_there)
+      return unusable(name + ": there is no network interface '" + interface + "'", "ip -brief link");
+    if (!around.interface_up)
+      return unusable(interface + " is down", "sudo ip link set " + interface + " up");
+  }
+  if (driver == "net_tap" && !around.tun_there)
+    return unusable("/dev/net/tun is not there", "sudo modprobe tun");
+  if (driver == "net_memif" && !around.socket_directory_writable) {
+    const std::string socket(options.device_argument("socket"));
+    const std::string directory = fs::path(socket.empty() ? "/run/memif.sock" : socket).parent_path();
+    return unusable("no right to make " + directory + "'s socket",
+                    "sudo install -d -o $(id -u) " + directory);
+  }
+  if (const std::string names = missing(capabilities_of(driver), around); !names.empty())
+    return unusable(name + " takes privileges that this program has not",
+                    "sudo setcap " + names + "+ep " + around.program);
+  return {.usable = true, .reason = name + " can be made"};
+}
+
+}  // namespace
+
+Surroundings look_around(const DpdkOptions& options) {
+  const std::string pages = "/sys/kernel/mm/hugepages/hugepages-";
+  Surroundings around{.total_hugepages = number_in(pages + "2048kB/nr_hugepages"),
+                      .free_hugepages = number_in(pages + "2048kB/free_hugepages"),
+                      .free_giant_pages = number_in(pages + "1048576kB/free_hugepages"),
+                      .capabilities = effective_capabilities()};
+  std::error_code error;
+  around.program = fs::read_symlink("/proc/self/exe", error);
+  if (!options.is_virtual) {
+    look_at_pci(options.device_name(), around);
+    return around;
+  }
+  look_at_interface(options.device_argument("iface"), around);
+  around.tun_there = access("/dev/net/tun", F_OK) == 0;
+  const std::string_view socket = options.device_argument("socket");
+  // An abstract socket, memif's default, lies in no directory.
+  const bool in_directory = options.device_argument("socket-abstract") == "no";
+  const fs::path directory = socket.empty() ? fs::path("/run") : fs::path(socket).parent_path();
+  around.socket_directory_writable =
+      !in_directory || access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) == 0;
+  return around;
+}
+
+Usability judge(const DpdkOptions& options, const Surroundings& around) {
+  if (options.hugepages && around.free_hugepages < kHugepagesWanted && around.free_giant_pages == 0) {
+    const std::uint64_t pages = around.total_hugepages - around.free_hugepages + kHugepagesWanted;
+    return unusable("it takes " + std::to_string(kHugepagesWanted) + " free hugepages of 2 MB, there are " +
+                        std::to_string(around.free_hugepages) + " (huge=no does without, for a try)",
+                    "sudo sysctl -w vm.nr_hugepages=" + std::to_string(pages));
+  }
+  return options.is_virtual ? judge_virtual(options, around) : judge_pci(options, around);
+}
+
+}  // namespace rdmc::port::dpdk
