@@ -50,6 +50,11 @@ class CheckHeaders(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("room/user.hpp does not compile alone", said)
 
+    def test_a_header_of_a_library_that_the_build_does_without_is_left_out(self):
+        self.write("room/driver.hpp", "#pragma once\n#include <rte_eal.h>\n")
+        self.write("room/user.hpp", '#pragma once\n#include "room/driver.hpp"\n')
+        self.assertEqual(self.check(), (0, "1 headers compile alone (1 compiled now)\n"))
+
     def test_a_c_header_must_be_c(self):
         self.write("room/api.h", "namespace rdmc {}\n")
         status, said = self.check()
