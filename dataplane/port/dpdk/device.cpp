@@ -24,6 +24,8 @@ constexpr std::uint32_t kMostBuffers = 8191, kLeastBuffers = 1023;
 constexpr std::uint32_t kBufferBytes = 80 << 20;
 constexpr std::uint32_t kMostDescriptors = 1024;
 constexpr unsigned kBufferCache = 256;
+/// Of each buffer beyond the frame: AF_PACKET wants it as large as its slots.
+constexpr std::uint32_t kSlack = 64;
 
 std::uint32_t interface_mtu(std::string_view name) {
   ifreq request{};
@@ -62,10 +64,12 @@ std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_byte
   std::string device = options.device;
   if (options.driver_name() == "net_memif") device += unless_given("bsize", std::max(frame_bytes, 2048U));
   if (options.driver_name() == "net_af_packet") {
-    constexpr std::uint32_t kRingHeader = 128, kPage = 4096, kFrames = 512;
-    const std::uint32_t frame = std::max(std::bit_ceil(frame_bytes + kRingHeader), 2048U);
-    device += unless_given("framesz", frame) + unless_given("blocksz", std::max(frame, kPage)) +
-              unless_given("framecnt", kFrames);
+    // Where the kernel puts a frame in its slot. Slots are a multiple of 16 bytes; blocks hold whole slots,
+    // since DPDK expects no gaps between them, and whole pages: 256 slots are both.
+    constexpr std::uint32_t kSlotHeader = 66, kSlotsPerBlock = 256, kBlocks = 2;
+    const std::uint32_t slot = std::max((frame_bytes + kSlotHeader + 15) / 16 * 16, 2048U);
+    device += unless_given("framesz", slot) + unless_given("blocksz", slot * kSlotsPerBlock) +
+              unless_given("framecnt", kSlotsPerBlock * kBlocks);
   }
   return device;
 }
@@ -126,7 +130,8 @@ Result<void> Device::choose_sizes(const DpdkOptions& options) {
 }
 
 Result<void> Device::make_buffers() {
-  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + static_cast<std::uint32_t>(kEthernetBytes) + mtu_;
+  const std::uint32_t room =
+      RTE_PKTMBUF_HEADROOM + static_cast<std::uint32_t>(kEthernetBytes) + mtu_ + kSlack;
   if (room > UINT16_MAX) return fail(Errc::invalid_argument, "an MTU too large for DPDK's packet buffers");
   const std::uint32_t count = std::clamp(kBufferBytes / room, kLeastBuffers, kMostBuffers);
   descriptors_ = static_cast<std::uint16_t>(std::min(kMostDescriptors, std::bit_floor((count + 1) / 4)));
@@ -144,7 +149,7 @@ int Device::try_configure(bool wakes) {
   conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
   if (reads_at_once_) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.intr_conf.rxq = wakes ? 1 : 0;
-  return rte_eth_dev_configure(id_, receive_queues_, 1, &conf);
+  return rte_eth_dev_configure(id_, receive_queues_, receive_queues_, &conf);  // a TAP wants as many of both
 }
 
 Result<void> Device::configure(const DpdkOptions& options) {
@@ -158,11 +163,11 @@ Result<void> Device::configure(const DpdkOptions& options) {
   std::uint16_t receive = descriptors_, transmit = descriptors_;
   rte_eth_dev_adjust_nb_rx_tx_desc(id_, &receive, &transmit);
   for (std::uint16_t queue = 0; queue < receive_queues_; ++queue) {
-    const int error = rte_eth_rx_queue_setup(id_, queue, receive, SOCKET_ID_ANY, nullptr, buffers_);
-    if (error != 0) return device_error(name_ + ": no receive queue", error);
+    const int no_receive = rte_eth_rx_queue_setup(id_, queue, receive, SOCKET_ID_ANY, nullptr, buffers_);
+    if (no_receive != 0) return device_error(name_ + ": no receive queue", no_receive);
+    const int no_transmit = rte_eth_tx_queue_setup(id_, queue, transmit, SOCKET_ID_ANY, nullptr);
+    if (no_transmit != 0) return device_error(name_ + ": no transmit queue", no_transmit);
   }
-  const int error = rte_eth_tx_queue_setup(id_, 0, transmit, SOCKET_ID_ANY, nullptr);
-  if (error != 0) return device_error(name_ + ": no transmit queue", error);
   descriptors_ = receive;
   return {};
 }

@@ -1,6 +1,6 @@
-// One Ethernet device of DPDK, made or found, configured and started with one transmit queue and one or two
-// receive queues, and the pool that its packet buffers come from. Owns both: destroying it stops the device
-// and, if it is a virtual one, takes it away. One thread at a time.
+// One Ethernet device of DPDK, made or found, configured and started with one or two queues each way, of
+// which it transmits through the first, and the pool that its packet buffers come from. Owns both: destroying
+// it stops the device and, if it is a virtual one, takes it away. One thread at a time.
 #pragma once
 
 #include <rte_ethdev.h>

@@ -123,7 +123,6 @@ class DpdkPort final : public Port {
   std::uint16_t next_udp_port_;
   std::vector<Path> paths_;  // by a hash of destination and source
   std::deque<Held> held_;
-  std::uint64_t held_generation_ = 0;
   rte_mbuf_ext_shared_info attached_{};  // counts the packet buffers that refer to callers' memory
 
   std::array<rte_mbuf*, kBurst> received_{};  // of the last burst; the first `lent_` are lent to the caller

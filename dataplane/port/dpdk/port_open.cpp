@@ -85,6 +85,7 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   listen(kSharedFlow, info_.address.port);
   now_ = monotonic_now();
   register_this_thread();
+  fetched_ = fetch(kBurst);  // a memif's client offers room for frames only when it has looked for some
   neighbours_.announce();
   send_neighbour_messages();
   return {};

@@ -52,7 +52,7 @@ bool DpdkPort::accept(rte_mbuf& buffer, RxTrain& train, iovec& piece) {
     now_ = monotonic_now();
     neighbours_.on_message(*message, now_);
     send_neighbour_messages();
-    if (held_generation_ != neighbours_.generation()) send_held();
+    if (!held_.empty()) send_held();
     return false;
   }
   const auto* const udp = std::get_if<UdpFrame>(&frame);
@@ -80,7 +80,7 @@ void DpdkPort::tick(Time now) {
   now_ = now;
   if (neighbours_.next_deadline() <= now) neighbours_.on_timer(now);
   send_neighbour_messages();
-  if (held_generation_ != neighbours_.generation()) send_held();
+  if (!held_.empty()) send_held();
 }
 
 }  // namespace rdmc::port::dpdk

@@ -172,9 +172,9 @@ DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, PieceCutter& payload, std
   return Outcome::done;
 }
 
-/// Sends what was held for neighbours that are known now, drops what was for those that do not answer.
+/// Sends what was held for neighbours that are known now, drops what was for those that do not answer. What
+/// the device has no room for waits on.
 void DpdkPort::send_held() {
-  held_generation_ = neighbours_.generation();
   for (std::size_t left = held_.size(); left > 0; --left) {
     const Held held = held_.front();
     held_.pop_front();
@@ -184,7 +184,13 @@ void DpdkPort::send_held() {
       char* const header =
           rte_pktmbuf_prepend(held.payload, static_cast<std::uint16_t>(path.headers->bytes()));
       path.headers->write(reinterpret_cast<std::byte*>(header), bytes, held.ecn_capable);
-      send_now(held.payload);
+      rte_mbuf* frame = held.payload;
+      if (rte_eth_tx_burst(device_->id(), 0, &frame, 1) == 0) {
+        rte_pktmbuf_adj(held.payload, static_cast<std::uint16_t>(path.headers->bytes()));
+        held_.push_front(held);
+        return;
+      }
+      ++counters_.datagrams_sent;
     } else if (neighbours_.lookup(held.destination, now_).state == Neighbours::Lookup::State::resolving) {
       held_.push_back(held);
     } else {

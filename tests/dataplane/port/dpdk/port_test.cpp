@@ -1,0 +1,201 @@
+// The port over a memif between two ports of this process: needs no privilege, no hugepages and no interface.
+#define BOOST_TEST_MODULE dpdk_port
+#include <rapidcheck.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "dataplane/port/standard_drivers.hpp"
+#include "tests/dataplane/port/udp_fixture.hpp"
+
+using namespace rdmc;
+using namespace rdmc::port;
+using namespace rdmc::port::test;
+
+namespace {
+
+std::unique_ptr<Port> open_memif(const std::string& role, const std::string& name,
+                                 const std::string& address) {
+  const std::string device = "vdev=" + name + ",socket=/rdmc_port_test-" + std::to_string(getpid()) +
+                             ",role=" + role + " mtu=4200 huge=no address=" + address;
+  auto opened = standard_drivers().open("dpdk", {.address = {}, .device = device});
+  BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().what));
+  return std::move(opened->port);
+}
+
+/// DPDK starts once in a process, so there is one pair for all tests; each leaves it empty.
+struct Pair {
+  std::unique_ptr<Port> a = open_memif("server", "net_memif0", "192.0.2.1/24");
+  std::unique_ptr<Port> b = open_memif("client", "net_memif1", "192.0.2.2/24");
+};
+
+Pair& ports() {
+  static Pair pair;
+  return pair;
+}
+
+void send_all(Port& port, std::span<const TxTrain> trains) {
+  const Time deadline = monotonic_now() + kPatience;
+  while (!trains.empty()) {
+    trains = trains.subspan(port.send_burst(trains));
+    BOOST_REQUIRE(monotonic_now() < deadline);
+  }
+}
+
+struct ClosePorts {
+  ~ClosePorts() {
+    ports().a.reset();
+    ports().b.reset();
+  }
+};
+
+}  // namespace
+
+BOOST_TEST_GLOBAL_FIXTURE(ClosePorts);
+
+BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbour) {
+  auto& [a, b] = ports();
+  BOOST_TEST(a->info().driver == "dpdk");
+  BOOST_TEST(a->info().mtu == 4200u);
+  BOOST_TEST(to_string(a->info().address) == "192.0.2.1:4791");
+  const Bytes sent = random_bytes(100, 1);
+  const Sendable sendable(sent, 100, b->info().address);
+  send_all(*a, std::span(&sendable.train, 1));
+  // The sender has to look at its packets for the answer that tells the neighbour's address.
+  std::vector<Datagram> got;
+  const Time deadline = monotonic_now() + kPatience;
+  NoPlan no_plan;
+  std::array<RxTrain, 16> trains;
+  while (got.empty()) {
+    BOOST_TEST(a->receive_burst(no_plan, trains) == 0u);
+    const std::size_t count = b->receive_burst(no_plan, trains);
+    for (const RxTrain& train : std::span(trains).first(count)) {
+      BOOST_TEST((train.identification == 0));
+      cut(train, got);
+    }
+    BOOST_REQUIRE(monotonic_now() < deadline);
+  }
+  BOOST_TEST((got[0].bytes == sent));
+  BOOST_TEST((got[0].source == a->info().address));
+  BOOST_TEST((got[0].flow == kSharedFlow));
+}
+
+BOOST_AUTO_TEST_CASE(trains_of_any_shape_arrive_in_order_in_the_flow_that_they_were_sent_to) {
+  auto& [a, b] = ports();
+  const FlowId from = *a->open_flow(), to = *b->open_flow();
+  BOOST_TEST(rc::check([&] {
+    Random random(*rc::gen::arbitrary<std::uint64_t>());
+    const auto below = [&](std::uint64_t bound) { return static_cast<std::uint32_t>(random.next() % bound); };
+    const std::uint32_t segment = 1 + below(4172), total = 1 + below(40'000);
+    const std::size_t segments = (total + segment - 1) / segment;
+    RC_PRE(segments <= 512);  // what the ring holds
+    const Bytes sent = random_bytes(total, segment);
+    // Pieces as they come: empty ones too, cut without regard to the segments.
+    std::vector<iovec> pieces;
+    for (std::size_t at = 0; at < total;) {
+      const std::size_t bytes = below(3) * below(5000);
+      pieces.push_back({const_cast<std::byte*>(sent.data()) + at, std::min<std::size_t>(bytes, total - at)});
+      at += pieces.back().iov_len;
+    }
+    TxTrain train{
+        .destination = address_of(*b, to), .source = from, .pieces = pieces, .segment_bytes = segment};
+    train.total_bytes = total;
+    RC_ASSERT(a->send_burst(std::span(&train, 1)) == 1u);
+    const auto got = receive_datagrams(*b, segments);
+    Bytes together;
+    for (const Datagram& datagram : got) {
+      RC_ASSERT(datagram.flow == to);
+      RC_ASSERT(datagram.source == address_of(*a, from));
+      together.insert(together.end(), datagram.bytes.begin(), datagram.bytes.end());
+    }
+    RC_ASSERT(got.size() == segments);
+    RC_ASSERT(together == sent);
+  }));
+  a->close_flow(from);
+  b->close_flow(to);
+}
+
+BOOST_AUTO_TEST_CASE(the_callers_memory_is_free_again_when_sending_returns) {
+  auto& [a, b] = ports();
+  Bytes memory = random_bytes(4000, 7);
+  const Bytes before = memory;
+  const Sendable sendable(memory, 4000, b->info().address);
+  Bytes& sent = const_cast<Bytes&>(sendable.bytes);
+  send_all(*a, std::span(&sendable.train, 1));
+  std::ranges::fill(sent, std::byte{0});
+  BOOST_TEST((receive_datagrams(*b, 1)[0].bytes == before));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_ring_refuses_and_loses_nothing_that_it_took) {
+  auto& [a, b] = ports();
+  const Bytes bytes(64);
+  const Sendable sendable(bytes, 64, b->info().address);
+  std::size_t taken = 0;
+  for (std::size_t refusals = 0; refusals < 3;) {
+    const std::size_t now = a->send_burst(std::span(&sendable.train, 1));
+    taken += now;
+    refusals += now == 0 ? 1 : 0;
+    BOOST_REQUIRE(taken < 100'000u);
+  }
+  BOOST_TEST(a->counters().send_refused >= 3u);
+  BOOST_TEST(receive_datagrams(*b, taken).size() == taken);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_sent_is_dropped_and_counted_and_the_rest_of_the_burst_leaves) {
+  auto& [a, b] = ports();
+  const std::uint64_t failed = a->counters().send_failed;
+  const Sendable good(Bytes(100), 100, b->info().address);
+  const Sendable huge(Bytes(4200), 4200, b->info().address);
+  const Sendable elsewhere(Bytes(100), 100, Address::ipv4(198, 51, 100, 1, 4791));  // and there is no gateway
+  const std::array trains{good.train, huge.train, elsewhere.train, good.train};
+  send_all(*a, trains);
+  BOOST_TEST(receive_datagrams(*b, 2).size() == 2u);
+  BOOST_TEST(a->counters().send_failed > failed);
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_flow_hears_nothing_and_its_number_is_given_out_again) {
+  auto& [a, b] = ports();
+  const FlowId closed = *b->open_flow();
+  const Address address = address_of(*b, closed);
+  b->close_flow(closed);
+  const Sendable lost(Bytes(50), 50, address);
+  const Sendable heard(Bytes(60), 60, b->info().address);
+  send_all(*a, std::array{lost.train, heard.train});
+  BOOST_TEST(receive_datagrams(*b, 1)[0].bytes.size() == 60u);
+  const FlowId again = *b->open_flow();
+  BOOST_TEST((again == closed));
+  BOOST_TEST(b->udp_port(again) != address.port);
+  b->close_flow(again);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_ends_with_a_packet_a_deadline_or_a_wake) {
+  auto& [a, b] = ports();
+  const Time start = monotonic_now();
+  b->wait(start + milliseconds(20));
+  BOOST_TEST((monotonic_now() - start).ns >= milliseconds(20).ns);
+  for (int i = 0; i < 50; ++i) {
+    std::thread waker([&] { b->wake(); });
+    b->wait(Time::never());
+    waker.join();
+  }
+  const Sendable sendable(Bytes(30), 30, b->info().address);
+  send_all(*a, std::span(&sendable.train, 1));
+  b->wait(Time::never());
+  BOOST_TEST(receive_datagrams(*b, 1).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_in_use_or_unknown_is_refused_by_name) {
+  ports();
+  const auto error_of = [](const std::string& device) {
+    const auto opened =
+        standard_drivers().open("dpdk", {.address = Address::ipv4(192, 0, 2, 9, 0), .device = device});
+    BOOST_REQUIRE(!opened.has_value());
+    return opened.error();
+  };
+  const Error in_use = error_of("vdev=net_memif0 huge=no");
+  BOOST_TEST((in_use.code == Errc::already_exists));
+  BOOST_TEST(in_use.what.find("net_memif0") != std::string::npos);
+  const Error unknown = error_of("vdev=net_pigeon0 huge=no");
+  BOOST_TEST(unknown.what.find("net_pigeon0") != std::string::npos, unknown.what);
+  BOOST_TEST((error_of("vdev=net_null0 huge=no mtu=60000000").code != Errc::io_error));
+}

@@ -1,0 +1,112 @@
+#define BOOST_TEST_MODULE dpdk_surroundings
+#include "dataplane/port/dpdk/surroundings.hpp"
+
+#include <linux/capability.h>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace rdmc;
+using namespace rdmc::port;
+using namespace rdmc::port::dpdk;
+
+namespace {
+
+Surroundings everything() {
+  return {.total_hugepages = 512,
+          .free_hugepages = 512,
+          .capabilities = ~std::uint64_t{0},
+          .program = "/opt/rdmc_perf",
+          .interface_there = true,
+          .interface_up = true,
+          .tun_there = true,
+          .socket_directory_writable = true,
+          .pci_there = true,
+          .pci_driver = "vfio-pci",
+          .vfio_group = "/dev/vfio/7",
+          .vfio_group_accessible = true};
+}
+
+Usability judged(const std::string& device, const Surroundings& around) {
+  return judge(*parse_options(device), around);
+}
+
+void check_remedy(const std::string& device, const Surroundings& around, const std::string& remedy) {
+  const Usability usability = judged(device, around);
+  BOOST_TEST(!usability.usable);
+  BOOST_TEST(!usability.reason.empty());
+  BOOST_TEST(usability.remedy == remedy);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(where_everything_is_there_every_device_can_be_used) {
+  for (const char* const device : {"vdev=net_memif0,socket=/tmp/s", "vdev=net_af_packet0,iface=eth0",
+                                   "vdev=net_af_xdp0,iface=eth0", "vdev=net_tap0", "pci=0000:3b:00.0"})
+    BOOST_TEST(judged(device, everything()).usable, device);
+}
+
+BOOST_AUTO_TEST_CASE(missing_hugepages_are_added_to_those_in_use_or_done_without) {
+  Surroundings around = everything();
+  around.total_hugepages = 100;
+  around.free_hugepages = 10;
+  check_remedy("vdev=net_memif0", around, "sudo sysctl -w vm.nr_hugepages=154");
+  BOOST_TEST(judged("vdev=net_memif0 huge=no", around).usable);
+  around.free_giant_pages = 1;
+  BOOST_TEST(judged("vdev=net_memif0", around).usable);
+}
+
+BOOST_AUTO_TEST_CASE(an_interface_that_is_down_is_named_with_the_command_that_brings_it_up) {
+  Surroundings around = everything();
+  around.interface_up = false;
+  check_remedy("vdev=net_af_packet0,iface=eth7", around, "sudo ip link set eth7 up");
+  check_remedy("vdev=net_af_xdp0,iface=eth7", around, "sudo ip link set eth7 up");
+  BOOST_TEST(judged("vdev=net_tap0,iface=eth7", around).usable);  // there it is the name of what is made
+  around.interface_there = false;
+  check_remedy("vdev=net_af_packet0,iface=eth7", around, "ip -brief link");
+}
+
+BOOST_AUTO_TEST_CASE(missing_privileges_are_named_as_setcap_takes_them) {
+  Surroundings around = everything();
+  around.capabilities = 0;
+  check_remedy("vdev=net_af_packet0,iface=e", around, "sudo setcap cap_net_raw+ep /opt/rdmc_perf");
+  check_remedy("vdev=net_tap0", around, "sudo setcap cap_net_admin+ep /opt/rdmc_perf");
+  check_remedy("vdev=net_af_xdp0,iface=e", around,
+               "sudo setcap cap_net_admin,cap_net_raw,cap_bpf+ep /opt/rdmc_perf");
+  around.capabilities = std::uint64_t{1} << CAP_NET_ADMIN;
+  check_remedy("vdev=net_af_xdp0,iface=e", around, "sudo setcap cap_net_raw,cap_bpf+ep /opt/rdmc_perf");
+  BOOST_TEST(judged("vdev=net_tap0", around).usable);
+  BOOST_TEST(judged("vdev=net_memif0", around).usable);
+}
+
+BOOST_AUTO_TEST_CASE(a_network_card_that_dpdk_cannot_have_is_named_with_the_command_that_gives_it) {
+  const std::string card = "pci=0000:3b:00.0";
+  const std::string bind = "sudo modprobe vfio-pci && sudo dpdk-devbind.py --bind=vfio-pci 0000:3b:00.0";
+  Surroundings around = everything();
+  around.vfio_group_accessible = false;
+  check_remedy(card, around, "sudo chown $(id -u) /dev/vfio/7");
+  around.pci_driver = "ixgbe";
+  check_remedy(card, around, bind);
+  around.pci_driver = "";
+  check_remedy(card, around, bind);
+  around.pci_driver = "mlx5_core";  // works beside the kernel's
+  BOOST_TEST(judged(card, around).usable);
+  around.pci_there = false;
+  check_remedy(card, around, "dpdk-devbind.py --status-dev net");
+}
+
+BOOST_AUTO_TEST_CASE(a_directory_without_rights_and_a_missing_tun_device_have_their_commands) {
+  Surroundings around = everything();
+  around.socket_directory_writable = false;
+  check_remedy("vdev=net_memif0,socket=/run/x/s,socket-abstract=no", around,
+               "sudo install -d -o $(id -u) /run/x");
+  around.tun_there = false;
+  check_remedy("vdev=net_tap0", around, "sudo modprobe tun");
+}
+
+BOOST_AUTO_TEST_CASE(looking_around_leaves_no_trace_and_finds_what_is_there) {
+  const Surroundings around = look_around(*parse_options("vdev=net_af_packet0,iface=lo"));
+  BOOST_TEST(around.interface_there);
+  BOOST_TEST(around.program.ends_with("surroundings_test"));
+  BOOST_TEST(!look_around(*parse_options("vdev=net_af_packet0,iface=nosuchlink")).interface_there);
+  BOOST_TEST(!look_around(*parse_options("pci=ffff:ff:1f.7")).pci_there);
+}
