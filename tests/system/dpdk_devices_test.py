@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Every DPDK device that needs no hardware carries our wire: memif between two processes, and AF_PACKET, AF_XDP and TAP
-against the udp driver on the other side - one wire, with the kernel's ARP and neighbour discovery as its judge."""
+"""DPDK devices that need no hardware carry our wire: AF_PACKET and TAP against the udp driver on the other side - one
+wire, with the kernel's ARP and neighbour discovery as its judge."""
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
@@ -67,7 +66,6 @@ class Devices(unittest.TestCase):
     def veth(self, mtu, *addresses):
         """A pair of links between here and a namespace whose end has `addresses`; how to run a program there."""
         there = self.namespace("far")
-        # An AF_XDP socket hears one receive queue of its interface.
         one_queue = ("numtxqueues", "1", "numrxqueues", "1")
         lab.run("ip", "link", "add", "near0", "mtu", str(mtu), *one_queue, "type", "veth",
                 "peer", "name", "far0", "mtu", str(mtu), *one_queue, "netns", "far")
@@ -79,24 +77,6 @@ class Devices(unittest.TestCase):
         for address in addresses:
             lab.run("ip", "-n", "far", "address", "add", address, "dev", "far0", *(["nodad"] if ":" in address else []))
         return there
-
-    def test_memif_between_two_processes(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for zero_copy in ("no", "yes"):
-                with self.subTest(zero_copy=zero_copy):
-                    memif = f"socket={folder}/{zero_copy},socket-abstract=no"
-                    # The server's port waits for its client before it tells its blob.
-                    server = self.start(PEER, "dpdk", "", f"vdev=net_memif0,role=server,{memif} huge=no address=192.0.2.1/24")
-                    client = self.start(PEER, "dpdk", "", f"vdev=net_memif0,role=client,zero-copy={zero_copy},{memif} "
-                                        "huge=no address=192.0.2.2/24")
-                    blobs = self.blob(server), self.blob(client)
-                    for process, blob in (server, blobs[1]), (client, blobs[0]):
-                        process.stdin.write(blob)
-                        process.stdin.flush()
-                    for process in server, client:
-                        out, err = process.communicate(timeout=PATIENCE)
-                        self.assertEqual(process.returncode, 0, err)
-                        self.assertIn("icrc_errors=0", out)
 
     def converse_over_af_packet(self, ours, theirs):
         there = self.veth(9000, theirs)
@@ -110,12 +90,6 @@ class Devices(unittest.TestCase):
 
     def test_af_packet_against_udp_by_ipv6(self):
         self.converse_over_af_packet("fd00:78::1/64", "fd00:78::2/64")
-
-    def test_af_xdp_against_udp(self):
-        there = self.veth(3000, "10.78.0.2/24")
-        said = self.converse([*there, PEER, "udp", "10.78.0.2", ""],
-                             [PEER, "dpdk", "", "vdev=net_af_xdp0,iface=near0 huge=no address=10.78.0.1/24"])
-        self.assertEqual([end["driver"] for end in said], ["udp", "dpdk"])
 
     def test_tap_against_udp(self):
         def address_the_kernels_end():
