@@ -10,11 +10,26 @@
 
 namespace rdmc::bcast {
 
+Agent::Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
+             RefusedHandler refused, std::size_t max_receptions)
+    : loop_(loop),
+      surroundings_{.loop = loop,
+                    .root = std::move(root),
+                    .security = std::move(security),
+                    .find = [this](const session::SessionId& session) -> std::shared_ptr<Reception> {
+                      for (const auto& [number, reception] : receptions_)
+                        if (reception->is_of(session)) return reception;
+                      return nullptr;
+                    }},
+      outcome_(std::move(outcome)),
+      refused_(std::move(refused)),
+      max_receptions_(max_receptions) {}
+
 Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root root, const Address& listen,
                                             control::Security security, OutcomeHandler outcome,
                                             RefusedHandler refused, std::size_t max_receptions) {
   std::unique_ptr<Agent> agent(
-      new Agent(loop, std::move(root), std::move(outcome), std::move(refused), max_receptions));
+      new Agent(loop, std::move(root), security, std::move(outcome), std::move(refused), max_receptions));
   control::ListenOptions options{.channel = {.security = std::move(security)}};
   auto listener = control::Listener::listen(
       loop, listen, options,
@@ -37,7 +52,7 @@ void Agent::on_channel(control::Channel channel) {
   }
   const auto number = next_number_++;
   auto reception =
-      Reception::begin(loop_, root_, std::move(channel),
+      Reception::begin(surroundings_, std::move(channel),
                        [this, number](const Reception::Outcome& outcome) { on_finished(outcome, number); });
   if (!reception) return refuse(std::move(channel), std::move(reception.error()));
   receptions_.emplace(number, std::move(*reception));
@@ -67,6 +82,11 @@ void Agent::on_finished(const Reception::Outcome& outcome, std::uint64_t number)
     active_ = receptions_.size();
   }
   changed_.notify_all();
+}
+
+void Agent::finish(Duration patience) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::nanoseconds(patience.ns), [this] { return active_ == 0; });
 }
 
 void Agent::stop(Duration patience) {

@@ -51,22 +51,19 @@ class Agent {
   /// Takes no more senders, gives up on what is being received, and waits until its traces are gone, at most
   /// `patience`.
   void stop(Duration patience = seconds(6));
+  /// Waits until nothing is being received, at most `patience`. Other survivors find us meanwhile.
+  void finish(Duration patience);
 
  private:
-  Agent(control::ControlLoop& loop, Root root, OutcomeHandler outcome, RefusedHandler refused,
-        std::size_t max_receptions)
-      : loop_(loop),
-        root_(std::move(root)),
-        outcome_(std::move(outcome)),
-        refused_(std::move(refused)),
-        max_receptions_(max_receptions) {}
+  Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
+        RefusedHandler refused, std::size_t max_receptions);
   void on_channel(control::Channel channel);
   void refuse(control::Channel channel, Error cause);
   void on_refused(const Address& peer, const Error& cause);
   void on_finished(const Reception::Outcome& outcome, std::uint64_t number);
 
   control::ControlLoop& loop_;
-  Root root_;
+  Reception::Surroundings surroundings_;
   OutcomeHandler outcome_;
   RefusedHandler refused_;
   std::size_t max_receptions_;

@@ -22,6 +22,9 @@ constexpr Duration kOutputPatience = seconds(1);
 
 /// What a receiver of --local does when its own tidying hangs; nothing of ours may be left behind.
 constexpr unsigned kLastResortSeconds = 10;
+/// How long it may go on without its sender, with what the receivers have together. Every wait of a session
+/// is shorter.
+constexpr Duration kFinishWithin = seconds(300);
 
 std::string json_of(const Reception::Outcome& outcome) {
   auto line = nlohmann::ordered_json::parse(json_line(outcome.event));
@@ -87,9 +90,10 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
   const auto agent = Agent::start(**loop, std::move(*root), options.listen, std::move(*security), {});
   if (!agent) return std::unexpected(agent.error());
   if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
-  // Ctrl-C goes to the sender too, which ends the transfer in order and then us; SIGTERM comes from it, or
-  // from the kernel when it is dead.
+  // Ctrl-C goes to the sender too, which ends the transfer in order and then us; SIGTERM comes from it, when
+  // nothing is left to do, or from the kernel when it is dead: then what can be finished without it is.
   (void)stop->wait(kLinkDescriptor);
+  (*agent)->finish(kFinishWithin);
   ::alarm(kLastResortSeconds);
   return {};
 }

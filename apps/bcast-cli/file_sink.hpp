@@ -1,8 +1,8 @@
 // A receiver's store for one epoch: blocks land in a ring, a thread writes each to the file as it comes, in
 // any order, and hashes them in the file's order while they are still in memory. A block is consumed when
-// both are done, so that the epoch's last one is consumed only when the whole file is on its way to the disk
-// and its digest is known. Store's functions are the engine thread's; the ring's memory is the caller's and
-// outlives the store.
+// both are done, so that the last one that was missing is consumed only when the whole file is on its way to
+// the disk and its digest is known. Store's functions are the engine thread's; the ring's memory is the
+// caller's and outlives the store.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ namespace rdmc::bcast {
 
 class FileSink final : public group::Store {
  public:
-  /// Starts the writer for an epoch that sends the blocks of `map`, which with those that `file` holds are
-  /// all there are. `ring` has room for one block at least. `wake` is called by the writer when
-  /// poll_consumed() has news; it must not throw. One sink at a time for a file. Errors: protocol_error (no
-  /// block at all, or some held nowhere), resource_limit (no thread).
+  /// Starts the writer for an epoch that sends the blocks of `map`. What is behind a block that is still
+  /// missing afterwards is hashed in a later epoch. `ring` has room for one block at least. `wake` is called
+  /// by the writer when poll_consumed() has news; it must not throw. One sink at a time for a file. Errors:
+  /// protocol_error (no block at all), resource_limit (no thread).
   static Result<std::unique_ptr<FileSink>> start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
                                                  std::function<void()> wake);
   /// Writes what has arrived, so that no successor epoch must send it again, and ends the writer.

@@ -36,19 +36,28 @@ Result<SourceFile> SourceFile::open(const std::string& path, std::optional<std::
   (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint: larger read-ahead
   const auto size = static_cast<std::uint64_t>(status.st_size);
   return SourceFile(path, std::move(file), status,
-                    FileShape{size, block_size.value_or(default_block_size(size))});
+                    FileShape{size, block_size.value_or(default_block_size(size))}, true);
 }
 
-SourceFile::SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape)
-    : path_(std::move(path)), file_(std::move(file)), status_(status), shape_(shape), hash_(shape) {}
+Result<SourceFile> SourceFile::of(const ReceivedFile& file) {
+  auto descriptor = file.duplicate();
+  if (!descriptor) return std::unexpected(descriptor.error());
+  return SourceFile(file.path(), std::move(*descriptor), {}, file.shape(), false);
+}
+
+SourceFile::SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape,
+                       bool hashed)
+    : path_(std::move(path)), file_(std::move(file)), status_(status), shape_(shape) {
+  if (hashed) hash_.emplace(shape);
+}
 
 std::uint64_t SourceFile::allocated_bytes() const {
   return std::min(shape_.size, static_cast<std::uint64_t>(status_.st_blocks) * 512);
 }
 
 std::optional<Digest> SourceFile::digest() const {
-  if (!hash_.is_complete()) return std::nullopt;
-  return hash_.value();
+  if (!hash_ || !hash_->is_complete()) return std::nullopt;
+  return hash_->value();
 }
 
 Result<void> SourceFile::check_unchanged() const {
@@ -161,12 +170,26 @@ Result<void> FileSource::read_block(std::uint64_t index) {
     return fail(Errc::io_error, fmt::format("{} was truncated while it was read: it had {} bytes",
                                             file_.path_, file_.shape_.size));
   }
-  if (auto done = file_.hash_.add(block, slot, file_.file_.get(), file_.path_); !done) return done;
+  if (!file_.hash_) return {};
+  auto& hash = *file_.hash_;
+  if (auto done = hash.add(block, slot, file_.file_.get(), file_.path_); !done) return done;
   if (index + 1 < blocks_.count()) return {};
   // Before the last block goes out nobody can have the whole file: a change found now reaches no receiver.
-  if (auto done = file_.hash_.catch_up(file_.shape_.blocks(), file_.file_.get(), file_.path_); !done)
-    return done;
-  return file_.check_unchanged();
+  if (auto done = hash.catch_up(file_.shape_.blocks(), file_.file_.get(), file_.path_); !done) return done;
+  if (auto done = file_.check_unchanged(); !done) return done;
+  if (!options_.announce) return {};
+  options_.announce(hash.value());
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ending_ || announced_; });
+  return {};
+}
+
+void FileSource::announced() {
+  {
+    const std::lock_guard lock(mutex_);
+    announced_ = true;
+  }
+  changed_.notify_one();
 }
 
 }  // namespace rdmc::bcast

@@ -1,7 +1,7 @@
-// The root's side of a file: a thread reads the blocks of an epoch in order into a ring, ahead of the engine
-// and never further than the ring is long. SourceFile is the file itself and outlives the epochs; FileSource
-// is one epoch's store. Store's functions are the engine thread's; the ring's memory is the caller's and
-// outlives the store.
+// A source's side of a file, the sender's or a survivor's: a thread reads the blocks of an epoch in order
+// into a ring, ahead of the engine and never further than the ring is long. SourceFile is the file itself and
+// outlives the epochs; FileSource is one epoch's store. Store's functions are the engine thread's; the ring's
+// memory is the caller's and outlives the store.
 #pragma once
 
 #include <sys/stat.h>
@@ -22,6 +22,7 @@
 #include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/file_digest.hpp"
 #include "apps/bcast-cli/file_io.hpp"
+#include "apps/bcast-cli/received_file.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "lib/group/store.hpp"
@@ -34,6 +35,10 @@ class SourceFile {
   /// invalid_argument (a directory, a device, …), as open(2); all name it.
   static Result<SourceFile> open(const std::string& path, std::optional<std::uint32_t> block_size = {});
 
+  /// A copy that is incomplete: what it holds can be sent, its digest does not matter. Errors:
+  /// resource_limit.
+  static Result<SourceFile> of(const ReceivedFile& file);
+
   const std::string& path() const { return path_; }
   const FileShape& shape() const { return shape_; }
   /// What it takes on disk, at most its size: less when it has holes.
@@ -43,7 +48,7 @@ class SourceFile {
 
  private:
   friend class FileSource;
-  SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape);
+  SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape, bool hashed);
   /// Errors: io_error, if size or modification time are no longer what they were when the file was opened.
   Result<void> check_unchanged() const;
 
@@ -51,12 +56,14 @@ class SourceFile {
   FileDescriptor file_;
   struct stat status_;
   FileShape shape_;
-  FileDigest hash_;
+  std::optional<FileDigest> hash_;  // of the sender's file
 };
 
 struct FileSourceOptions {
   std::optional<std::uint64_t> limit_rate;  ///< bits per second
   std::function<void()> wake;  ///< called by the reader when available() has changed; must not throw
+  /// Called by the reader with the file's digest; the last block is kept back until announced().
+  std::function<void(const Digest&)> announce;
 };
 
 class FileSource final : public group::Store {
@@ -67,6 +74,9 @@ class FileSource final : public group::Store {
                                                    FileSourceOptions options);
   /// Ends the reader, after the read under way.
   ~FileSource() override;
+
+  /// Any thread.
+  void announced();
 
   const VirtualBlocks& blocks() const { return blocks_; }
   /// The file's, once all blocks are available; any thread.
@@ -101,6 +111,7 @@ class FileSource final : public group::Store {
   std::condition_variable changed_;
   std::uint64_t released_ = 0;  // under mutex_
   bool ending_ = false;         // under mutex_
+  bool announced_ = false;      // under mutex_
   std::thread reader_;          // last: it uses all of the above
 };
 

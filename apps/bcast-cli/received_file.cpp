@@ -1,5 +1,6 @@
 #include "apps/bcast-cli/received_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -57,7 +58,21 @@ Result<void> ReceivedFile::write(std::uint64_t block, std::span<const std::byte>
   return {};
 }
 
+Result<std::optional<Digest>> ReceivedFile::whole_digest() {
+  if (!held_.is_full()) return std::nullopt;
+  if (auto done = hash_held_prefix(); !done) return std::unexpected(done.error());
+  return digest();
+}
+
+Result<FileDescriptor> ReceivedFile::duplicate() const {
+  FileDescriptor copy(::fcntl(file_.fd(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) return fail_errno(fmt::format("cannot read {}", path()), errno);
+  return copy;
+}
+
 Result<void> ReceivedFile::hash(std::uint64_t block, std::span<const std::byte> bytes) {
+  const auto ranges = held_.ranges();
+  if (ranges.empty() || ranges.front().begin > 0 || ranges.front().end <= block) return {};
   return hash_.add(block, bytes, file_.fd(), path());
 }
 

@@ -26,12 +26,17 @@ class ReceivedFile {
   const BlockMap& held() const { return held_; }
   /// Every block is held and hashed.
   std::optional<Digest> digest() const;
+  /// As digest(), after hashing what has not been yet; nothing while blocks are missing. Errors: of reading.
+  Result<std::optional<Digest>> whole_digest();
+  /// For a reader of the same file. Errors: resource_limit.
+  Result<FileDescriptor> duplicate() const;
   /// Makes it visible under its final name; as PartialFile::commit().
   Result<void> commit() { return file_.commit(); }
 
   /// Writes a block that is not held yet; runs of zeros stay holes. Errors: no_space, io_error.
   Result<void> write(std::uint64_t block, std::span<const std::byte> bytes);
-  /// Hashes a held block from memory, after all before it; all those are held. Errors: of reading.
+  /// Hashes a held block from memory, after all before it; nothing while some of those are missing. Errors:
+  /// of reading.
   Result<void> hash(std::uint64_t block, std::span<const std::byte> bytes);
   /// Hashes what is held in one piece from the beginning. Errors: of reading.
   Result<void> hash_held_prefix();

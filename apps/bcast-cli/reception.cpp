@@ -16,32 +16,28 @@ constexpr Duration kLookAtProgress = milliseconds(50);
 
 }  // namespace
 
-Result<std::shared_ptr<Reception>> Reception::begin(control::ControlLoop& loop, const Root& root,
+Result<std::shared_ptr<Reception>> Reception::begin(const Surroundings& surroundings,
                                                     control::Channel&& channel, FinishedHandler finished) {
   auto worker = Worker::start();
   if (!worker) return std::unexpected(worker.error());
-  std::shared_ptr<Reception> self(new Reception(loop, root, std::move(channel), std::move(finished)));
+  std::shared_ptr<Reception> self(new Reception(surroundings, std::move(channel), std::move(finished)));
   self->worker_ = std::move(*worker);
-  const std::weak_ptr<Reception> weak = self;
+  self->inbox_->owner = self;
   self->channel_->start(
-      [weak](std::vector<std::byte> message) {
-        if (const auto reception = weak.lock()) {
-          reception->participant_.on_message(message, monotonic_now());
-          reception->pump();
-        }
+      [inbox = self->inbox_](std::vector<std::byte> message) {
+        if (const auto reception = inbox->owner.lock()) reception->on_message(std::move(message));
       },
-      [weak](const Error& cause) {
-        if (const auto reception = weak.lock()) reception->on_channel_closed(cause);
+      [inbox = self->inbox_](const Error& cause) {
+        if (const auto reception = inbox->owner.lock()) reception->on_channel_closed(cause);
       });
   self->participant_.on_connected(monotonic_now());
   self->pump();
   return self;
 }
 
-Reception::Reception(control::ControlLoop& loop, const Root& root, control::Channel channel,
-                     FinishedHandler finished)
-    : loop_(loop),
-      root_(root),
+Reception::Reception(const Surroundings& surroundings, control::Channel channel, FinishedHandler finished)
+    : surroundings_(surroundings),
+      loop_(surroundings.loop),
       channel_(std::move(channel)),
       finished_(std::move(finished)),
       participant_({.agent = "rdmc_bcast " RDMC_VERSION, .timing = {}}),
@@ -50,11 +46,13 @@ Reception::Reception(control::ControlLoop& loop, const Root& root, control::Chan
 }
 
 Reception::~Reception() {
-  worker_.reset();                          // waits for what it does with the file
+  worker_.reset();  // waits for what it does with the file
+  committer_.reset();
   if (data_plane_) data_plane_->end_now();  // from here on nobody touches the sink
 }
 
 void Reception::stop(Error cause) {
+  successor_.reset();  // whom it led will find somebody else
   participant_.fail(std::move(cause), monotonic_now());
   pump();
 }
@@ -93,18 +91,31 @@ void Reception::on_timer() {
   pump();
 }
 
+void Reception::on_message(std::vector<std::byte> message) {
+  if (!std::exchange(spoken_to_, true)) {
+    if (const auto takeover = session::takeover_of(message)) return give_away(*takeover, std::move(message));
+  }
+  participant_.on_message(message, monotonic_now());
+  pump();
+}
+
 void Reception::on_channel_closed(const Error& cause) {
   channel_closed_ = true;
-  participant_.on_closed(cause, monotonic_now());
+  if (!follows_own_) participant_.on_closed(cause, monotonic_now());
   pump();
 }
 
 void Reception::handle(session::Send& send) {
+  if (follows_own_) {
+    if (successor_) successor_->from_own(std::move(send.bytes));
+    return;
+  }
+  if (!channel_) return;  // it was given away
   const auto sent = channel_->send(std::move(send.bytes));
   if (sent || sent.error().code != Errc::would_block) return;  // a closed channel says so by itself
   // A coordinator that does not read for so long is gone.
-  loop_.post([weak = weak_from_this(), cause = sent.error()] {
-    if (const auto self = weak.lock()) {
+  loop_.post([inbox = inbox_, cause = sent.error()] {
+    if (const auto self = inbox->owner.lock()) {
       self->participant_.on_closed(cause, monotonic_now());
       self->pump();
     }
@@ -112,14 +123,17 @@ void Reception::handle(session::Send& send) {
 }
 
 void Reception::handle(const session::CloseChannel&) {
-  channel_->close();
+  if (follows_own_ && successor_)
+    successor_->own_closed();
+  else if (!follows_own_ && channel_)
+    channel_->close();
 }
 
 void Reception::handle(session::Finished& finished) {
   outcome_.event.status = finished.status;
   if (finished.status != session::Status::ok) outcome_.event.cause = std::move(finished.cause.what);
   outcome_.event.seconds = (monotonic_now() - start_).seconds();
-  channel_->close();
+  if (channel_) channel_->close();
   tear_down([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
@@ -133,7 +147,7 @@ void Reception::handle(session::Finished& finished) {
 }
 
 void Reception::finish_if_done() {
-  if (!cleaned_up_ || !channel_closed_ || !finished_) return;
+  if (!cleaned_up_ || !channel_closed_ || !finished_ || (successor_ && !successor_->finished())) return;
   auto finished = std::exchange(finished_, nullptr);
   finished(outcome_);
 }

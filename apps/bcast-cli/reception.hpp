@@ -1,6 +1,7 @@
 // One file being received: the session's Participant on a channel, the data plane, the partial file, and the
-// worker that does what blocks. Lives on the control loop's thread, held by its owner until the finished
-// handler is called; answers that come from other threads find it by a weak pointer.
+// workers that do what blocks; after the sender's death perhaps the Successor that leads on. Lives on the
+// control loop's thread, held by its owner until the finished handler is called; answers that come from other
+// threads find it by a weak pointer.
 #pragma once
 
 #include <functional>
@@ -11,13 +12,16 @@
 #include "apps/bcast-cli/data_plane_thread.hpp"
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_sink.hpp"
+#include "apps/bcast-cli/file_source.hpp"
 #include "apps/bcast-cli/received_file.hpp"
 #include "apps/bcast-cli/root.hpp"
+#include "apps/bcast-cli/successor.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
 #include "apps/bcast-cli/worker.hpp"
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/session/participant.hpp"
+#include "controlplane/session/takeover.hpp"
 
 namespace rdmc::bcast {
 
@@ -31,29 +35,49 @@ class Reception : public std::enable_shared_from_this<Reception> {
     bool dry_run = false;
   };
   using FinishedHandler = std::move_only_function<void(const Outcome&)>;
+  /// What it shares with the others of its agent; it outlives them.
+  struct Surroundings {
+    control::ControlLoop& loop;
+    Root root;
+    control::Security security;  ///< for channels to other survivors
+    /// The reception of that session, if there is one.
+    std::function<std::shared_ptr<Reception>(const session::SessionId&)> find;
+  };
 
-  /// `root` outlives the reception. `finished` is called once, on the loop's thread, when nothing of it is
-  /// left but the object. Errors: resource_limit (no thread); `channel` is then still the caller's.
-  static Result<std::shared_ptr<Reception>> begin(control::ControlLoop& loop, const Root& root,
+  /// `finished` is called once, on the loop's thread, when nothing of it is left but the object. A channel on
+  /// which a survivor comes for an orphan goes over to the orphan's reception. Errors: resource_limit (no
+  /// thread); `channel` is then still the caller's.
+  static Result<std::shared_ptr<Reception>> begin(const Surroundings& surroundings,
                                                   control::Channel&& channel, FinishedHandler finished);
   ~Reception();
 
   /// Gives up and tells the sender why; `finished` follows.
   void stop(Error cause);
 
+  /// Of the job that it was offered, while it is not over.
+  bool is_of(const session::SessionId& session) const {
+    return job_offered_ && !participant_.finished() && participant_.session() == session;
+  }
+
  private:
+  /// Where a channel's messages go.
+  struct Inbox {
+    std::weak_ptr<Reception> owner;
+  };
+
   /// What a receiver needs before it accepts a job.
   struct Prepared {
     std::unique_ptr<ReceivedFile> file;
     std::unique_ptr<DataPlaneThread> data_plane;
   };
 
-  Reception(control::ControlLoop& loop, const Root& root, control::Channel channel, FinishedHandler finished);
+  Reception(const Surroundings& surroundings, control::Channel channel, FinishedHandler finished);
 
   // reception.cpp: the channel, the clock, and the end
   void pump();
   void arm_timer();
   void on_timer();
+  void on_message(std::vector<std::byte> message);
   void on_channel_closed(const Error& cause);
   void handle(session::Send& send);
   void handle(const session::CloseChannel&);
@@ -73,8 +97,15 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void tear_down(std::move_only_function<void()> then);
   void drop_file(std::move_only_function<void()> then);
 
+  // reception_orphan.cpp: the sender is dead
+  void handle(session::LeadRequested& request);
+  void give_away(const session::Takeover& takeover, std::vector<std::byte> message);
+  bool follow(session::MemberId leader);
+  void adopt(control::Channel channel, std::shared_ptr<Inbox> inbox, const std::vector<std::byte>& message);
+
   // reception_epoch.cpp: the data plane
   void handle(session::FormRequested& request);
+  Result<group::Store*> make_store();
   void handle(session::PeersReady& peers);
   void handle(const session::StartData& start);
   void handle(const session::EndData& end);
@@ -82,9 +113,10 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void on_delivered(Epoch epoch);
   void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
 
+  const Surroundings& surroundings_;
   control::ControlLoop& loop_;
-  const Root& root_;
   std::optional<control::Channel> channel_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   FinishedHandler finished_;
   session::Participant participant_;
   control::Timer timer_;
@@ -92,13 +124,22 @@ class Reception : public std::enable_shared_from_this<Reception> {
   JobDescription job_;
   Outcome outcome_;
   bool pumping_ = false;
+  bool spoken_to_ = false;
+  bool job_offered_ = false;
+  bool follows_own_ = false;  // its coordinator is successor_
   bool channel_closed_ = false;
   bool cleaned_up_ = false;
-  BlockMap epoch_blocks_;               // of the epoch being formed
+  BlockMap epoch_blocks_;     // of the epoch being formed
+  bool is_source_ = false;    // of it
+  Duration suspect_after_{};  // as the sender wants it
+  std::shared_ptr<Successor> successor_;
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
   std::unique_ptr<DataPlaneThread> data_plane_;
   std::unique_ptr<FileSink> sink_;
+  std::optional<SourceFile> own_source_;  // the same file, read by source_
+  std::unique_ptr<FileSource> source_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Worker> committer_;  // a commit may take long, and others may need our blocks meanwhile
 };
 
 template <typename Work, typename Then>

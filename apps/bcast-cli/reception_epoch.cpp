@@ -29,6 +29,8 @@ void Reception::handle(session::FormRequested& request) {
                        .message_bytes = VirtualBlocks(job_.shape, parameters->blocks).size(),
                        .give_up_after = parameters->suspect_after};
   epoch_blocks_ = std::move(parameters->blocks);
+  suspect_after_ = parameters->suspect_after;
+  is_source_ = request.rank == session::kRootRank;
   data_plane_->form(
       request.epoch, request.rank, plan,
       [weak = weak_from_this(), epoch = request.epoch](Result<std::vector<session::PeerBlob>> blobs) {
@@ -55,12 +57,31 @@ void Reception::handle(session::PeersReady& peers) {
                        });
 }
 
+/// Where the epoch's blocks go to; or, when others lack what we have, where they come from.
+Result<group::Store*> Reception::make_store() {
+  const auto wake = [plane = data_plane_.get()] { plane->wake(); };
+  if (!is_source_) {
+    auto sink = FileSink::start(*file_, epoch_blocks_, data_plane_->ring(), wake);
+    if (!sink) return std::unexpected(sink.error());
+    sink_ = std::move(*sink);
+    return sink_.get();
+  }
+  if (!(epoch_blocks_ & file_->held().complement()).ranges().empty())
+    return fail(Errc::protocol_error, "an epoch that sends what its source does not have");
+  auto own = SourceFile::of(*file_);
+  if (!own) return std::unexpected(own.error());
+  own_source_ = std::move(*own);
+  auto source = FileSource::start(*own_source_, epoch_blocks_, data_plane_->ring(),
+                                  {.limit_rate = job_.limit_rate, .wake = wake, .announce = {}});
+  if (!source) return std::unexpected(source.error());
+  source_ = std::move(*source);
+  return source_.get();
+}
+
 void Reception::handle(const session::StartData&) {
-  auto sink = FileSink::start(*file_, epoch_blocks_, data_plane_->ring(),
-                              [plane = data_plane_.get()] { plane->wake(); });
-  if (!sink) return give_up(std::move(sink.error()));
-  sink_ = std::move(*sink);
-  data_plane_->start(*sink_, [weak = weak_from_this()](Result<void> started) {
+  const auto store = make_store();
+  if (!store) return give_up(store.error());
+  data_plane_->start(**store, [weak = weak_from_this()](Result<void> started) {
     const auto self = weak.lock();
     if (!self || started) return;
     self->give_up(std::move(started.error()));
@@ -70,19 +91,32 @@ void Reception::handle(const session::StartData&) {
 
 void Reception::handle(const session::EndData& end) {
   tear_down([weak = weak_from_this(), epoch = end.epoch] {
-    if (const auto self = weak.lock(); self && self->file_)
-      self->participant_.ended_state(epoch, encode_held(self->file_->held()), monotonic_now());
+    const auto self = weak.lock();
+    if (!self || !self->file_) return;
+    self->in_background([file = self->file_.get()] { return file->whole_digest(); },
+                        [epoch](Reception& ended, Result<std::optional<Digest>> digest) {
+                          if (!digest) return ended.give_up(std::move(digest.error()));
+                          if (!ended.file_) return;
+                          std::optional<session::Bytes> report;
+                          if (*digest) report = encode(**digest);
+                          if (*digest) ended.outcome_.event.digest = to_hex(**digest);
+                          ended.participant_.ended_state(epoch, encode_held(ended.file_->held()),
+                                                         std::move(report), monotonic_now());
+                        });
   });
 }
 
 void Reception::on_delivered(Epoch epoch) {
-  if (!file_) return;  // the job has ended meanwhile
-  const auto digest = file_->digest();
-  if (!digest) return give_up({Errc::io_error, "the file is not whole although every block has come"});
-  outcome_.event.digest = to_hex(*digest);
+  if (!file_ || is_source_) return;  // the job has ended meanwhile; or all has been read
   const auto now = monotonic_now();
-  participant_.progress(job_.shape.size, now);
-  participant_.delivered(epoch, encode(*digest), now);
+  const auto digest = file_->digest();
+  if (digest) {
+    outcome_.event.digest = to_hex(*digest);
+    participant_.progress(job_.shape.size, now);
+    participant_.delivered(epoch, encode(*digest), now);
+  } else {
+    participant_.complete(epoch, now);
+  }
   pump();
 }
 

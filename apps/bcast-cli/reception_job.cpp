@@ -26,13 +26,15 @@ Result<std::unique_ptr<ReceivedFile>> make_file(const Root& root, const JobDescr
 }  // namespace
 
 void Reception::handle(session::JobOffered& offered) {
+  job_offered_ = true;
   auto job = decode_job(offered.description);
   if (!job) return give_up(std::move(job.error()));
   job_ = std::move(*job);
   outcome_.path = job_.destination;
   outcome_.dry_run = job_.dry_run;
   if (!job_.dry_run) return claim_file();
-  in_background([&root = root_, job = job_] { return foresee(root, request_of(job), job.allocated_bytes); },
+  in_background([&root = surroundings_.root,
+                 job = job_] { return foresee(root, request_of(job), job.allocated_bytes); },
                 [](Reception& self, Result<std::string> path) {
                   if (!path) return self.give_up(std::move(path.error()));
                   self.outcome_.path = std::move(*path);
@@ -44,7 +46,7 @@ void Reception::handle(session::JobOffered& offered) {
 /// joining meanwhile.
 void Reception::claim_file() {
   in_background(
-      [&root = root_, &loop = loop_, job = job_, local = channel_->local(),
+      [&root = surroundings_.root, &loop = loop_, job = job_, local = channel_->local(),
        events = data_plane_events()]() mutable -> Result<Prepared> {
         auto file = make_file(root, job);
         if (!file) return std::unexpected(file.error());
@@ -63,12 +65,20 @@ void Reception::claim_file() {
 }
 
 void Reception::handle(const session::CommitRequested&) {
-  in_background([file = file_.get()] { return file->commit(); },
-                [](Reception& self, Result<void> committed) {
-                  if (!committed) return self.give_up(std::move(committed.error()));
-                  self.outcome_.event.bytes = self.job_.shape.size;
-                  self.participant_.committed({}, monotonic_now());
-                });
+  auto committer = Worker::start();
+  if (!committer) return give_up(std::move(committer.error()));
+  committer_ = std::move(*committer);
+  run_for(
+      weak_from_this(), *committer_, loop_, [file = file_.get()] { return file->commit(); },
+      [](Reception& self, Result<void> committed) {
+        if (committed) {
+          self.outcome_.event.bytes = self.job_.shape.size;
+          self.participant_.committed({}, monotonic_now());
+        } else {
+          self.give_up(std::move(committed.error()));
+        }
+        self.pump();
+      });
 }
 
 void Reception::handle(const session::AbortRequested&) {
@@ -81,15 +91,16 @@ void Reception::handle(const session::AbortRequested&) {
   });
 }
 
-/// Stops the data plane and closes the sink, which writes what has arrived. `then` runs on the loop, after
+/// Stops the data plane and closes its store; a sink writes what has arrived. `then` runs on the loop, after
 /// all that the worker was asked before.
 void Reception::tear_down(std::move_only_function<void()> then) {
   auto close_sink = [weak = weak_from_this(), then = std::move(then)]() mutable {
     const auto self = weak.lock();
     if (!self) return;
     self->in_background(
-        [sink = std::move(self->sink_)]() mutable {
+        [sink = std::move(self->sink_), source = std::move(self->source_)]() mutable {
           sink.reset();
+          source.reset();
           return true;
         },
         [then = std::move(then)](Reception&, bool) mutable { then(); });
@@ -103,7 +114,8 @@ void Reception::tear_down(std::move_only_function<void()> then) {
 /// Closes the file; what is not committed is removed.
 void Reception::drop_file(std::move_only_function<void()> then) {
   in_background(
-      [file = std::move(file_)]() mutable {
+      [file = std::move(file_), committer = std::move(committer_)]() mutable {
+        committer.reset();  // it may be at it
         file.reset();
         return true;
       },

@@ -45,11 +45,11 @@ Result<Prepared> prepare(const SendOptions& options) {
                               .shape = source->shape(),
                               .allocated_bytes = source->allocated_bytes(),
                               .overwrite = options.overwrite,
-                              .dry_run = options.dry_run},
+                              .dry_run = options.dry_run,
+                              .limit_rate = options.limit_rate},
                       .targets = {},
                       .security = control::Insecure{},
                       .suspect_after = options.suspect_after,
-                      .limit_rate = options.limit_rate,
                       .fabric = options.fabric};
   for (const auto& host : options.hosts) config.targets.push_back({to_string(host), host.name, host.port});
   if (options.local_receivers == 0) {

@@ -111,6 +111,8 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
   auto& receiver = receivers_[index];
   receiver.channel.emplace(std::move(*channel));
   receiver.open = true;
+  // The others may not know the name that it has here, should they have to find each other.
+  coordinator_.set_address(member, to_string(receiver.channel->peer()));
   receiver.channel->start(
       [weak = weak_from_this(), member](std::vector<std::byte> message) {
         if (const auto self = weak.lock()) {

@@ -36,8 +36,7 @@ struct SenderConfig {
   std::vector<SenderTarget> targets;
   control::Security security;
   Duration suspect_after{};
-  std::optional<std::uint64_t> limit_rate;  ///< bits per second
-  std::string fabric{port::kAutomatic};     ///< a driver's name, or kAutomatic
+  std::string fabric{port::kAutomatic};  ///< a driver's name, or kAutomatic
 };
 
 struct SenderResult {
@@ -83,6 +82,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void handle(session::Send& send);
   void handle(const session::CloseChannel& close);
   void handle(const session::AlsoFailed&) {}
+  void handle(const session::ConnectRequested&) {}  // begin() connects
   void handle(const session::Progressed& progressed);
   void handle(const session::DeliveryReported& report);
   void handle(session::MemberFinished& finished);
@@ -104,6 +104,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void tear_down(std::move_only_function<void()> then);
   void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
   std::optional<Digest> source_digest();
+  void announce(const Digest& digest);
 
   control::ControlLoop& loop_;
   SourceFile& source_;

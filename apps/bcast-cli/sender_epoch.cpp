@@ -135,9 +135,15 @@ void Sender::handle(session::PeersReady& peers) {
 }
 
 void Sender::handle(const session::StartData&) {
-  auto store = FileSource::start(
-      source_, epoch_blocks_, data_plane_->ring(),
-      {.limit_rate = config_.limit_rate, .wake = [plane = data_plane_.get()] { plane->wake(); }});
+  auto store = FileSource::start(source_, epoch_blocks_, data_plane_->ring(),
+                                 {.limit_rate = config_.job.limit_rate,
+                                  .wake = [plane = data_plane_.get()] { plane->wake(); },
+                                  .announce =
+                                      [weak = weak_from_this(), &loop = loop_](const Digest& digest) {
+                                        loop.post([weak, digest] {
+                                          if (const auto self = weak.lock()) self->announce(digest);
+                                        });
+                                      }});
   if (!store) return coordinator_.interrupt(std::move(store.error()), monotonic_now());
   store_ = std::move(*store);
   data_plane_->start(*store_, [weak = weak_from_this()](Result<void> started) {
@@ -154,6 +160,17 @@ void Sender::handle(const session::EndData& end) {
       self->coordinator_.local_ended(epoch, monotonic_now());
       self->pump();
     }
+  });
+}
+
+/// Every receiver hears the digest before the last block can reach anybody: so whoever is left when we die
+/// can tell whether what they have together is right.
+void Sender::announce(const Digest& digest) {
+  digest_ = digest;
+  coordinator_.expect_report(encode(digest), monotonic_now());
+  pump();
+  loop_.post([weak = weak_from_this()] {  // behind the flush of what was just sent
+    if (const auto self = weak.lock(); self && self->store_) self->store_->announced();
   });
 }
 

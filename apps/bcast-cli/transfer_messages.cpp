@@ -42,6 +42,7 @@ session::Bytes encode(const JobDescription& job) {
   message.set_block_size(job.shape.block_size);
   message.set_overwrite(job.overwrite);
   message.set_dry_run(job.dry_run);
+  message.set_limit_rate(job.limit_rate.value_or(0));
   return serialized(message);
 }
 
@@ -50,12 +51,15 @@ Result<JobDescription> decode_job(std::span<const std::byte> bytes) {
   if (!parse(message, bytes)) return fail(Errc::protocol_error, "a malformed job");
   const auto shape = FileShape::make(message.size(), message.block_size());
   if (!shape) return std::unexpected(shape.error());
+  std::optional<std::uint64_t> limit_rate;
+  if (message.limit_rate() > 0) limit_rate = message.limit_rate();
   return JobDescription{.destination = message.destination(),
                         .source_name = message.source_name(),
                         .shape = *shape,
                         .allocated_bytes = message.allocated_bytes(),
                         .overwrite = message.overwrite(),
-                        .dry_run = message.dry_run()};
+                        .dry_run = message.dry_run(),
+                        .limit_rate = limit_rate};
 }
 
 session::Bytes encode(const EpochParameters& parameters) {

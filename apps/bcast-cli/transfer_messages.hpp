@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -22,6 +23,7 @@ struct JobDescription {
   std::uint64_t allocated_bytes = 0;
   bool overwrite = false;
   bool dry_run = false;
+  std::optional<std::uint64_t> limit_rate;  ///< bits per second that a source gives, at least 1
   friend bool operator==(const JobDescription&, const JobDescription&) = default;
 };
 session::Bytes encode(const JobDescription& job);

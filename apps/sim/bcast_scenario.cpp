@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <set>
 
 #include "apps/sim/scenario.hpp"
 #include "apps/sim/sim_receiver.hpp"
@@ -13,6 +15,8 @@ namespace {
 constexpr Duration kHung = seconds(120);
 /// ARCHITECTURE: a group ends with its epoch everywhere within this after a death.
 constexpr Duration kEpochEndsWithin = seconds(1);
+/// A stopped root goes on after this, when its receivers have long given it up.
+constexpr Duration kStopped = seconds(2);
 
 struct Blow {
   Time at;
@@ -42,8 +46,9 @@ class World {
       if (i >= options.slow_disks && i < options.slow_disks + options.full_disks) {
         disk.full_after_blocks = simulation_.random().below(shape.blocks());
       }
-      receivers_.push_back(
-          std::make_unique<SimReceiver>(network_, network_.add_host(host), as, shape, disk, slots));
+      const auto to_survivor = [this, i](session::MemberId other) { return connect_survivors(i, other); };
+      receivers_.push_back(std::make_unique<SimReceiver>(network_, network_.add_host(host), as, shape, disk,
+                                                         slots, to_survivor));
       const auto [ours, theirs] = channels_.connect(root_->process(), receivers_.back()->process());
       root_->connect(session::MemberId{i + 1}, ours);
       receivers_.back()->connect(theirs);
@@ -55,7 +60,8 @@ class World {
   ScenarioResult run() {
     simulation_.wake(root_->process());
     const auto done = [&] {
-      return root_->finished() && std::ranges::all_of(receivers_, [&](auto& r) { return is_over(*r); });
+      return (root_->finished() || is_dead(*root_)) &&
+             std::ranges::all_of(receivers_, [&](auto& r) { return is_over(*r); });
     };
     const bool ended = simulation_.run_until(done, Time{} + kHung);
     check(ended);
@@ -78,10 +84,12 @@ class World {
     std::size_t next = 0;
     for (std::uint32_t i = 0; i < options_.kills && next + 1 < order.size(); ++i) {
       const Blow blow{random_moment(), order[next++]};
+      doomed_.insert(receivers_[blow.receiver].get());
       simulation_.at(blow.at, [this, blow] {
-        if (is_over(*receivers_[blow.receiver])) return;
-        simulation_.kill(receivers_[blow.receiver]->process());
-        kills_.push_back({simulation_.now(), blow.receiver});
+        const SimReceiver& victim = *receivers_[blow.receiver];
+        if (is_over(victim)) return;
+        if (victim.in_epoch()) kills_.push_back(simulation_.now());
+        simulation_.kill(victim.process());
       });
     }
     for (std::uint32_t i = 0; i < options_.pauses && next < order.size(); ++i) {
@@ -91,12 +99,56 @@ class World {
       simulation_.at(at, [this, process] { simulation_.pause(process); });
       simulation_.at(at + nanoseconds(pause), [this, process] { simulation_.resume(process); });
     }
+    if (options_.root_kills == 0 && options_.root_stops == 0) return;
+    const Time at = random_moment();
+    simulation_.at(at, [this] {
+      if (root_->finished()) return;
+      root_lost();
+      if (options_.root_kills > 0)
+        simulation_.kill(root_->process());
+      else
+        simulation_.pause(root_->process());
+    });
+    if (options_.root_kills == 0) {
+      simulation_.at(at + kStopped, [this] {
+        if (root_lost_at_) simulation_.resume(root_->process());
+      });
+    }
   }
 
-  bool is_dead(const SimReceiver& r) const {
-    return simulation_.state(r.process()) == sim::ProcessState::killed;
+  /// What those who will live have together at this moment.
+  void root_lost() {
+    root_lost_at_ = simulation_.now();
+    bcast::BlockMap together(receivers_.front()->file().held().blocks());
+    bool in_epoch = false;
+    for (const auto& receiver : receivers_) {
+      if (is_over(*receiver)) continue;
+      in_epoch = in_epoch || receiver->in_epoch();
+      if (receiver->was_formed()) orphans_.push_back(receiver.get());
+      if (is_sound(*receiver)) together = together | receiver->file().held();
+    }
+    held_together_ = together.is_full();
+    if (in_epoch) kills_.push_back(simulation_.now());
   }
-  bool is_over(const SimReceiver& r) const { return is_dead(r) || r.outcome().has_value(); }
+
+  sim::ChannelEnd* connect_survivors(std::size_t from, session::MemberId to) {
+    SimReceiver& other = *receivers_[value_of(to) - 1];
+    const auto [ours, theirs] = channels_.connect(receivers_[from]->process(), other.process());
+    if (!is_dead(other)) {
+      other.visit(theirs);
+      simulation_.wake(other.process());
+    }
+    return ours;
+  }
+
+  bool is_dead(const SimHost& host) const {
+    return simulation_.state(host.process()) == sim::ProcessState::killed;
+  }
+  bool is_over(const SimReceiver& r) const { return is_dead(r) || r.is_over(); }
+  /// Nothing is planned for it that may cost it the file.
+  bool is_sound(const SimReceiver& r) const {
+    return r.file().disk().full_after_blocks == UINT64_MAX && !doomed_.contains(&r);
+  }
 
   void violate(std::string what) { violations_.push_back(std::move(what)); }
 
@@ -104,7 +156,24 @@ class World {
     if (!ended) violate("the job did not end");
     if (root_->protocol_errors() != 0) violate("the root saw a protocol error");
     for (std::size_t i = 0; i < receivers_.size(); ++i) check_receiver(i);
-    for (const Blow& kill : kills_) check_epoch_end(kill);
+    for (const Time kill : kills_) check_epoch_end(kill);
+    if (root_lost_at_) check_succession();
+  }
+
+  /// Without the root: if they have every block among them, all who live end with the file; if nobody alive
+  /// has some block, nobody does.
+  void check_succession() {
+    const auto committed = [](const SimReceiver* r) { return r->committed(); };
+    const auto sound = [this](const SimReceiver* r) { return !is_dead(*r) && is_sound(*r); };
+    // Where a member that has the file did not die, all others can have it.
+    const bool whole =
+        std::ranges::any_of(orphans_, [&](const SimReceiver* r) { return sound(r) && committed(r); });
+    for (const SimReceiver* orphan : orphans_) {
+      if (!sound(orphan) || orphan->committed()) continue;
+      if (held_together_) violate("a survivor failed though they had every block: " + orphan->cause().what);
+      if (whole) violate("a survivor failed though another has the file: " + orphan->cause().what);
+    }
+    (whole ? rescues_ : losses_) += orphans_.empty() ? 0 : 1;
   }
 
   void check_receiver(std::size_t index) {
@@ -116,6 +185,9 @@ class World {
         std::ranges::equal(receiver.file().bytes(), root_->source()) && receiver.file().held().is_full();
     if (receiver.committed() && !whole) violate(who + "committed a file that is not the source");
     if (is_dead(receiver)) return;
+    if (receiver.outcome() == session::Status::ok && !receiver.committed())
+      violate(who + "ok, but not committed");
+    if (root_lost_at_) return;  // what the root heard is not what came of it
     const auto outcome = root_->outcomes().find(session::MemberId{static_cast<std::uint32_t>(index + 1)});
     if (outcome == root_->outcomes().end()) return violate(who + "has no outcome at the root");
     const bool full_disk = receiver.file().disk().full_after_blocks != UINT64_MAX;
@@ -131,12 +203,12 @@ class World {
   }
 
   // Every other live member that was in the dead one's epoch must have heard of its end in time.
-  void check_epoch_end(const Blow& kill) {
+  void check_epoch_end(Time kill) {
     for (const auto& receiver : receivers_) {
       for (const auto& [epoch, at] : receiver->ended()) {
-        if (at < kill.at || at - kill.at <= kEpochEndsWithin) continue;
+        if (at < kill || at - kill <= kEpochEndsWithin) continue;
         const bool first_after = std::ranges::none_of(
-            receiver->ended(), [&](const auto& e) { return e.second >= kill.at && e.second < at; });
+            receiver->ended(), [&](const auto& e) { return e.second >= kill && e.second < at; });
         if (first_after && options_.pauses == 0) violate("an epoch ended later than 1 s after a death");
       }
     }
@@ -150,6 +222,15 @@ class World {
         longest = std::max(longest, *receiver->delivered_at() - *root_->sent_at());
     }
     return longest;
+  }
+
+  // From the root's loss to the last commit of a survivor; 0 if there was none.
+  double rescue_seconds() const {
+    Duration longest{};
+    for (const SimReceiver* orphan : orphans_)
+      if (orphan->committed_at() && *orphan->committed_at() > *root_lost_at_)
+        longest = std::max(longest, *orphan->committed_at() - *root_lost_at_);
+    return longest.seconds();
   }
 
   ScenarioResult result() {
@@ -167,7 +248,9 @@ class World {
       result.faults["slow_disk"] += i < options_.slow_disks && file.held().count() > 0 ? 1 : 0;
       result.faults["full_disk"] += file.filled_up() ? 1 : 0;
     }
-    std::uint64_t ok = 0;
+    result.faults["root_kill"] = root_lost_at_ && options_.root_kills > 0 ? 1 : 0;
+    result.faults["root_stop"] = root_lost_at_ && options_.root_kills == 0 ? 1 : 0;
+    std::uint64_t ok = 0, led = 0, orphaned = 0;
     roce::ConnectionCounters sum;
     std::uint64_t in_place = 0, repaired = 0, icrc_errors = 0;
     const auto add = [&](const SimHost& host) {
@@ -180,9 +263,16 @@ class World {
     for (const auto& receiver : receivers_) {
       add(*receiver);
       ok += receiver->committed() ? 1 : 0;
+      led += receiver->led();
+      orphaned += receiver->orphaned();
     }
     result.figures = {{"receivers_ok", static_cast<double>(ok)},
                       {"epochs", static_cast<double>(root_->epochs())},
+                      {"orphaned", static_cast<double>(orphaned)},
+                      {"led", static_cast<double>(led)},
+                      {"rescues", static_cast<double>(rescues_)},
+                      {"losses", static_cast<double>(losses_)},
+                      {"rescue_seconds", rescue_seconds()},
                       {"blocks_planned", static_cast<double>(root_->blocks_planned())},
                       {"retransmitted", static_cast<double>(sum.retransmitted)},
                       {"timeouts", static_cast<double>(sum.timeouts)},
@@ -200,7 +290,12 @@ class World {
   sim::Channels channels_;
   std::unique_ptr<SimRoot> root_;
   std::vector<std::unique_ptr<SimReceiver>> receivers_;
-  std::vector<Blow> kills_;
+  std::vector<Time> kills_;                  ///< of somebody in an epoch
+  std::set<const SimReceiver*> doomed_;      ///< to be killed some time
+  std::vector<const SimReceiver*> orphans_;  ///< in the job when the root was lost
+  std::optional<Time> root_lost_at_;
+  bool held_together_ = false;
+  int rescues_ = 0, losses_ = 0;
   std::vector<std::string> violations_;
 };
 

@@ -34,6 +34,8 @@ std::string apply_faults(const std::string& list, ScenarioOptions& options) {
     if (is("corrupt")) options.rates.corrupt = 2'000;
     if (is("delay")) options.rates.delay = 2'000;
     if (is("kill")) options.kills = 1;
+    if (is("root_kill")) options.root_kills = 1;
+    if (is("root_stop")) options.root_stops = 1;
     if (is("pause")) options.pauses = 1;
     if (is("slow_disk")) options.slow_disks = 1;
     if (is("full_disk")) options.full_disks = 1;
@@ -87,7 +89,8 @@ int main(int argc, char** argv) {
   bcast->add_option("--mtu", options.mtu, "of every link")->check(CLI::Range(576U, 65'535U));
   bcast->add_option(
       "--faults", faults,
-      "none, all, or some of loss,duplicate,reorder,corrupt,delay,kill,pause,slow_disk,full_disk");
+      "none, all, or some of "
+      "loss,duplicate,reorder,corrupt,delay,kill,root_kill,root_stop,pause,slow_disk,full_disk");
   bcast->add_option("--model", model, "packets: through the RC core")->check(CLI::IsMember({"packets"}));
   bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
   bcast->add_flag("--json", json, "one JSON object on stdout");

@@ -22,6 +22,8 @@ struct ScenarioOptions {
   bool selective_repeat = true;
   sim::FaultRates rates{};       ///< of datagrams
   std::uint32_t kills = 0;       ///< receivers killed at random moments; never all of them
+  std::uint32_t root_kills = 0;  ///< not 0: the root is killed at a random moment
+  std::uint32_t root_stops = 0;  ///< not 0: it is stopped for 2 s at a random moment, and goes on
   std::uint32_t pauses = 0;      ///< receivers stopped for up to 300 ms at random moments
   std::uint32_t slow_disks = 0;  ///< receivers whose disk is slower than the link
   std::uint32_t full_disks = 0;  ///< receivers whose disk is full at a random block
@@ -37,9 +39,10 @@ struct ScenarioResult {
 };
 
 /// One file from the root to every other member, through the session, the relay and the RC cores: the
-/// product's own, over the simulated network. What it demands: every live member ends with the exact bytes, a
-/// dead one is named, an epoch ends everywhere within 1 s of a death, nothing is delivered twice, nothing is
-/// written out of place, and all of it ends.
+/// product's own, over the simulated network. What it demands: every live member ends with the exact bytes -
+/// without the root, if those alive have every block among them - a dead one is named, an epoch ends
+/// everywhere within 1 s of a death, nothing is delivered twice, nothing is written out of place, and all of
+/// it ends.
 ScenarioResult run_bcast(const ScenarioOptions& options);
 
 }  // namespace rdmc::sim_app

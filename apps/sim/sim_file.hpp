@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -113,12 +114,14 @@ class SimSink final : public group::Store {
   bool twice_ = false;
 };
 
-/// The root's store for one epoch: a ring filled from the file as slots become free.
+/// The source's store for one epoch: a ring filled from the file as slots become free.
 class SimSource final : public group::Store {
  public:
+  /// `before_last` is called before the last block can be sent.
   SimSource(std::span<const std::byte> file, bcast::FileShape shape, bcast::BlockMap message,
-            std::uint64_t slots)
-      : file_(file),
+            std::uint64_t slots, std::function<void()> before_last)
+      : before_last_(std::move(before_last)),
+        file_(file),
         blocks_(shape, std::move(message)),
         slots_(slots),
         ring_(*memory::Arena::make(slots * shape.block_size)) {
@@ -135,12 +138,14 @@ class SimSource final : public group::Store {
   void fill(std::uint64_t limit) {
     const auto& shape = blocks_.shape();
     for (; read_ < std::min(limit, blocks_.count()); ++read_) {
+      if (read_ + 1 == blocks_.count() && before_last_) before_last_();
       const std::uint64_t block = blocks_.real(read_);
       const auto from = file_.subspan(shape.offset(block), shape.bytes(block));
       std::copy(from.begin(), from.end(),
                 ring_.bytes().begin() + static_cast<std::ptrdiff_t>(read_ % slots_ * shape.block_size));
     }
   }
+  std::function<void()> before_last_;
   std::span<const std::byte> file_;
   bcast::VirtualBlocks blocks_;
   std::uint64_t slots_, read_ = 0;

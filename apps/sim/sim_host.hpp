@@ -2,6 +2,8 @@
 // the job's data plane, and control channels that keep message boundaries. Root and members derive from it.
 #pragma once
 
+#include <xxhash.h>
+
 #include <array>
 #include <cstring>
 #include <deque>
@@ -39,6 +41,7 @@ class ControlEnd {
   }
   /// True once, after the last message.
   bool has_just_ended() { return end_->ended() && !std::exchange(told_, true); }
+  void forget_end() { told_ = true; }
   bool broken() const { return broken_; }
 
  private:
@@ -88,6 +91,13 @@ class SimHost : public sim::Process {
   engine::Engine engine_;
   bcast::DataPlane data_plane_;
 };
+
+/// What a member reports of a whole file.
+inline session::Bytes digest_report(std::span<const std::byte> file) {
+  session::Bytes report(8);
+  store_be(report.data(), std::uint64_t{XXH3_64bits(file.data(), file.size())});
+  return report;
+}
 
 /// The parameters of an epoch as the simulation's root sends them: the plan's numbers and which blocks are
 /// sent.

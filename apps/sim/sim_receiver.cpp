@@ -1,12 +1,15 @@
 #include "apps/sim/sim_receiver.hpp"
 
-#include <xxhash.h>
+#include "controlplane/session/takeover.hpp"
 
 namespace rdmc::sim_app {
 
 SimReceiver::SimReceiver(sim::Network& network, sim::HostId host, const HostOptions& options,
-                         bcast::FileShape shape, const DiskOptions& disk, std::uint64_t ring_slots)
+                         bcast::FileShape shape, const DiskOptions& disk, std::uint64_t ring_slots,
+                         SimSuccessor::Connect to_survivor)
     : SimHost(network, host, options),
+      options_(options),
+      to_survivor_(std::move(to_survivor)),
       file_(shape, disk),
       ring_slots_(ring_slots),
       participant_({.agent = "rdmc_sim", .timing = {}}) {}
@@ -15,8 +18,12 @@ void SimReceiver::run(Time now) {
   now_ = now;
   if (!control_) return;
   if (!std::exchange(greeted_, true)) participant_.on_connected(now);
-  for (const auto& message : control_->receive()) participant_.on_message(message, now);
-  if (control_->has_just_ended()) participant_.on_closed({Errc::peer_failed, "end of stream"}, now);
+  meet_visitors();
+  if (!follows_own_) {
+    for (const auto& message : control_->receive()) participant_.on_message(message, now);
+    if (control_->has_just_ended()) participant_.on_closed({Errc::peer_failed, "end of stream"}, now);
+  }
+  if (successor_) successor_->run(now);
   if (participant_.next_deadline() <= now) participant_.on_timer(now);
   drain();
   if (sink_) sink_->set_now(now);
@@ -27,26 +34,80 @@ void SimReceiver::run(Time now) {
 
 Time SimReceiver::next_deadline() {
   const Time data = std::min(data_deadline(), sink_ ? sink_->next_deadline() : Time::never());
-  return std::min(data, participant_.next_deadline());
+  const Time led = successor_ ? successor_->next_deadline() : Time::never();
+  return std::min({data, led, participant_.next_deadline()});
 }
 
 void SimReceiver::drain() {
-  while (auto output = participant_.poll()) handle(*output);
+  do {
+    while (auto output = participant_.poll()) handle(*output);
+  } while (pass_own());
+}
+
+/// What the coordinator in this process says to the participant in it. False: nothing.
+bool SimReceiver::pass_own() {
+  if (!successor_) return false;
+  const auto messages = successor_->take_own();
+  for (const auto& message : messages) {
+    if (!follows_own_) break;
+    if (message)
+      participant_.on_message(*message, now_);
+    else
+      participant_.on_closed({Errc::peer_failed, "closed its channel"}, now_);
+  }
+  return !messages.empty();
+}
+
+void SimReceiver::meet_visitors() {
+  for (auto count = visitors_.size(); count > 0; --count) {
+    ControlEnd visitor = std::move(visitors_.front());
+    visitors_.pop_front();
+    const auto messages = visitor.receive();
+    if (messages.empty()) {
+      if (!visitor.has_just_ended()) visitors_.push_back(std::move(visitor));
+      continue;
+    }
+    const auto takeover = session::takeover_of(messages.front());
+    if (!takeover || !follow(takeover->leader)) {
+      if (!participant_.finished()) visitor.send(session::takeover_refusal());
+      visitor.close();
+      continue;
+    }
+    control_.emplace(std::move(visitor));
+    follows_own_ = false;
+    participant_.on_connected(now_);
+    for (const auto& message : messages) participant_.on_message(message, now_);
+  }
+}
+
+bool SimReceiver::follow(session::MemberId leader) {
+  if (successor_ && successor_->stands_down_for(leader)) {
+    successor_->stand_down();
+    successor_.reset();
+    participant_.on_closed({Errc::peer_failed, "stood down"}, now_);
+  }
+  return participant_.is_orphan();
 }
 
 void SimReceiver::stop_data() {
+  in_epoch_ = false;
   data_plane_.end();
   if (sink_) twice_ = twice_ || sink_->delivered_twice();
   sink_.reset();
+  source_.reset();
+}
+
+std::optional<session::Bytes> SimReceiver::report() const {
+  if (!file_.held().is_full()) return std::nullopt;
+  return digest_report(file_.bytes());
 }
 
 void SimReceiver::on_delivered(Epoch epoch) {
-  if (!file_.held().is_full()) return;
+  if (is_source_) return;
+  auto whole = report();
+  if (!whole) return participant_.complete(epoch, now_);
   if (!delivered_at_) delivered_at_ = now_;
-  const std::uint64_t digest = XXH3_64bits(file_.bytes().data(), file_.bytes().size());
-  session::Bytes report(8);
-  store_be(report.data(), digest);
-  participant_.delivered(epoch, std::move(report), now_);
+  participant_.delivered(epoch, std::move(*whole), now_);
 }
 
 void SimReceiver::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) {
@@ -60,15 +121,23 @@ void SimReceiver::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& 
 void SimReceiver::handle(const session::ParticipantOutput& output) {
   using namespace session;
   if (const auto* send = std::get_if<Send>(&output)) {
-    control_->send(send->bytes);
+    if (follows_own_)
+      successor_->from_own(send->bytes, now_);
+    else
+      control_->send(send->bytes);
   } else if (std::get_if<CloseChannel>(&output)) {
-    control_->close();
+    if (follows_own_)
+      successor_->own_closed(now_);
+    else
+      control_->close();
   } else if (std::get_if<JobOffered>(&output)) {
     participant_.accept(file_.held().encode(), now_);
   } else if (const auto* form = std::get_if<FormRequested>(&output)) {
     auto parameters = decode_epoch(form->parameters, file_.shape().blocks());
     if (!parameters) return participant_.fail(parameters.error(), now_);
     message_ = std::move(parameters->second);
+    is_source_ = form->rank == kRootRank;
+    in_epoch_ = formed_ = true;
     const auto blobs = data_plane_.form(form->epoch, form->rank, parameters->first);
     if (!blobs) return participant_.fail(blobs.error(), now_);
     participant_.local_blobs(form->epoch, *blobs, now_);
@@ -77,15 +146,25 @@ void SimReceiver::handle(const session::ParticipantOutput& output) {
       return participant_.fail(connected.error(), now_);
     participant_.local_ready(peers->epoch, now_);
   } else if (std::get_if<StartData>(&output)) {
-    sink_ = std::make_unique<SimSink>(file_, *message_, std::min(ring_slots_, message_->count()));
-    if (auto started = data_plane_.start(*sink_); !started) participant_.fail(started.error(), now_);
+    const auto slots = std::min(ring_slots_, message_->count());
+    if (is_source_)
+      source_ = std::make_unique<SimSource>(file_.bytes(), file_.shape(), *message_, slots, nullptr);
+    else
+      sink_ = std::make_unique<SimSink>(file_, *message_, slots);
+    group::Store& store = is_source_ ? static_cast<group::Store&>(*source_) : *sink_;
+    if (auto started = data_plane_.start(store); !started) participant_.fail(started.error(), now_);
   } else if (const auto* end = std::get_if<EndData>(&output)) {
     stop_data();
     ended_.emplace_back(end->epoch, now_);
-    participant_.ended_state(end->epoch, file_.held().encode(), now_);
+    participant_.ended_state(end->epoch, file_.held().encode(), report(), now_);
   } else if (std::get_if<CommitRequested>(&output)) {
-    committed_ = true;
+    committed_at_ = now_;
     participant_.committed({}, now_);
+  } else if (const auto* request = std::get_if<LeadRequested>(&output)) {
+    ++led_;
+    successor_ = std::make_unique<SimSuccessor>(*request, file_.shape(), options_, to_survivor_, now_);
+    follows_own_ = true;
+    participant_.on_connected(now_);
   } else if (std::get_if<AbortRequested>(&output)) {
     stop_data();
     participant_.abort_done(now_);

@@ -2,10 +2,14 @@
 // disk.
 #pragma once
 
+#include <deque>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "apps/sim/sim_file.hpp"
 #include "apps/sim/sim_host.hpp"
+#include "apps/sim/sim_successor.hpp"
 #include "controlplane/session/participant.hpp"
 
 namespace rdmc::sim_app {
@@ -13,18 +17,27 @@ namespace rdmc::sim_app {
 class SimReceiver final : public SimHost {
  public:
   SimReceiver(sim::Network& network, sim::HostId host, const HostOptions& options, bcast::FileShape shape,
-              const DiskOptions& disk, std::uint64_t ring_slots);
+              const DiskOptions& disk, std::uint64_t ring_slots, SimSuccessor::Connect to_survivor);
 
   void connect(sim::ChannelEnd* end) { control_.emplace(end); }
+  /// A survivor that leads on, or believes that it must, has connected.
+  void visit(sim::ChannelEnd* end) { visitors_.emplace_back(end); }
   void run(Time now) override;
   Time next_deadline() override;
 
   const SimFile& file() const { return file_; }
   std::optional<session::Status> outcome() const { return outcome_; }
   const Error& cause() const { return cause_; }
+  /// Its own part is over, and what it led, if it did.
+  bool is_over() const { return outcome_ && (!successor_ || successor_->finished()); }
+  bool in_epoch() const { return in_epoch_; }
+  bool was_formed() const { return formed_; }
+  std::uint64_t orphaned() const { return participant_.counters().orphaned; }
+  std::uint64_t led() const { return led_; }
   /// When the last of the file's blocks had come.
   std::optional<Time> delivered_at() const { return delivered_at_; }
-  bool committed() const { return committed_; }
+  bool committed() const { return committed_at_.has_value(); }
+  std::optional<Time> committed_at() const { return committed_at_; }
   bool delivered_twice() const { return twice_; }
   /// When each epoch was ended here.
   const std::vector<std::pair<Epoch, Time>>& ended() const { return ended_; }
@@ -34,17 +47,28 @@ class SimReceiver final : public SimHost {
   void on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) override;
   void handle(const session::ParticipantOutput& output);
   void drain();
+  bool pass_own();
+  void meet_visitors();
+  bool follow(session::MemberId leader);
+  std::optional<session::Bytes> report() const;
   void stop_data();
 
+  HostOptions options_;
+  SimSuccessor::Connect to_survivor_;
   SimFile file_;
   std::uint64_t ring_slots_;
   session::Participant participant_;
   std::optional<ControlEnd> control_;
   std::optional<bcast::BlockMap> message_;
   std::unique_ptr<SimSink> sink_;
-  bool greeted_ = false, committed_ = false, twice_ = false;
+  std::unique_ptr<SimSource> source_;
+  std::deque<ControlEnd> visitors_;
+  std::unique_ptr<SimSuccessor> successor_;
+  bool follows_own_ = false, is_source_ = false, in_epoch_ = false, formed_ = false;
+  std::uint64_t led_ = 0;
+  bool greeted_ = false, twice_ = false;
   Time now_{};
-  std::optional<Time> delivered_at_;
+  std::optional<Time> delivered_at_, committed_at_;
   std::optional<session::Status> outcome_;
   Error cause_{};
   std::vector<std::pair<Epoch, Time>> ended_;

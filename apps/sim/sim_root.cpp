@@ -1,7 +1,5 @@
 #include "apps/sim/sim_root.hpp"
 
-#include <xxhash.h>
-
 namespace rdmc::sim_app {
 namespace {
 
@@ -99,15 +97,15 @@ void SimRoot::handle(session::CoordinatorOutput& output) {
   } else if (std::get_if<StartData>(&output)) {
     if (!sent_at_) sent_at_ = now_;
     store_ =
-        std::make_unique<SimSource>(source_, shape_, *message_, std::min(ring_slots_, message_->count()));
+        std::make_unique<SimSource>(source_, shape_, *message_, std::min(ring_slots_, message_->count()),
+                                    [this] { coordinator_.expect_report(digest_report(source_), now_); });
     if (auto started = data_plane_.start(*store_); !started) coordinator_.interrupt(started.error(), now_);
   } else if (const auto* end = std::get_if<EndData>(&output)) {
     data_plane_.end();
     store_.reset();
     coordinator_.local_ended(end->epoch, now_);
   } else if (const auto* delivery = std::get_if<DeliveryReported>(&output)) {
-    const std::uint64_t ours = XXH3_64bits(source_.data(), source_.size());
-    if (delivery->report.size() == 8 && load_be<std::uint64_t>(delivery->report.data()) == ours) {
+    if (delivery->report == digest_report(source_)) {
       coordinator_.approve(delivery->member, now_);
     } else {
       coordinator_.deny(delivery->member, {Errc::corrupt, "the digest differs"}, now_);

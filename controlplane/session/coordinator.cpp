@@ -26,7 +26,11 @@ void Coordinator::start(Time now) {
   assert(phase_ == Phase::idle);
   phase_ = Phase::joining;
   next_sweep_ = now;
-  for (Member& member : members_) expect(member, "take a connection", config_.timing.connect_timeout, now);
+  for (Member& member : members_) {
+    expect(member, "take a connection", config_.timing.connect_timeout, now);
+    member.connect_by = member.deadline;
+    if (leads_on()) outputs_.emplace_back(ConnectRequested{member.spec.member});
+  }
   advance(now);
 }
 
@@ -56,9 +60,13 @@ void Coordinator::on_message(MemberId id, std::span<const std::byte> bytes, Time
 void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time now) {
   const auto body = envelope.body_case();
   if (body == wire::Envelope::kWelcome) return on_welcome(member, envelope.welcome(), now);
-  if (member.standing == Standing::greeting) return broken_protocol(member, "spoke before its Welcome", now);
+  if (member.standing == Standing::greeting) {
+    if (leads_on() && body == wire::Envelope::kFailed)
+      return on_takeover_refused(member, load(envelope.failed().cause()), now);
+    return broken_protocol(member, "spoke before its Welcome", now);
+  }
   switch (body) {
-    case wire::Envelope::kAccept: return on_accept(member, envelope.accept().state(), now);
+    case wire::Envelope::kAccept: return on_accept(member, envelope.accept(), now);
     case wire::Envelope::kRefuse: return on_refuse(member, load(envelope.refuse().cause()), now);
     case wire::Envelope::kBlobs: return on_blobs(member, envelope.blobs(), now);
     case wire::Envelope::kReady: return on_ready(member, Epoch{envelope.ready().epoch()}, now);
@@ -67,8 +75,8 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
       return on_progress(member, Epoch{envelope.progress().epoch()}, envelope.progress().bytes_done(), now);
     case wire::Envelope::kSuspect: return on_suspect(member, envelope.suspect(), now);
     case wire::Envelope::kProbeAnswer: return on_probe_answer(member, envelope.probe_answer().nonce());
-    case wire::Envelope::kEnded:
-      return on_ended(member, Epoch{envelope.ended().epoch()}, envelope.ended().state(), now);
+    case wire::Envelope::kEnded: return on_ended(member, envelope.ended(), now);
+    case wire::Envelope::kComplete: return on_complete(member, Epoch{envelope.complete().epoch()}, now);
     case wire::Envelope::kDelivered:
       return on_delivered(member, Epoch{envelope.delivered().epoch()}, envelope.delivered().report(), now);
     case wire::Envelope::kCommitted: return on_committed(member, envelope.committed().report(), now);
@@ -81,6 +89,7 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
 void Coordinator::on_closed(MemberId id, const Error& cause, Time now) {
   Member* member = find(id);
   if (member == nullptr || member->standing == Standing::gone) return;
+  if (member->connect_at != Time::never()) return;  // we have closed it ourselves, to ask again
   if (member->standing == Standing::aborting) {
     member->standing = Standing::gone;
   } else {
@@ -95,7 +104,7 @@ void Coordinator::interrupt(Error cause, Time now) {
   if (interrupted_ || phase_ == Phase::finished) return ignore();
   interrupted_ = cause;
   // The epoch ends here and, by Abort, with every member; nobody is asked for a state.
-  if (phase_ >= Phase::exchanging && phase_ <= Phase::running) outputs_.emplace_back(EndData{epoch_, {}});
+  if (phase_ >= Phase::exchanging && phase_ <= Phase::running) tell_local(EndData{epoch_, {}});
   phase_ = Phase::completing;
   phase_deadline_ = judge_at_ = stall_deadline_ = Time::never();
   local_owes_ = false;
@@ -107,7 +116,7 @@ void Coordinator::interrupt(Error cause, Time now) {
     else if (member.standing == Standing::greeting)
       lose(member, cause, Parting::dismiss, now);
     else if (member.delivery == Delivery::committing)
-      member.deadline = std::min(member.deadline, patience);
+      member.commit_by = std::min(member.commit_by, patience);
     else if (member.standing <= Standing::active && member.delivery != Delivery::committed)
       lose(member, cause, Parting::abort, now);
   }
@@ -136,7 +145,7 @@ void Coordinator::broadcast(const wire::Envelope& envelope, Time now) {
 void Coordinator::close(Member& member) {
   outputs_.emplace_back(CloseChannel{member.spec.member});
   member.standing = Standing::gone;
-  settle(member);
+  member.deadline = member.commit_by = Time::never();
 }
 
 /// The member is out. If others share an epoch with it, they will be told; a commit that is under way or done
@@ -144,16 +153,17 @@ void Coordinator::close(Member& member) {
 void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   const bool commits = member.delivery >= Delivery::committing;
   if (member.in_epoch) unnamed_.push_back({member.rank, member.spec.name, cause});
-  if (phase_ == Phase::choosing && member.standing == Standing::active && member.delivery == Delivery::none)
-    choose_again_ = true;
+  const bool candidate = member.delivery == Delivery::none || leads_on();
+  if (phase_ == Phase::choosing && member.standing == Standing::active && candidate) choose_again_ = true;
   member.in_epoch = member.owes = false;
+  member.deadline = Time::never();
   if (parting == Parting::abort && commits) return;
+  member.commit_by = Time::never();
   if (!member.has_outcome) {
     Error outcome = cause;
     if (commits) outcome.what += " while it was committing: its copy may be in place";
     conclude(member, Status::failed, std::move(outcome), {});
   }
-  settle(member);
   switch (parting) {
     case Parting::gone: member.standing = Standing::gone; return;
     case Parting::dismiss: send_abort(member, cause, now); [[fallthrough]];
@@ -182,7 +192,13 @@ void Coordinator::expect(Member& member, std::string_view due, Duration within, 
   member.deadline = now + within;
 }
 
+void Coordinator::expect_commit(Member& member, std::string_view due, Duration within, Time now) {
+  member.commit_due = due;
+  member.commit_by = now + within;
+}
+
 void Coordinator::await_local(Duration within, Time now) {
+  if (leads_on()) return;
   local_owes_ = true;
   phase_deadline_ = now + within;
 }
@@ -226,8 +242,9 @@ bool Coordinator::step(Time now) {
       start_epoch(now);
       return true;
     case Phase::running:
-      if (std::ranges::any_of(members_,
-                              [](const Member& m) { return m.in_epoch && m.delivery == Delivery::none; }))
+      if (std::ranges::any_of(members_, [](const Member& m) {
+            return m.in_epoch && m.delivery == Delivery::none && !m.complete;
+          }))
         return false;
       end_epoch(now);
       return true;
@@ -266,11 +283,11 @@ Coordinator::Member* Coordinator::find(MemberId member) {
   return found == index_.end() ? nullptr : &members_[found->second];
 }
 
-/// The member of epoch_ with that rank; nullptr for the root, for ranks that don't exist, and for those who
-/// left.
+/// The member of epoch_ with that rank; nullptr for our own process, for ranks that don't exist, and for
+/// those who left.
 Coordinator::Member* Coordinator::at(Rank rank) {
-  if (rank == kRootRank || value_of(rank) > by_rank_.size()) return nullptr;
-  Member& member = members_[by_rank_[value_of(rank) - 1]];
+  if (value_of(rank) >= by_rank_.size() || by_rank_[value_of(rank)] == kLocal) return nullptr;
+  Member& member = members_[by_rank_[value_of(rank)]];
   return member.in_epoch ? &member : nullptr;
 }
 

@@ -4,6 +4,10 @@
 // drains poll() after each call; the application answers its events with the commands below. It owns all it
 // keeps; one thread at a time.
 //
+// It also leads on for a survivor of the root's death (CoordinatorConfig::leader): then all are participants,
+// its own process among them, nobody need hold every block, and each epoch has the source that the
+// application chooses. No local_… command is expected then, nor FormRequested to AlsoFailed given out.
+//
 // Every wait is bounded by Timing, so JobFinished comes whatever the participants do. docs: README.md beside
 // this file has the phases, the rule by which a suspicion is judged, and what happens to messages that cross.
 #pragma once
@@ -24,6 +28,8 @@ namespace rdmc::session {
 
 namespace wire {
 class Envelope;
+class Accept;
+class Ended;
 class Welcome;
 class Blobs;
 class Suspect;
@@ -34,11 +40,17 @@ class Suspect;
 struct ParametersNeeded {
   struct Candidate {
     MemberId member{};
-    MemberInfo info;  ///< with the rank it will have
-    Bytes state;      ///< from its accept(), later its ended_state()
+    MemberInfo info;    ///< with the rank it will have after the root
+    Bytes state;        ///< from its accept(), later its ended_state()
+    bool lacks = true;  ///< false: leading on, a member that is whole and can only be a source
   };
   Epoch epoch{};
   std::vector<Candidate> candidates;  ///< rank 1 …; the root is rank 0 and not listed
+};
+/// Leading on: connect to this participant; on_connected() or on_closed() follows. Asked again after a
+/// CloseChannel, of which then no on_closed() may come any more.
+struct ConnectRequested {
+  MemberId member{};
 };
 struct Progressed {
   MemberId member{};
@@ -64,22 +76,8 @@ struct JobFinished {
 };
 
 using CoordinatorOutput =
-    std::variant<Send, CloseChannel, ParametersNeeded, FormRequested, PeersReady, StartData, EndData,
-                 AlsoFailed, Progressed, DeliveryReported, MemberFinished, JobFinished>;
-
-struct ParticipantSpec {
-  MemberId member{};    ///< unique, not kRoot
-  std::string name;     ///< for people
-  std::string address;  ///< of its control listener
-  Bytes job;            ///< what its application is asked to do
-};
-
-struct CoordinatorConfig {
-  SessionId session{};  ///< random, from the driver
-  std::string name;     ///< the root's own, for the member list
-  std::string address;
-  Timing timing;
-};
+    std::variant<Send, CloseChannel, ConnectRequested, ParametersNeeded, FormRequested, PeersReady, StartData,
+                 EndData, AlsoFailed, Progressed, DeliveryReported, MemberFinished, JobFinished>;
 
 struct CoordinatorCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
@@ -94,11 +92,13 @@ class Coordinator {
   /// Ranks follow the order of `participants`.
   Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> participants);
 
-  /// Starts the clock: the driver makes the connections now.
+  /// Starts the clock: the driver makes the connections now, or when leading on as ConnectRequested says.
   void start(Time now);
 
   // The driver's side. `member` is one of the specs'.
   void on_connected(MemberId member, Time now);
+  /// Where its control listener was found: others may not know the name that it has here.
+  void set_address(MemberId member, std::string address);
   void on_message(MemberId member, std::span<const std::byte> bytes, Time now);
   /// The channel is gone, or could not be made. Errc::authentication before the job makes the outcome
   /// `refused`.
@@ -109,13 +109,19 @@ class Coordinator {
   std::optional<CoordinatorOutput> poll();
 
   // The application's side: answers to events.
-  void form(Epoch epoch, Bytes parameters, Time now);
+  /// `source`: leading on, the candidate that is rank 0; else the root.
+  void form(Epoch epoch, Bytes parameters, Time now, MemberId source = kRoot);
   void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void local_ready(Epoch epoch, Time now);
   /// The answer to EndData; the root has no state to report, it holds everything.
   void local_ended(Epoch epoch, Time now);
   void approve(MemberId member, Time now);
   void deny(MemberId member, Error cause, Time now);
+  /// What every Delivered must say; once it is known, and before the last block can reach anybody. The
+  /// participants keep it for the case of our death.
+  void expect_report(Bytes report, Time now);
+  /// Leading on: what the survivors know of it. The coordinator compares by itself then.
+  const std::optional<Bytes>& expected_report() const { return expected_; }
 
   // … and unasked.
   /// The root's data path gave up on a neighbour.
@@ -125,9 +131,13 @@ class Coordinator {
   void interrupt(Error cause, Time now);
 
   bool finished() const { return phase_ == Phase::finished; }
+  /// Leading on: `other`, who leads on as well, has the better right to it, and nothing is begun here yet.
+  bool stands_down_for(MemberId other) const { return phase_ <= Phase::joining && other < config_.leader; }
   const CoordinatorCounters& counters() const { return counters_; }
 
  private:
+  static constexpr std::size_t kLocal = ~std::size_t{0};
+
   enum class Phase : std::uint8_t {
     idle,        ///< before start()
     joining,     ///< connections, greetings, answers to the job
@@ -155,15 +165,21 @@ class Coordinator {
     Delivery delivery = Delivery::none;
     bool in_epoch = false;  ///< of epoch_, until the next is formed; its loss is named to the others
     bool owes = false;      ///< this phase's answer: blobs, readiness, state
+    bool complete = false;  ///< has what this epoch sends, though it may lack more
     bool has_outcome = false;
     Rank rank{};
     Time last_heard{}, last_sent{};
     Time deadline = Time::never();  ///< of what `due` says
     std::string_view due;
-    std::optional<Time> probed;   ///< in this epoch
-    std::uint64_t probe_due = 0;  ///< nonce of an unanswered probe; 0: none
+    Time commit_by = Time::never();  ///< of what `commit_due` says
+    std::string_view commit_due;
+    Time connect_by{}, connect_at = Time::never();  ///< leading on: bound of all attempts; the next one
+    bool follows_another = false;                   ///< leading on: said so when it was last asked
+    std::optional<Time> probed;                     ///< in this epoch
+    std::uint64_t probe_due = 0;                    ///< nonce of an unanswered probe; 0: none
     std::uint64_t bytes_done = 0;
     Bytes state;
+    Bytes report;
     std::vector<PeerBlob> inbox;  ///< blobs that the others made for it
   };
   struct Suspicion {
@@ -181,6 +197,7 @@ class Coordinator {
   void broken_protocol(Member& member, std::string_view what, Time now);
   void conclude(Member& member, Status status, Error cause, Bytes report);
   void expect(Member& member, std::string_view due, Duration within, Time now);
+  void expect_commit(Member& member, std::string_view due, Duration within, Time now);
   void settle(Member& member);
   void advance(Time now);
   bool step(Time now);
@@ -191,6 +208,15 @@ class Coordinator {
   Member* at(Rank rank);
   bool ready_in_epoch() const;
 
+  // coordinator_leading.cpp
+  bool leads_on() const { return config_.leader != kRoot; }
+  void tell_local(CoordinatorOutput output);
+  void on_takeover_refused(Member& member, Error cause, Time now);
+  void take_over(Member& member, const wire::Accept& accept, Time now);
+  void judge_reports(Time now);
+  void begin_leading(Time now);
+  bool is_left_out() const;
+
   // coordinator_timers.cpp
   void beat(Time now);
   void check_member(Member& member, Time now);
@@ -199,7 +225,7 @@ class Coordinator {
 
   // coordinator_joining.cpp
   void on_welcome(Member& member, const wire::Welcome& welcome, Time now);
-  void on_accept(Member& member, std::string_view state, Time now);
+  void on_accept(Member& member, const wire::Accept& accept, Time now);
   void on_refuse(Member& member, Error cause, Time now);
 
   // coordinator_forming.cpp
@@ -211,6 +237,7 @@ class Coordinator {
   bool take_blobs(Rank from, const std::vector<PeerBlob>& blobs);
 
   // coordinator_running.cpp
+  void on_complete(Member& member, Epoch epoch, Time now);
   void on_progress(Member& member, Epoch epoch, std::uint64_t bytes_done, Time now);
   void on_suspect(Member& member, const wire::Suspect& suspect, Time now);
   void on_probe_answer(Member& member, std::uint64_t nonce);
@@ -224,9 +251,11 @@ class Coordinator {
   // coordinator_ending.cpp
   void end_epoch(Time now);
   void name_failures(Time now);
-  void on_ended(Member& member, Epoch epoch, std::string_view state, Time now);
+  void on_ended(Member& member, const wire::Ended& ended, Time now);
 
   // coordinator_committing.cpp
+  void commit(Member& member, Time now);
+  void take_report(Member& member, std::string_view report, Time now);
   void on_delivered(Member& member, Epoch epoch, std::string_view report, Time now);
   void on_committed(Member& member, std::string_view report, Time now);
   void release_committed(Time now);
@@ -234,7 +263,7 @@ class Coordinator {
   CoordinatorConfig config_;
   std::vector<Member> members_;
   std::unordered_map<std::uint32_t, std::size_t> index_;  ///< member id -> position in members_
-  std::vector<std::size_t> by_rank_;                      ///< rank - 1 -> position in members_, of epoch_
+  std::vector<std::size_t> by_rank_;  ///< rank -> position in members_, of epoch_; kLocal for our own process
   Phase phase_ = Phase::idle;
   Epoch epoch_{0};             ///< the last one formed
   Epoch candidate_{0};         ///< the one whose parameters are asked for; only grows
@@ -250,6 +279,7 @@ class Coordinator {
   std::uint64_t next_nonce_ = 1;
   std::uint64_t advance_ = 0;  ///< grows whenever anybody gets further; told in heartbeats
   std::optional<Error> interrupted_;
+  std::optional<Bytes> expected_;
   std::deque<CoordinatorOutput> outputs_;
   CoordinatorCounters counters_;
 };

@@ -16,23 +16,34 @@ void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view rep
   const bool may = phase_ == Phase::running || (phase_ == Phase::ending && member.owes);
   if (epoch != epoch_ || !may || !member.in_epoch || member.delivery != Delivery::none)
     return broken_protocol(member, "sent Delivered out of turn", now);
-  member.delivery = Delivery::reported;
-  if (phase_ == Phase::ending) member.in_epoch = member.owes = false;
-  expect(member, "get its delivery judged", config_.timing.application_timeout, now);
+  if (phase_ == Phase::ending && !leads_on()) member.in_epoch = member.owes = false;
   got_further(1, now);
-  outputs_.emplace_back(DeliveryReported{member.spec.member, epoch, to_bytes(report)});
+  take_report(member, report, now);
+  if (leads_on()) judge_reports(now);
+}
+
+/// It is whole. Leading on, the coordinator itself knows what is right, as soon as one of the survivors does.
+void Coordinator::take_report(Member& member, std::string_view report, Time now) {
+  member.delivery = Delivery::reported;
+  member.report = to_bytes(report);
+  expect_commit(member, "get its delivery judged", config_.timing.application_timeout, now);
+  if (!leads_on()) outputs_.emplace_back(DeliveryReported{member.spec.member, epoch_, member.report});
 }
 
 void Coordinator::approve(MemberId id, Time now) {
   Member* member = find(id);
   if (member == nullptr || member->standing != Standing::active || member->delivery != Delivery::reported)
     return ignore();
-  member->delivery = Delivery::committing;
-  expect(*member, "commit", config_.timing.commit_timeout, now);
+  commit(*member, now);
+  advance(now);
+}
+
+void Coordinator::commit(Member& member, Time now) {
+  member.delivery = Delivery::committing;
+  expect_commit(member, "commit", config_.timing.commit_timeout, now);
   wire::Envelope envelope;
   envelope.mutable_commit();
-  send(*member, envelope, now);
-  advance(now);
+  send(member, envelope, now);
 }
 
 void Coordinator::deny(MemberId id, Error cause, Time now) {
@@ -47,19 +58,30 @@ void Coordinator::on_committed(Member& member, std::string_view report, Time now
   if (member.delivery != Delivery::committing)
     return broken_protocol(member, "sent Committed out of turn", now);
   member.delivery = Delivery::committed;
-  settle(member);
+  member.commit_by = Time::never();
   got_further(1, now);
   conclude(member, Status::ok, {}, to_bytes(report));
 }
 
-/// A committed member is kept while others may need its blocks, that is until its epoch ends.
+void Coordinator::expect_report(Bytes report, Time now) {
+  if (expected_ || phase_ == Phase::finished) return ignore();
+  wire::Envelope envelope;
+  envelope.mutable_expect()->set_report(std::string(to_view(report)));
+  for (Member& member : members_)
+    if (member.standing == Standing::active) send(member, envelope, now);
+  expected_ = std::move(report);
+}
+
+/// A committed member is kept while others may need its blocks: as long as anybody lacks some, since the root
+/// may die.
 void Coordinator::release_committed(Time now) {
+  if (phase_ != Phase::completing) return;
   for (Member& member : members_) {
-    if (member.standing != Standing::active || member.delivery != Delivery::committed || member.in_epoch)
-      continue;
+    if (member.standing != Standing::active || member.delivery != Delivery::committed) continue;
     wire::Envelope envelope;
     envelope.mutable_finish();
     send(member, envelope, now);
+    member.in_epoch = false;
     close(member);
   }
 }

@@ -22,7 +22,7 @@ void Coordinator::end_epoch(Time now) {
   broadcast(end_message(epoch_, unnamed_), now);
   for (Member& member : members_) {
     if (!member.in_epoch) continue;
-    if (member.delivery == Delivery::none) {
+    if (member.delivery == Delivery::none || leads_on()) {  // whoever is whole may be a source again
       member.owes = true;
       expect(member, "stop its data plane", config_.timing.end_timeout, now);
     } else {
@@ -30,29 +30,33 @@ void Coordinator::end_epoch(Time now) {
     }
   }
   await_local(config_.timing.end_timeout, now);
-  outputs_.emplace_back(EndData{epoch_, std::move(unnamed_)});
+  tell_local(EndData{epoch_, std::move(unnamed_)});
   unnamed_.clear();
 }
 
 /// Further losses between an epoch's end and its successor.
 void Coordinator::name_failures(Time now) {
   broadcast(end_message(epoch_, unnamed_), now);
-  outputs_.emplace_back(AlsoFailed{epoch_, std::move(unnamed_)});
+  tell_local(AlsoFailed{epoch_, std::move(unnamed_)});
   unnamed_.clear();
 }
 
-void Coordinator::on_ended(Member& member, Epoch epoch, std::string_view state, Time now) {
+void Coordinator::on_ended(Member& member, const wire::Ended& ended, Time now) {
+  const Epoch epoch{ended.epoch()};
   if (epoch > epoch_ || (epoch == epoch_ && phase_ < Phase::ending && phase_ != Phase::choosing))
     return broken_protocol(member, "sent Ended out of turn", now);
   if (epoch < epoch_) {
     ++counters_.late_messages;
     return;
   }
-  if (member.delivery != Delivery::none) return;  // nothing is asked of it any more
+  if (member.delivery != Delivery::none && !member.owes) return;  // nothing is asked of it any more
   if (!member.owes) return broken_protocol(member, "sent Ended twice", now);
-  member.state = to_bytes(state);
+  member.state = to_bytes(ended.state());
   member.owes = false;
   settle(member);
+  if (!ended.has_report() || member.delivery != Delivery::none) return;
+  if (!leads_on()) member.in_epoch = false;
+  take_report(member, ended.report(), now);
 }
 
 void Coordinator::local_ended(Epoch epoch, Time now) {

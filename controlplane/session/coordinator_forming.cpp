@@ -10,14 +10,24 @@ namespace rdmc::session {
 /// Asks for the next epoch's parameters, or, with nobody left who lacks data, moves on to the last commits.
 void Coordinator::choose(Time now) {
   choose_again_ = false;
+  if (leads_on() && phase_ == Phase::joining) begin_leading(now);
+  if (leads_on()) judge_reports(now);
   ParametersNeeded needed;
   for (const Member& member : members_) {
-    if (member.standing != Standing::active || member.delivery != Delivery::none) continue;
+    const bool lacks = member.delivery == Delivery::none;
+    if (member.standing != Standing::active || (!lacks && !leads_on())) continue;
     const Rank rank{static_cast<std::uint32_t>(needed.candidates.size() + 1)};
-    needed.candidates.push_back(
-        {member.spec.member, {rank, member.spec.name, member.spec.address}, member.state});
+    needed.candidates.push_back({member.spec.member,
+                                 {member.spec.member, rank, member.spec.name, member.spec.address},
+                                 member.state,
+                                 lacks});
   }
-  if (needed.candidates.empty()) {
+  // Leading on without an expected report, those who are whole wait for it, too: our application must decide.
+  const auto waits = [this](const Member& m) {
+    const bool unjudged = leads_on() && m.delivery == Delivery::reported;
+    return m.standing == Standing::active && (m.delivery == Delivery::none || unjudged);
+  };
+  if (std::ranges::none_of(members_, waits)) {
     phase_ = Phase::completing;
     phase_deadline_ = Time::never();
     return;
@@ -29,57 +39,65 @@ void Coordinator::choose(Time now) {
   outputs_.emplace_back(std::move(needed));
 }
 
-void Coordinator::form(Epoch epoch, Bytes parameters, Time now) {
-  if (phase_ != Phase::choosing || epoch != candidate_) return ignore();
+void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source) {
+  const Member* first = find(source);
+  const bool sourceless = first == nullptr || first->standing != Standing::active;
+  if (phase_ != Phase::choosing || epoch != candidate_ || (leads_on() && sourceless)) return ignore();
   epoch_ = epoch;
   phase_ = Phase::exchanging;
   ++counters_.epochs;
   by_rank_.clear();
   local_inbox_.clear();
-  std::vector<MemberInfo> infos{{kRootRank, config_.name, config_.address}};
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    Member& member = members_[i];
-    member.in_epoch = member.standing == Standing::active && member.delivery == Delivery::none;
-    if (!member.in_epoch) continue;
-    by_rank_.push_back(i);
+  std::vector<MemberInfo> infos;
+  const auto add = [&](Member& member) {
     member.rank = Rank{static_cast<std::uint32_t>(by_rank_.size())};
-    member.owes = true;
+    by_rank_.push_back(static_cast<std::size_t>(&member - members_.data()));
+    infos.push_back({member.spec.member, member.rank, member.spec.name, member.spec.address});
+    member.in_epoch = member.owes = true;
+    member.complete = member.spec.member == source;
     member.probed.reset();
     member.probe_due = 0;
     member.inbox.clear();
     expect(member, "offer its queue pairs", config_.timing.form_timeout, now);
-    infos.push_back({member.rank, member.spec.name, member.spec.address});
+  };
+  if (leads_on()) {
+    add(*find(source));
+  } else {
+    by_rank_.push_back(kLocal);
+    infos.push_back({kRoot, kRootRank, config_.name, config_.address});
   }
   wire::Envelope envelope;
   wire::Form& form = *envelope.mutable_form();
+  for (Member& member : members_) {
+    if (member.standing != Standing::active || member.spec.member == source) continue;
+    if (member.delivery == Delivery::none)
+      add(member);
+    else
+      store(*form.add_holders(), {member.spec.member, {}, member.spec.name, member.spec.address});
+  }
   form.set_epoch(value_of(epoch));
   form.set_parameters(std::string(to_view(parameters)));
-  for (const MemberInfo& info : infos) {
-    wire::Member& to = *form.add_members();
-    to.set_rank(value_of(info.rank));
-    to.set_name(printable(info.name));
-    to.set_address(info.address);
-  }
+  for (const MemberInfo& info : infos) store(*form.add_members(), info);
   for (Member& member : members_) {
     if (!member.in_epoch) continue;
     form.set_rank(value_of(member.rank));
     send(member, envelope, now);
   }
   await_local(config_.timing.form_timeout, now);
-  outputs_.emplace_back(FormRequested{epoch, kRootRank, std::move(infos), std::move(parameters)});
+  tell_local(FormRequested{epoch, kRootRank, std::move(infos), std::move(parameters)});
 }
 
 /// Puts each blob where its addressee will get it. False: for a rank that is no peer of `from`, or twice for
 /// one.
 bool Coordinator::take_blobs(Rank from, const std::vector<PeerBlob>& blobs) {
-  std::vector<bool> seen(by_rank_.size() + 1);
+  std::vector<bool> seen(by_rank_.size());
   seen[value_of(from)] = true;
   for (const PeerBlob& blob : blobs) {
     if (value_of(blob.peer) >= seen.size() || seen[value_of(blob.peer)]) return false;
     seen[value_of(blob.peer)] = true;
     Member* to = at(blob.peer);
     auto& inbox = to != nullptr ? to->inbox : local_inbox_;
-    if (to != nullptr || blob.peer == kRootRank) inbox.push_back({from, blob.blob});
+    if (to != nullptr || by_rank_[value_of(blob.peer)] == kLocal) inbox.push_back({from, blob.blob});
   }
   return true;
 }
@@ -125,7 +143,7 @@ void Coordinator::route_blobs(Time now) {
     send(member, envelope, now);
   }
   await_local(config_.timing.form_timeout, now);
-  outputs_.emplace_back(PeersReady{epoch_, std::move(local_inbox_)});
+  tell_local(PeersReady{epoch_, std::move(local_inbox_)});
   local_inbox_.clear();
 }
 
@@ -150,7 +168,7 @@ void Coordinator::start_epoch(Time now) {
   wire::Envelope envelope;
   envelope.mutable_start()->set_epoch(value_of(epoch_));
   broadcast(envelope, now);
-  outputs_.emplace_back(StartData{epoch_});
+  tell_local(StartData{epoch_});
 }
 
 }  // namespace rdmc::session

@@ -1,5 +1,6 @@
 // Joining: a connection, a greeting of equal versions, the job and each participant's answer to it. Who is
 // not in by then is left out; the others go on.
+#include <algorithm>
 #include <utility>
 
 #include "controlplane/session/coordinator.hpp"
@@ -20,6 +21,7 @@ void Coordinator::on_connected(MemberId id, Time now) {
   hello.set_session(std::string(to_view(config_.session)));
   hello.set_heartbeat_interval_ns(static_cast<std::uint64_t>(config_.timing.heartbeat_interval.ns));
   hello.set_suspect_after_ns(static_cast<std::uint64_t>(config_.timing.suspect_after.ns));
+  hello.set_leader(value_of(config_.leader));
   send(*member, envelope, now);
 }
 
@@ -32,6 +34,7 @@ void Coordinator::on_welcome(Member& member, const wire::Welcome& welcome, Time 
     if (!welcome.agent().empty()) cause.what += " (" + printable(welcome.agent()) + ")";
     return lose(member, std::move(cause), Parting::dismiss, now);
   }
+  if (leads_on()) candidate_ = std::max(candidate_, Epoch{welcome.epoch()});
   member.standing = Standing::deciding;
   expect(member, "answer the job", config_.timing.job_timeout, now);
   wire::Envelope envelope;
@@ -39,11 +42,16 @@ void Coordinator::on_welcome(Member& member, const wire::Welcome& welcome, Time 
   send(member, envelope, now);
 }
 
-void Coordinator::on_accept(Member& member, std::string_view state, Time now) {
+void Coordinator::set_address(MemberId id, std::string address) {
+  if (Member* member = find(id)) member->spec.address = std::move(address);
+}
+
+void Coordinator::on_accept(Member& member, const wire::Accept& accept, Time now) {
   if (member.standing != Standing::deciding) return broken_protocol(member, "sent Accept out of turn", now);
   member.standing = Standing::active;
-  member.state = to_bytes(state);
+  member.state = to_bytes(accept.state());
   settle(member);
+  if (leads_on()) take_over(member, accept, now);
 }
 
 void Coordinator::on_refuse(Member& member, Error cause, Time now) {

@@ -24,19 +24,26 @@ void Coordinator::on_progress(Member& member, Epoch epoch, std::uint64_t bytes_d
   outputs_.emplace_back(Progressed{member.spec.member, bytes_done});
 }
 
+void Coordinator::on_complete(Member& member, Epoch epoch, Time now) {
+  if (stale(epoch)) return;
+  if (epoch != epoch_ || phase_ != Phase::running || !member.in_epoch)
+    return broken_protocol(member, "sent Complete out of turn", now);
+  if (!std::exchange(member.complete, true)) got_further(1, now);
+}
+
 void Coordinator::on_suspect(Member& member, const wire::Suspect& suspect, Time now) {
   const Epoch epoch{suspect.epoch()};
   if (stale(epoch)) return;
   const Rank rank{suspect.rank()};
   if (epoch != epoch_ || !member.in_epoch) return broken_protocol(member, "sent Suspect out of turn", now);
-  if (value_of(rank) > by_rank_.size() || rank == member.rank)
+  if (value_of(rank) >= by_rank_.size() || rank == member.rank)
     return broken_protocol(member, "suspects a member it does not have", now);
   add_suspicion(member.rank, rank, printable(suspect.cause()), now);
 }
 
 void Coordinator::suspect(Epoch epoch, Rank rank, std::string_view cause, Time now) {
   const bool current = epoch == epoch_ && phase_ >= Phase::exchanging && phase_ <= Phase::running;
-  if (!current || rank == kRootRank || value_of(rank) > by_rank_.size()) return ignore();
+  if (!current || rank == kRootRank || value_of(rank) >= by_rank_.size()) return ignore();
   add_suspicion(kRootRank, rank, printable(cause), now);
 }
 
@@ -87,8 +94,8 @@ void Coordinator::judge(Time now) {
 }
 
 /// Among the suspicions that no loss explains yet: the member with the most observers, the first suspected of
-/// equals. Suspecting the root, which cannot be left out, speaks against the observer. Links of members that
-/// have delivered need no victim: those members take no part in the next epoch anyway.
+/// equals. Suspecting the source, which cannot be left out, speaks against the observer. Links of members
+/// that have delivered need no victim: those members take no part in the next epoch anyway.
 Coordinator::Member* Coordinator::most_suspected() {
   Member* most = nullptr;
   std::size_t most_observers = 0;
@@ -114,7 +121,9 @@ Coordinator::Member* Coordinator::most_suspected() {
 void Coordinator::end_stall(Time now) {
   ++counters_.stalls;
   std::uint64_t least = ~std::uint64_t{0};
-  const auto lacks = [](const Member& m) { return m.in_epoch && m.delivery == Delivery::none; };
+  const auto lacks = [](const Member& m) {
+    return m.in_epoch && m.delivery == Delivery::none && !m.complete;
+  };
   for (const Member& member : members_)
     if (lacks(member)) least = std::min(least, member.bytes_done);
   for (Member& member : members_)

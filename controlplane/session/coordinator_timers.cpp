@@ -51,12 +51,18 @@ void Coordinator::check_member(Member& member, Time now) {
   if (heartbeats && now - member.last_heard >= config_.timing.suspect_after) {
     lose(member, {Errc::peer_failed, "fell silent for " + to_text(config_.timing.suspect_after)},
          Parting::dismiss, now);
-  } else if (now >= member.deadline) {
+  } else if (now >= member.deadline || now >= member.commit_by) {
     if (member.standing == Standing::aborting) return close(member);
-    const Error cause{Errc::timed_out, std::string("did not ").append(member.due).append(" in time")};
-    const bool tell = member.standing == Standing::active && member.delivery < Delivery::committing;
     const bool connected = member.standing != Standing::unconnected;
+    if (!connected && member.follows_another && is_left_out())
+      return interrupt({Errc::cancelled, "the others go on without it"}, now);
+    const auto due = now >= member.deadline ? member.due : member.commit_due;
+    const Error cause{Errc::timed_out, std::string("did not ").append(due).append(" in time")};
+    const bool tell = member.standing == Standing::active && member.delivery < Delivery::committing;
     lose(member, cause, tell ? Parting::abort : connected ? Parting::dismiss : Parting::close, now);
+  } else if (now >= member.connect_at) {
+    member.connect_at = Time::never();
+    outputs_.emplace_back(ConnectRequested{member.spec.member});
   }
 }
 

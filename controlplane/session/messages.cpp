@@ -73,6 +73,8 @@ std::string_view name(const wire::Envelope& envelope) {
     case wire::Envelope::kFailed: return "Failed";
     case wire::Envelope::kAbort: return "Abort";
     case wire::Envelope::kAbortDone: return "AbortDone";
+    case wire::Envelope::kComplete: return "Complete";
+    case wire::Envelope::kExpect: return "Expect";
     case wire::Envelope::BODY_NOT_SET: break;
   }
   return "empty message";
@@ -104,6 +106,17 @@ void store(wire::Cause& to, const Error& from) {
 Error load(const wire::Cause& from) {
   const auto* known = std::ranges::find(kCodes, from.code(), &decltype(kCodes)::value_type::second);
   return {known == kCodes.end() ? Errc::peer_failed : known->first, printable(from.text())};
+}
+
+void store(wire::Member& to, const MemberInfo& from) {
+  to.set_member(value_of(from.member));
+  to.set_rank(value_of(from.rank));
+  to.set_name(printable(from.name));
+  to.set_address(printable(from.address));
+}
+
+MemberInfo load(const wire::Member& from) {
+  return {MemberId{from.member()}, Rank{from.rank()}, printable(from.name()), printable(from.address())};
 }
 
 void store(wire::FailedMember& to, const FailedMember& from) {

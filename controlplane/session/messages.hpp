@@ -33,6 +33,8 @@ std::string printable(std::string_view text);
 
 void store(wire::Cause& to, const Error& from);
 Error load(const wire::Cause& from);
+void store(wire::Member& to, const MemberInfo& from);
+MemberInfo load(const wire::Member& from);
 void store(wire::FailedMember& to, const FailedMember& from);
 std::vector<FailedMember> load_failed(const wire::End& end);
 

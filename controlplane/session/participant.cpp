@@ -12,8 +12,9 @@ namespace rdmc::session {
 Participant::Participant(ParticipantConfig config) : config_(std::move(config)) {}
 
 void Participant::on_connected(Time now) {
-  if (phase_ != Phase::unconnected) return ignore();
+  if (phase_ != Phase::unconnected && phase_ != Phase::orphaned) return ignore();
   channel_open_ = true;
+  lead_at_ = Time::never();
   last_heard_ = now;
   enter(Phase::greeting, now);
 }
@@ -53,6 +54,7 @@ void Participant::dispatch(const wire::Envelope& envelope, Time now) {
     case wire::Envelope::kEnd: return on_end(envelope.end(), now);
     case wire::Envelope::kCommit: return on_commit(now);
     case wire::Envelope::kFinish: return on_finish(now);
+    case wire::Envelope::kExpect: return on_expect(envelope.expect().report(), now);
     case wire::Envelope::kAbort: return leave(load(envelope.abort().cause()), false, now);
     default: return broken_protocol(std::string("sent ").append(name(envelope)).append(" out of turn"), now);
   }
@@ -62,6 +64,7 @@ void Participant::on_hello(const wire::Hello& hello, Time now) {
   wire::Envelope envelope;
   envelope.mutable_welcome()->set_version(kProtocolVersion);
   envelope.mutable_welcome()->set_agent(printable(config_.agent));
+  envelope.mutable_welcome()->set_epoch(value_of(epoch_));
   send(envelope, now);
   if (hello.version() != kProtocolVersion) {
     return finish(Status::failed, {Errc::version_mismatch,
@@ -74,6 +77,9 @@ void Participant::on_hello(const wire::Hello& hello, Time now) {
   if (hello.session().size() != SessionId{}.size() || interval < kShortest || interval > kLongest ||
       silence < 2 * interval || silence > 60 * kLongest)
     return broken_protocol("sent a Hello with bad values", now);
+  if (was_formed() || hello.leader() != 0) {
+    if (!on_takeover(hello, now)) return;
+  }
   config_.timing.heartbeat_interval = nanoseconds(static_cast<std::int64_t>(interval));
   config_.timing.suspect_after = nanoseconds(static_cast<std::int64_t>(silence));
   std::ranges::copy(to_bytes(hello.session()), session_.begin());
@@ -83,19 +89,21 @@ void Participant::on_hello(const wire::Hello& hello, Time now) {
 void Participant::on_job(const std::string& description, Time now) {
   if (phase_ != Phase::offering) return broken_protocol("sent Job out of turn", now);
   enter(Phase::deciding, now);
+  if (was_formed()) return accept_takeover(now);
   outputs_.emplace_back(JobOffered{session_, to_bytes(description)});
 }
 
 void Participant::accept(Bytes state, Time now) {
-  if (phase_ != Phase::deciding) return ignore();
+  if (phase_ != Phase::deciding || was_formed()) return ignore();
+  state_ = std::move(state);
   wire::Envelope envelope;
-  envelope.mutable_accept()->set_state(std::string(to_view(state)));
+  envelope.mutable_accept()->set_state(std::string(to_view(state_)));
   send(envelope, now);
   enter(Phase::idle, now);
 }
 
 void Participant::refuse(Error cause, Time now) {
-  if (phase_ != Phase::deciding) return ignore();
+  if (phase_ != Phase::deciding || was_formed()) return ignore();
   wire::Envelope envelope;
   store(*envelope.mutable_refuse()->mutable_cause(), cause);
   send(envelope, now);
@@ -135,13 +143,14 @@ void Participant::broken_protocol(std::string_view what, Time now) {
   give_up({Errc::protocol_error, std::string("the coordinator ").append(what)}, now);
 }
 
-/// The job is over for us without our having failed. What is committed stays; what is being committed is
-/// decided by our application alone; anything else is undone first, if the application has been offered the
-/// job at all.
+/// The job is over for us without our having failed, unless survivors can go on with it. What is committed
+/// stays; what is being committed is decided by our application alone; anything else is undone first, if the
+/// application has been offered the job at all.
 void Participant::leave(Error cause, bool coordinator_lost, Time now) {
   if (phase_ == Phase::finished || phase_ == Phase::aborting || detached_) return;
+  if (coordinator_lost && was_formed()) return become_orphan(std::move(cause), now);
   if (delivery_ == Delivery::committed) return finish(Status::ok, {});
-  if (phase_ < Phase::deciding) return finish(Status::failed, std::move(cause));
+  if (phase_ < Phase::deciding && !was_formed()) return finish(Status::failed, std::move(cause));
   cause_ = cause;
   if (delivery_ == Delivery::committing) {
     detached_ = true;
@@ -170,7 +179,7 @@ void Participant::close() {
 void Participant::finish(Status status, Error cause) {
   close();
   phase_ = Phase::finished;
-  phase_deadline_ = Time::never();
+  phase_deadline_ = lead_at_ = Time::never();
   outputs_.emplace_back(Finished{status, std::move(cause)});
 }
 
@@ -186,13 +195,20 @@ void Participant::on_timer(Time now) {
     leave({Errc::peer_failed, "the coordinator fell silent for " + to_text(config_.timing.suspect_after)},
           true, now);
   }
+  if (now >= lead_at_) lead();
   if (now >= phase_deadline_) {
-    if (phase_ == Phase::aborting || detached_)
+    if (phase_ == Phase::aborting || detached_) {
       finish(Status::failed, cause_);
-    else if (phase_ == Phase::deciding)
+    } else if (phase_ == Phase::orphaned) {
+      end_orphan(now);
+    } else if (was_formed() && phase_ < Phase::deciding) {
+      close();
+      leave({Errc::timed_out, "the survivor that took over did not go on in time"}, true, now);
+    } else if (phase_ == Phase::deciding) {
       fail({Errc::timed_out, "its application did not answer the job in time"}, now);
-    else
+    } else {
       give_up({Errc::timed_out, "the coordinator did not go on with the job in time"}, now);
+    }
   }
   if (!listening()) return;
   if (owes_progress() && now >= last_progress_ + kProgressInterval) send_progress(now);
@@ -204,7 +220,7 @@ void Participant::on_timer(Time now) {
 }
 
 Time Participant::next_deadline() const {
-  Time next = phase_deadline_;
+  Time next = std::min(phase_deadline_, lead_at_);
   if (listening()) {
     next = std::min(
         {next, last_sent_ + config_.timing.heartbeat_interval, last_heard_ + config_.timing.suspect_after});

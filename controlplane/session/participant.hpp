@@ -5,6 +5,11 @@
 // Exactly one Finished ends it, whatever the coordinator does. A command that no longer fits (its epoch is
 // over, the job is being aborted) is ignored, because the application may have been overtaken by an event it
 // has not seen.
+//
+// A participant that loses its coordinator once an epoch has been formed is an orphan: it ends the epoch,
+// keeps what it holds for Timing::orphan_timeout, and follows the first survivor that greets it with the same
+// session. When its own turn comes first, it asks its driver to lead: to run a Coordinator in which it is one
+// of the participants.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +42,12 @@ struct JobOffered {
 /// commit stands whatever happens to the coordinator. The data plane goes on: others may still need our
 /// blocks.
 struct CommitRequested {};
+/// Orphaned, and nobody of a lower number has led on in time: run a Coordinator of these. Our own participant
+/// is one of them; its channel may be a queue in the process.
+struct LeadRequested {
+  CoordinatorConfig config;
+  std::vector<ParticipantSpec> participants;
+};
 /// Stop the data plane, remove what is unfinished, answer abort_done(). Nothing but Finished follows.
 struct AbortRequested {
   Error cause;
@@ -48,8 +59,9 @@ struct Finished {
   Error cause;
 };
 
-using ParticipantOutput = std::variant<Send, CloseChannel, JobOffered, FormRequested, PeersReady, StartData,
-                                       EndData, AlsoFailed, CommitRequested, AbortRequested, Finished>;
+using ParticipantOutput =
+    std::variant<Send, CloseChannel, JobOffered, FormRequested, PeersReady, StartData, EndData, AlsoFailed,
+                 CommitRequested, LeadRequested, AbortRequested, Finished>;
 
 struct ParticipantConfig {
   std::string agent;  ///< program and version, for the coordinator's reports
@@ -61,6 +73,7 @@ struct ParticipantCounters {
   std::uint64_t late_messages = 0;     ///< of an epoch that is over, or after the end
   std::uint64_t protocol_errors = 0;   ///< malformed or out of phase: each ends the job here
   std::uint64_t ignored_commands = 0;  ///< overtaken by an event
+  std::uint64_t orphaned = 0;          ///< a coordinator was lost, and what is held was kept for the next
 };
 
 class Participant {
@@ -68,6 +81,7 @@ class Participant {
   explicit Participant(ParticipantConfig config);
 
   // The driver's side.
+  /// A channel to the coordinator; once more when is_orphan() and a survivor that leads on has connected.
   void on_connected(Time now);
   void on_message(std::span<const std::byte> bytes, Time now);
   /// The control channel is gone, by the peer or the network.
@@ -83,7 +97,8 @@ class Participant {
   void refuse(Error cause, Time now);
   void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void local_ready(Epoch epoch, Time now);
-  void ended_state(Epoch epoch, Bytes state, Time now);  ///< which blocks are held, for the successor
+  /// `state`: which blocks are held, for the successor; `report`: what delivered() would say, if all are.
+  void ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now);
   void committed(Bytes report, Time now);
   void abort_done(Time now);
 
@@ -95,11 +110,17 @@ class Participant {
   void progress(std::uint64_t bytes_done, Time now);
   /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
   void delivered(Epoch epoch, Bytes report, Time now);
+  /// All bytes that this epoch sends are here, which is not all that there are: it had another source than
+  /// the root.
+  void complete(Epoch epoch, Time now);
   /// Our own failure (disk full, interrupt, a data plane that cannot be made), in any phase. The application
   /// cleans up by itself: Finished follows at once.
   void fail(Error cause, Time now);
 
   bool finished() const { return phase_ == Phase::finished; }
+  /// Without a coordinator, and ready to follow the next.
+  bool is_orphan() const { return phase_ == Phase::orphaned; }
+  const SessionId& session() const { return session_; }
   const ParticipantCounters& counters() const { return counters_; }
 
  private:
@@ -114,7 +135,8 @@ class Participant {
     joining,    ///< the application owes its readiness
     ready,      ///< Start is due
     running,
-    ending,  ///< the application owes its state
+    ending,    ///< the application owes its state
+    orphaned,  ///< the coordinator is lost, and nobody leads on yet
     aborting,
     finished,
   };
@@ -128,6 +150,7 @@ class Participant {
   void on_start(Epoch epoch, Time now);
   void on_end(const wire::End& end, Time now);
   void on_commit(Time now);
+  void on_expect(const std::string& report, Time now);
   void on_finish(Time now);
   void on_heartbeat(std::uint64_t advance, Time now);
 
@@ -136,12 +159,23 @@ class Participant {
   void enter(Phase phase, Time now);
   void broken_protocol(std::string_view what, Time now);
   void give_up(Error cause, Time now);
+
+  // participant_orphaned.cpp
+  void become_orphan(Error cause, Time now);
+  void lead();
+  void end_orphan(Time now);
+  bool on_takeover(const wire::Hello& hello, Time now);
+  void accept_takeover(Time now);
+  std::size_t turn() const;
+
   void leave(Error cause, bool coordinator_lost, Time now);
   void close();
   void finish(Status status, Error cause);
   bool stale(Epoch epoch);
   bool in_epoch() const { return phase_ >= Phase::blobs && phase_ <= Phase::running; }
   bool listening() const { return channel_open_ && phase_ > Phase::greeting; }
+  bool has_joined() const { return channel_open_ && phase_ >= Phase::idle; }
+  bool was_formed() const { return epoch_ > Epoch{0}; }
   bool owes_progress() const { return phase_ == Phase::running && bytes_done_ > bytes_reported_; }
   void ignore() { ++counters_.ignored_commands; }
   Duration phase_timeout() const;
@@ -152,7 +186,14 @@ class Participant {
   SessionId session_{};
   Epoch epoch_{0};
   Rank rank_{};
-  std::size_t member_count_ = 0;
+  MemberId self_{}, coordinator_ = kRoot;
+  std::vector<MemberInfo> members_;  ///< of the last epoch formed
+  std::vector<MemberInfo> holders_;  ///< that had everything by then
+  bool owes_state_ = false;          ///< the application was told to end an epoch
+  Bytes state_;                      ///< what it said last
+  std::optional<Bytes> report_, expected_;
+  Time lead_at_ = Time::never();
+  Time orphan_until_ = Time::never();  ///< set until a successor epoch is formed
   bool channel_open_ = false;
   bool detached_ = false;  ///< the coordinator went while our application commits: its answer is the outcome
   Error cause_{};          ///< why we are aborting

@@ -15,6 +15,19 @@ void Participant::delivered(Epoch epoch, Bytes report, Time now) {
   send(envelope, now);
 }
 
+void Participant::complete(Epoch epoch, Time now) {
+  if (phase_ != Phase::running || epoch != epoch_ || delivery_ != Delivery::none) return ignore();
+  wire::Envelope envelope;
+  envelope.mutable_complete()->set_epoch(value_of(epoch));
+  send(envelope, now);
+}
+
+/// Kept for the case that the coordinator dies: then it is us who must know which bytes are right.
+void Participant::on_expect(const std::string& report, Time now) {
+  if (phase_ < Phase::idle) return broken_protocol("sent Expect out of turn", now);
+  expected_ = to_bytes(report);
+}
+
 void Participant::on_commit(Time now) {
   if (delivery_ != Delivery::reported) return broken_protocol("sent Commit out of turn", now);
   delivery_ = Delivery::committing;
@@ -25,6 +38,7 @@ void Participant::committed(Bytes report, Time now) {
   if (delivery_ != Delivery::committing || phase_ == Phase::finished) return ignore();
   delivery_ = Delivery::committed;
   if (detached_) return finish(Status::ok, {});
+  if (!has_joined()) return;  // whoever leads on hears it with our Accept
   wire::Envelope envelope;
   envelope.mutable_committed()->set_report(std::string(to_view(report)));
   send(envelope, now);

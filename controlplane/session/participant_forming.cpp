@@ -16,19 +16,26 @@ bool Participant::stale(Epoch epoch) {
 
 void Participant::on_form(const wire::Form& form, Time now) {
   const Epoch epoch{form.epoch()};
-  if (phase_ != Phase::idle || delivery_ != Delivery::none || epoch <= epoch_)
+  const bool source = form.rank() == 0;  // a survivor that leads on has some of the survivors send
+  if (phase_ != Phase::idle || (delivery_ != Delivery::none && !source) || epoch <= epoch_)
     return broken_protocol("sent Form out of turn", now);
   FormRequested request{epoch, Rank{form.rank()}, {}, to_bytes(form.parameters())};
   for (const wire::Member& member : form.members()) {
     if (member.rank() != request.members.size())
       return broken_protocol("sent a Form with ranks out of order", now);
-    request.members.push_back({Rank{member.rank()}, printable(member.name()), printable(member.address())});
+    request.members.push_back(load(member));
   }
-  if (form.rank() == 0 || form.rank() >= request.members.size())
+  if ((source && coordinator_ == kRoot) || form.rank() >= request.members.size())
     return broken_protocol("sent a Form without a rank for us", now);
+  if (was_formed() && request.members[form.rank()].member != self_)
+    return broken_protocol("sent a Form with a number that is not ours", now);
   epoch_ = epoch;
   rank_ = request.rank;
-  member_count_ = request.members.size();
+  self_ = request.members[form.rank()].member;
+  members_ = request.members;
+  holders_.clear();
+  for (const wire::Member& holder : form.holders()) holders_.push_back(load(holder));
+  orphan_until_ = Time::never();
   suspected_.clear();
   enter(Phase::blobs, now);
   outputs_.emplace_back(std::move(request));
@@ -53,7 +60,7 @@ void Participant::on_peers(const wire::Peers& peers, Time now) {
   if (phase_ != Phase::exchanged || epoch != epoch_) return broken_protocol("sent Peers out of turn", now);
   PeersReady ready{epoch, {}};
   for (const wire::Blob& blob : peers.blobs()) {
-    if (blob.peer() >= member_count_ || Rank{blob.peer()} == rank_)
+    if (blob.peer() >= members_.size() || Rank{blob.peer()} == rank_)
       return broken_protocol("sent Peers that we don't have", now);
     ready.blobs.push_back({Rank{blob.peer()}, to_bytes(blob.blob())});
   }
@@ -100,7 +107,7 @@ void Participant::send_progress(Time now) {
 }
 
 void Participant::suspect(Epoch epoch, Rank rank, std::string_view cause, Time now) {
-  if (!in_epoch() || epoch != epoch_ || rank == rank_ || value_of(rank) >= member_count_) return ignore();
+  if (!in_epoch() || epoch != epoch_ || rank == rank_ || value_of(rank) >= members_.size()) return ignore();
   if (std::ranges::find(suspected_, rank) != suspected_.end()) return;
   suspected_.push_back(rank);
   wire::Envelope envelope;
@@ -119,14 +126,25 @@ void Participant::on_end(const wire::End& end, Time now) {
     return;
   }
   enter(Phase::ending, now);
+  owes_state_ = true;
   outputs_.emplace_back(EndData{epoch, load_failed(end)});
 }
 
-void Participant::ended_state(Epoch epoch, Bytes state, Time now) {
-  if (phase_ != Phase::ending || epoch != epoch_ || detached_) return ignore();
+/// Also right while nobody coordinates: whoever leads on is told.
+void Participant::ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now) {
+  if (!owes_state_ || epoch != epoch_ || phase_ >= Phase::aborting || detached_) return ignore();
+  owes_state_ = false;
+  state_ = std::move(state);
+  report_ = std::move(report);
+  if (phase_ == Phase::deciding) return accept_takeover(now);
+  if (phase_ != Phase::ending) return;
   wire::Envelope envelope;
   envelope.mutable_ended()->set_epoch(value_of(epoch));
-  envelope.mutable_ended()->set_state(std::string(to_view(state)));
+  envelope.mutable_ended()->set_state(std::string(to_view(state_)));
+  if (report_ && delivery_ == Delivery::none) {
+    envelope.mutable_ended()->set_report(std::string(to_view(*report_)));
+    delivery_ = Delivery::reported;
+  }
   send(envelope, now);
   enter(Phase::idle, now);
 }

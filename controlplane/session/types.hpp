@@ -1,7 +1,8 @@
 // The values that a group session's two state machines exchange with their drivers and applications. A
 // session fans one job out from the coordinator's process, which is rank 0 and holds every byte, to
-// participants; it forms epochs, notices failures and brings every participant to one outcome. Plain values,
-// owned by whoever holds them; any thread.
+// participants; it forms epochs, notices failures and brings every participant to one outcome. When the
+// coordinator dies, a participant's process takes its place. Plain values, owned by whoever holds them; any
+// thread.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ inline constexpr MemberId kRoot{0};
 inline constexpr Rank kRootRank{0};
 
 /// Both ends speak exactly this version or part with Errc::version_mismatch.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 /// A longer control message is a protocol error; the opaque parts of an application must fit.
 inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
 /// Texts from a peer (causes, names) are cut to this and stripped of control characters before anyone prints
@@ -49,10 +50,13 @@ struct Timing {
   Duration commit_timeout = seconds(120);      ///< for fsync and rename
   Duration abort_timeout = seconds(2);         ///< for temporary files to be removed
   Duration application_timeout = seconds(60);  ///< for the coordinator's own application to decide
-  Duration patience = seconds(300);  ///< a participant's wait for a coordinator that only heartbeats
+  Duration patience = seconds(300);           ///< a participant's wait for a coordinator that only heartbeats
+  Duration lead_stagger = milliseconds(200);  ///< between the turns of survivors to lead on without the root
+  Duration orphan_timeout = seconds(10);      ///< for somebody to lead on and form an epoch
 };
 
 struct MemberInfo {
+  MemberId member{};
   Rank rank{};
   std::string name;     ///< as the user wrote it
   std::string address;  ///< of its control listener, "10.0.0.5:7700"; empty when it has none
@@ -72,6 +76,23 @@ struct PeerBlob {
 };
 
 enum class Status : std::uint8_t { ok, failed, refused };
+
+struct ParticipantSpec {
+  MemberId member{};    ///< unique, not kRoot
+  std::string name;     ///< for people
+  std::string address;  ///< of its control listener
+  Bytes job;            ///< what its application is asked to do
+};
+
+struct CoordinatorConfig {
+  SessionId session{};  ///< random, from the driver
+  std::string name;     ///< the root's own, for the member list
+  std::string address;
+  Timing timing;
+  /// A participant's process that leads on after the root's death; it is one of the specs, too. kRoot: the
+  /// root itself, which is rank 0 of every epoch and holds every byte.
+  MemberId leader = kRoot;
+};
 
 // What a machine asks of its driver.
 

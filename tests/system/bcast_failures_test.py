@@ -16,6 +16,8 @@ SIZE = 32 * MIB
 RATE = "100m"  # the whole takes 2.7 s: long enough to strike where we want to, though progress comes in steps of 0.25 s
 # Fractions of the file that have arrived somewhere when we strike.
 MOMENTS = (0.0, 0.1, 0.5, 0.8)
+# What makes writing so slow that the ring in front of the disk fills: 64 blocks take 2.6 s.
+SLOW_DISK = {"LD_PRELOAD": os.environ["RDMC_SLOW_DISK"], "ASAN_OPTIONS": "verify_asan_link_order=0"}
 # From the blow to the end of rdmc_bcast, the rest of the transfer at its limited rate included.
 BOUND = 12.0
 
@@ -172,10 +174,68 @@ class Sender(BcastCase):
                     self.assert_code(transfer, ExitCode.INTERRUPTED)
                     self.assertIn("interrupt", transfer.errors.lower())
 
-    def test_killed(self):
+    def test_killed_while_it_has_blocks_that_nobody_else_has(self):
         for moment in MOMENTS:
             with self.subTest(moment=moment):
                 self.assertEqual(self.strike(signal.SIGKILL, moment).code, -signal.SIGKILL)
+
+    def test_what_died_with_it_is_said(self):
+        agents = self.agents(3)
+        transfer = self.start(self.file(SIZE), "copy", "--limit-rate", RATE, to=agents)
+        transfer.wait_for_bytes(SIZE // 4)
+        transfer.process.kill()
+        transfer.wait()
+        for agent in agents:
+            wait_until(lambda: "nobody alive holds" in agent.output(), f"{agent.host} says why", 5)
+            self.assertRegex(agent.output(), r"the sender died and nobody alive holds \d+ of the \d+ blocks")
+
+
+class Survivors(BcastCase):
+    """The sender dies when the receivers have every block among them: they finish without it."""
+
+    def begin(self, *options):
+        """The last agent's disk is slow. Returns when the others have the whole file and it has not."""
+        agents = [*self.agents(3), self.agent(environment=SLOW_DISK)]
+        source = self.file(SIZE)
+        transfer = self.start(source, "copy", *options, to=agents)
+        for agent in agents[:3]:
+            wait_until((agent.root / "copy").exists, f"{agent.host} has the file")
+        self.assertFalse((agents[3].root / "copy").exists(), "the slow one lags behind")
+        return source, agents, transfer
+
+    def assert_all_have_it(self, source, agents, within):
+        begun = time.monotonic()
+        for agent in agents:
+            wait_until((agent.root / "copy").exists, f"{agent.host} has the file")
+        self.assertLess(time.monotonic() - begun, within)
+        for agent in agents:
+            self.assert_copy(source, agent.root / "copy")
+            self.assertEqual([path.name for path in agent.root.iterdir()], ["copy"])
+
+    def test_the_sender_is_killed(self):
+        source, agents, transfer = self.begin()
+        transfer.process.kill()
+        self.assert_all_have_it(source, agents, 5)
+        transfer.wait()
+        self.assert_usable(agents)
+
+    def test_the_next_in_line_is_killed_with_it(self):
+        source, agents, transfer = self.begin()
+        agents[0].signal(signal.SIGKILL)
+        transfer.process.kill()
+        self.assert_all_have_it(source, agents, 5)
+        transfer.wait()
+        self.assert_usable(agents[1:])
+
+    def test_the_sender_is_stopped_and_comes_back(self):
+        source, agents, transfer = self.begin()
+        transfer.process.send_signal(signal.SIGSTOP)
+        self.assert_all_have_it(source, agents, 5)
+        transfer.process.send_signal(signal.SIGCONT)
+        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)  # as far as it knows
+        self.assertEqual(transfer.receivers[agents[0].host]["status"], "ok", str(transfer))
+        self.assert_all_have_it(source, agents, 1)
+        self.assert_usable(agents)
 
 
 class Local(BcastCase):
@@ -203,6 +263,17 @@ class Local(BcastCase):
         transfer.wait()
         wait_until(lambda: not self.receivers_of(transfer), "the receivers have ended", 5)
         self.assert_nothing_in(copies)
+
+    def test_the_sender_is_killed_when_a_receiver_has_everything(self):
+        copies = self.folder / "copies"
+        source = self.file(SIZE)
+        transfer = self.start(source, copies, "--local", 4, environment=SLOW_DISK)
+        wait_until(lambda: list(copies.glob("*/source.bin")), "somebody has the file")
+        transfer.process.kill()
+        transfer.wait()
+        wait_until(lambda: not self.receivers_of(transfer), "the receivers have ended", 10)
+        for receiver in range(4):
+            self.assert_copy(source, copies / str(receiver) / "source.bin")
 
     def test_a_receiver_is_killed(self):
         transfer, copies = self.start_local()

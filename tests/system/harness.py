@@ -126,13 +126,14 @@ class Transfer:
 class Agent:
     """A running `rdmc_bcast agent`; `host` is what the sender calls it."""
 
-    def __init__(self, case, address, port, root, key, command_prefix=()):
+    def __init__(self, case, address, port, root, key, command_prefix=(), environment=None):
         self.address, self.port, self.root = address, port, pathlib.Path(root)
         self.host = f"{address}:{port}"
         security = ["--key-file", key] if key else ["--insecure"]
         self.log = open(case.folder / f"agent-{self.host}.log", "w+", encoding="utf-8")
         self.process = subprocess.Popen([*command_prefix, BCAST, "agent", "--listen", self.host, "--root", root, *security],
-                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=case.environment)
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                        env={**case.environment, **(environment or {})})
         case.addCleanup(self.stop)
         wait_until(lambda: self.process.poll() is not None or listens(self.process.pid, address, port),
                    f"agent {self.host} listens")
@@ -199,14 +200,15 @@ class BcastCase(unittest.TestCase):
             subprocess.run([BCAST, "keygen", path], check=True, timeout=PATIENCE)
         return path
 
-    def agent(self, root=None, key=True, command_prefix=()):
+    def agent(self, root=None, key=True, command_prefix=(), environment=None):
         """Starts an agent with a root of its own. `key`: True for the test's, a path, or None for --insecure."""
         address = f"{self.net}.{self.next_host}"
         self.next_host += 1
         if root is None:
             root = self.folder / f"root-{address}"
             root.mkdir()
-        return Agent(self, address, self.port, root, self.key() if key is True else key, command_prefix)
+        return Agent(self, address, self.port, root, self.key() if key is True else key, command_prefix,
+                     environment)
 
     def start_agent(self, *arguments):
         """An agent that is expected to give up at once; what became of it."""
@@ -216,13 +218,14 @@ class BcastCase(unittest.TestCase):
     def agents(self, count):
         return [self.agent() for _ in range(count)]
 
-    def start(self, source, destination, *options, to=(), key=True, **popen):
+    def start(self, source, destination, *options, to=(), key=True, environment=None, **popen):
         """Starts a transfer to `to` (agents or "ADDR:PORT"), or with the options given."""
         command = [BCAST, "--json", *map(str, options)]
         if to:
             command += ["-w", ",".join(getattr(host, "host", host) for host in to)]
             command += ["--key-file", str(self.key() if key is True else key)] if key else ["--insecure"]
-        transfer = Transfer([*command, str(source), str(destination)], self.environment, **popen)
+        transfer = Transfer([*command, str(source), str(destination)], {**self.environment, **(environment or {})},
+                            **popen)
         self.addCleanup(self._end, transfer)
         return transfer
 

@@ -210,16 +210,34 @@ BOOST_AUTO_TEST_CASE(a_block_is_not_consumed_before_those_in_front_of_it) {
   BOOST_REQUIRE(epoch.wait_for(2).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(an_epoch_that_leaves_out_what_is_lacking_is_refused) {
+BOOST_AUTO_TEST_CASE(an_epoch_without_blocks_is_refused) {
   const ScratchDirectory scratch;
   auto file = received(scratch.path(), "copy", {10 * kBlock, kBlock});
   std::vector<std::byte> ring(kBlock);
-  BlockMap most(10);
-  most.insert({0, 9});
-  for (const auto& map : {most, BlockMap(10)}) {
-    const auto sink = FileSink::start(file, map, ring, [] {});
-    BOOST_REQUIRE(!sink.has_value());
-    BOOST_TEST((sink.error().code == Errc::protocol_error));
+  const auto sink = FileSink::start(file, BlockMap(10), ring, [] {});
+  BOOST_REQUIRE(!sink.has_value());
+  BOOST_TEST((sink.error().code == Errc::protocol_error));
+}
+
+BOOST_AUTO_TEST_CASE(epochs_that_each_send_a_part_make_a_whole_in_any_order) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const ScratchDirectory scratch;
+    Random random(seed);
+    const auto content = random_text(random.between(19 * kBlock + 1, 20 * kBlock), seed);
+    auto file = received(scratch.path(), "copy", {content.size(), kBlock});
+    BlockMap lacking = BlockMap::full(20);
+    while (lacking.count() > 0) {
+      BlockMap part(20);
+      for (std::uint64_t block = 0; block < 20; ++block)
+        if (lacking.contains(block) && random.below(2) == 0) part.insert(block);
+      if (part.count() == 0) continue;
+      BOOST_TEST(!file.digest().has_value());
+      Epoch epoch(file, part, 3);
+      BOOST_REQUIRE(epoch.deliver_all(content, random).has_value());
+      lacking = lacking & part.complement();
+    }
+    BOOST_TEST(to_hex(file.whole_digest().value().value()) == content_digest(scratch.path(), content));
+    BOOST_TEST(file.held().is_full());
   }
 }
 

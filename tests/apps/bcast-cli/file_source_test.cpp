@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
@@ -34,7 +35,7 @@ struct Running {
 
   Running(SourceFile& file, BlockMap map, std::size_t slots, std::optional<std::uint64_t> rate = {})
       : ring(slots * file.shape().block_size) {
-    auto started = FileSource::start(file, std::move(map), ring, {rate, [this] { bell.ring(); }});
+    auto started = FileSource::start(file, std::move(map), ring, {rate, [this] { bell.ring(); }, {}});
     BOOST_REQUIRE(started.has_value());
     source = std::move(*started);
   }
@@ -175,6 +176,40 @@ BOOST_AUTO_TEST_CASE(a_limited_source_takes_its_time) {
   Running running(file, BlockMap::full(10), 10, 40'960 * 8 * 5);  // the whole in a fifth of a second
   BOOST_REQUIRE(running.drain().has_value());
   BOOST_TEST((std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(200)));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_block_waits_until_the_digest_has_been_announced) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "source", random_text(5 * 4096, 4));
+  auto file = opened(scratch / "source", 4096);
+  std::vector<std::byte> ring(8 * 4096);
+  Bell bell;
+  std::atomic<bool> told = false;
+  Digest digest{};
+  const auto source = FileSource::start(file, BlockMap::full(5), ring,
+                                        {.limit_rate = {},
+                                         .wake = [&] { bell.ring(); },
+                                         .announce =
+                                             [&](const Digest& announced) {
+                                               digest = announced;
+                                               told = true;
+                                               bell.ring();
+                                             }})
+                          .value();
+  bell.wait_until([&] { return told.load(); });
+  BOOST_TEST(to_hex(digest) == xxh128sum(scratch / "source"));
+  BOOST_TEST(source->available().value() == 4u);
+  source->announced();
+  bell.wait_until([&] { return source->available().value() == 5; });
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_ends_does_not_wait_for_the_announcement) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "source", random_text(4096, 5));
+  auto file = opened(scratch / "source", 4096);
+  std::vector<std::byte> ring(4096);
+  (void)FileSource::start(file, BlockMap::full(1), ring,
+                          {.limit_rate = {}, .wake = {}, .announce = [](const Digest&) {}});
 }
 
 BOOST_AUTO_TEST_CASE(a_store_that_ends_does_not_wait_for_its_rate) {

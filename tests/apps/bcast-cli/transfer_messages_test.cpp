@@ -33,13 +33,16 @@ session::Bytes damaged(session::Bytes bytes) {
 
 BOOST_AUTO_TEST_CASE(a_job_arrives_as_it_was_sent_whatever_bytes_are_in_its_names) {
   BOOST_TEST(rc::check([] {
+    std::optional<std::uint64_t> limit_rate;
+    if (const auto rate = *rc::gen::arbitrary<std::uint64_t>(); rate > 0) limit_rate = rate;
     const JobDescription job{.destination = *rc::gen::arbitrary<std::string>(),
                              .source_name = *rc::gen::arbitrary<std::string>(),
                              .shape = {*rc::gen::inRange<std::uint64_t>(0, std::uint64_t{1} << 62),
                                        kMinBlockSize * *rc::gen::inRange<std::uint32_t>(1, 512)},
                              .allocated_bytes = *rc::gen::arbitrary<std::uint64_t>(),
                              .overwrite = *rc::gen::arbitrary<bool>(),
-                             .dry_run = *rc::gen::arbitrary<bool>()};
+                             .dry_run = *rc::gen::arbitrary<bool>(),
+                             .limit_rate = limit_rate};
     RC_ASSERT(decode_job(encode(job)).value() == job);
   }));
 }

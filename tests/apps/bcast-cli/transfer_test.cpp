@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_stops_in_the_middle_is_named_and_the_survivor
   const auto content = random_text(4'000'000, 4);
   auto source = source_of(cluster.scratch / "source", content, 65'536);
   auto config = cluster.config(source, "copy");
-  config.limit_rate = 40'000'000;  // 0.8 s
+  config.job.limit_rate = 40'000'000;  // 0.8 s
   std::thread stopper;
   const auto result = cluster.send(source, std::move(config), [&](Sender&) {
     stopper = std::thread([&] {
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_sender_that_is_stopped_leaves_no_trace_anywhere) {
   Cluster cluster(3);
   auto source = source_of(cluster.scratch / "source", random_text(1'000'000, 5), 65'536);
   auto config = cluster.config(source, "copy");
-  config.limit_rate = 1'000'000;  // it would take eight seconds
+  config.job.limit_rate = 1'000'000;  // it would take eight seconds
   const auto result = cluster.send(source, std::move(config), [](Sender& sender) {
     sender.stop({Errc::cancelled, "enough"});
   });

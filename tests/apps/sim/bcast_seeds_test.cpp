@@ -21,13 +21,13 @@ BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
   for (const auto& [kind, struck] : outcome.faults)
     BOOST_TEST_MESSAGE(kind << " struck " << struck << " times");
   for (const auto& [name, value] : outcome.figures) BOOST_TEST_MESSAGE(name << ' ' << value);
-  for (const char* kind :
-       {"loss", "duplicate", "reorder", "corrupt", "delay", "kill", "pause", "slow_disk", "full_disk"}) {
+  for (const char* kind : {"loss", "duplicate", "reorder", "corrupt", "delay", "kill", "root_kill",
+                           "root_stop", "pause", "slow_disk", "full_disk"}) {
     BOOST_TEST(outcome.faults.at(kind) > 0u, kind << " never struck");
   }
   // The mechanisms that the faults are there to exercise were exercised.
-  for (const char* figure :
-       {"retransmitted", "timeouts", "duplicates", "out_of_order", "icrc_errors", "packets_repaired"}) {
+  for (const char* figure : {"retransmitted", "timeouts", "duplicates", "out_of_order", "icrc_errors",
+                             "packets_repaired", "orphaned", "led", "rescues", "losses"}) {
     BOOST_TEST(outcome.figures.at(figure) > 0.0, figure << " is zero");
   }
 }

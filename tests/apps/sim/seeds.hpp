@@ -38,6 +38,9 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   options.pauses = random.below(4) == 0 ? 1 : 0;
   options.slow_disks = random.below(4) == 0 ? 1 : 0;
   options.full_disks = random.below(8) == 0 ? 1 : 0;
+  const auto root_fault = random.below(8);
+  options.root_kills = root_fault < 2 ? 1 : 0;
+  options.root_stops = root_fault == 2 ? 1 : 0;
   return options;
 }
 

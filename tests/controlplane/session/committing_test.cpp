@@ -93,36 +93,6 @@ BOOST_AUTO_TEST_CASE(an_interrupt_in_any_phase_ends_everyone) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(participants_clean_up_when_the_coordinator_dies) {
-  World world({.participants = 3, .data_time = seconds(5)});
-  world.on(
-      0, "StartData", [&] { world.kill(0); }, 1, milliseconds(100));
-  BOOST_REQUIRE(world.run(kLimit));
-  for (std::size_t i = 1; i <= 3; ++i) {
-    BOOST_TEST(world.count(i, "CoordinatorLost") == 1);
-    BOOST_TEST((world.own_outcome(i)->cause.code == Errc::peer_failed));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(participants_clean_up_when_the_coordinator_falls_silent) {
-  World world({.participants = 3, .data_time = seconds(5)});
-  Time frozen;
-  world.on(
-      0, "StartData", [&] { frozen = world.now(), world.freeze(0); }, 1, milliseconds(100));
-  world.run(Time{seconds(3).ns});
-  for (std::size_t i = 1; i <= 3; ++i) {
-    BOOST_TEST(world.count(i, "CoordinatorLost") == 1);
-    BOOST_TEST((world.own_outcome(i)->at - frozen <= milliseconds(700)));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_commit_under_way_stands_when_the_coordinator_dies) {
-  World world({.participants = 1});
-  world.on(1, "CommitRequested", [&] { world.kill(0); });
-  BOOST_REQUIRE(world.run(kLimit));
-  BOOST_TEST((world.own_outcome(1)->status == Status::ok));
-}
-
 BOOST_AUTO_TEST_CASE(a_coordinator_that_only_heartbeats_is_not_waited_for_for_ever) {
   Participant participant({"agent", {}});
   wire::Envelope hello, job, heartbeat;

@@ -1,7 +1,8 @@
 // The applications of the fake world. A participant's data advances while every member of its epoch is
 // running and no link between two of them is broken, as in a pipeline; when it stands still for long, it
-// suspects its neighbours.
+// suspects its neighbours. Each gets the blocks in an order of its own.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "tests/controlplane/session/world.hpp"
@@ -24,6 +25,15 @@ std::vector<std::string> names_of(const std::vector<MemberInfo>& members) {
   return names;
 }
 
+Bytes to_state(std::uint32_t blocks) {
+  return {static_cast<std::byte>(blocks >> 8), static_cast<std::byte>(blocks)};
+}
+
+std::uint32_t from_state(const Bytes& state) {
+  if (state.size() != 2) return 0;
+  return std::to_integer<std::uint32_t>(state[0]) << 8 | std::to_integer<std::uint32_t>(state[1]);
+}
+
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
@@ -35,63 +45,121 @@ void World::answer(std::size_t process, std::function<void()> action) {
   post(process, now_ + microseconds(static_cast<std::int64_t>(random_.between(10, 3000))), std::move(action));
 }
 
-void World::handle(CoordinatorOutput output) {
+void World::answer_leading(std::size_t process, std::function<void(Coordinator&)> action) {
+  answer(process, [this, process, lead = processes_[process].lead, action = std::move(action)] {
+    Process& self = processes_[process];
+    if (self.coordinator && self.lead == lead) action(*self.coordinator);
+  });
+}
+
+/// The root's application, or that of a survivor that leads on: the latter is only asked for parameters.
+void World::lead(std::size_t process, CoordinatorOutput output) {
   const auto subject = [](MemberId member) { return name_of(value_of(member)); };
+  const auto tell = [&](Record told) {
+    told.process = process;
+    if (process != 0) told.event = "Lead:" + told.event;
+    record(std::move(told));
+  };
   std::visit(
       Overloaded{
-          [&](Send& send_) { send(0, value_of(send_.member), std::move(send_.bytes)); },
+          [&](Send& send_) { send_down(process, value_of(send_.member), std::move(send_.bytes)); },
           [&](CloseChannel& closed) {
-            close(0, value_of(closed.member), {Errc::peer_failed, "closed its control channel"});
+            close_down(process, value_of(closed.member), {Errc::peer_failed, "closed its control channel"});
           },
+          [&](ConnectRequested& connect_) { connect(process, value_of(connect_.member)); },
           [&](ParametersNeeded& needed) {
-            record({.event = "ParametersNeeded", .epoch = needed.epoch});
-            answer(0, [this, epoch = needed.epoch] {
-              coordinator_->form(epoch, Bytes(5, std::byte{0x50}), now_);
-            });
+            tell({.event = "ParametersNeeded", .epoch = needed.epoch});
+            choose(process, needed);
           },
           [&](FormRequested& form) {
             processes_[0].members = names_of(form.members);
             processes_[0].rank = form.rank;
-            record({.event = "FormRequested", .epoch = form.epoch, .members = names_of(form.members)});
+            tell({.event = "FormRequested", .epoch = form.epoch, .members = names_of(form.members)});
             answer(0,
-                   [this, form] { coordinator_->local_blobs(form.epoch, blobs_for_neighbours(form), now_); });
+                   [this, form] { coordinator().local_blobs(form.epoch, blobs_for_neighbours(form), now_); });
           },
           [&](PeersReady& peers) {
-            record({.event = "PeersReady", .epoch = peers.epoch, .blobs = well_routed(peers, kRootRank)});
-            answer(0, [this, epoch = peers.epoch] { coordinator_->local_ready(epoch, now_); });
+            tell({.event = "PeersReady", .epoch = peers.epoch, .blobs = well_routed(peers, kRootRank)});
+            answer(0, [this, epoch = peers.epoch] { coordinator().local_ready(epoch, now_); });
           },
           [&](StartData& start) {
-            record({.event = "StartData", .epoch = start.epoch});
+            tell({.event = "StartData", .epoch = start.epoch});
+            if (expects_) coordinator().expect_report(Bytes{kGoodDigest}, now_);
             start_data(0, start.epoch);
           },
           [&](EndData& end) {
-            processes_[0].epoch = Epoch{0};
-            record({.event = "EndData", .epoch = end.epoch, .failed = names_of(end.failed)});
-            answer(0, [this, epoch = end.epoch] { coordinator_->local_ended(epoch, now_); });
+            end_data(0);
+            tell({.event = "EndData", .epoch = end.epoch, .failed = names_of(end.failed)});
+            answer(0, [this, epoch = end.epoch] { coordinator().local_ended(epoch, now_); });
           },
           [&](AlsoFailed& also) {
-            record({.event = "AlsoFailed", .epoch = also.epoch, .failed = names_of(also.failed)});
+            tell({.event = "AlsoFailed", .epoch = also.epoch, .failed = names_of(also.failed)});
           },
-          [&](Progressed&) { record({.event = "Progressed"}); },
+          [&](Progressed&) { tell({.event = "Progressed"}); },
           [&](DeliveryReported& report) {
-            record({.event = "DeliveryReported", .epoch = report.epoch, .subject = subject(report.member)});
+            tell({.event = "DeliveryReported", .epoch = report.epoch, .subject = subject(report.member)});
             const bool good = report.report == Bytes{kGoodDigest};
             answer(0, [this, member = report.member, good] {
               if (good)
-                coordinator_->approve(member, now_);
+                coordinator().approve(member, now_);
               else
-                coordinator_->deny(member, {Errc::corrupt, "has a different digest"}, now_);
+                coordinator().deny(member, {Errc::corrupt, "has a different digest"}, now_);
             });
           },
           [&](MemberFinished& finished) {
-            record({.event = "MemberFinished",
-                    .status = finished.status,
-                    .cause = finished.cause,
-                    .subject = subject(finished.member)});
+            tell({.event = "MemberFinished",
+                  .status = finished.status,
+                  .cause = finished.cause,
+                  .subject = subject(finished.member)});
           },
-          [&](JobFinished&) { record({.event = "JobFinished"}); },
+          [&](JobFinished&) { tell({.event = "JobFinished"}); },
       },
       output);
+}
+
+/// The root sends everything; who leads on has the blocks that are lacking sent by one who has most of them.
+void World::choose(std::size_t process, const ParametersNeeded& needed) {
+  if (process == 0) {
+    return answer_leading(0, [this, epoch = needed.epoch](Coordinator& coordinator) {
+      coordinator.form(epoch, to_state(kWhole), now_);
+    });
+  }
+  std::uint32_t lacking = 0, held = 0, most = 0;
+  MemberId source{};
+  for (const auto& candidate : needed.candidates)
+    if (candidate.lacks) lacking |= ~from_state(candidate.state) & kWhole;
+  for (const auto& candidate : needed.candidates) {
+    const std::uint32_t useful = from_state(candidate.state) & lacking;
+    held |= useful;
+    if (std::popcount(useful) > std::popcount(most)) most = useful, source = candidate.member;
+  }
+  answer_leading(process, [=, this, epoch = needed.epoch](Coordinator& coordinator) {
+    if (held != lacking)
+      coordinator.interrupt({Errc::peer_failed, "nobody alive holds some blocks"}, now_);
+    else if (!coordinator.expected_report())
+      coordinator.interrupt({Errc::peer_failed, "nobody alive knows the digest"}, now_);
+    else
+      coordinator.form(epoch, to_state(most), now_, source);
+  });
+}
+
+void World::connect(std::size_t upper, std::size_t lower) {
+  if (is_cut(upper, lower)) return;
+  if (upper == lower) {
+    return answer_leading(
+        upper, [this, lower](Coordinator& coordinator) { coordinator.on_connected(MemberId(lower), now_); });
+  }
+  if (!processes_[lower].alive) {
+    return answer_leading(upper, [this, lower](Coordinator& coordinator) {
+      coordinator.on_closed(MemberId(lower), {Errc::peer_failed, "refused the connection"}, now_);
+    });
+  }
+  post(lower, arrival(link(upper, lower).down_last), [this, upper, lower, lead = processes_[upper].lead] {
+    if (processes_[upper].lead != lead || !processes_[upper].alive) return;
+    open(upper, lower);
+    answer_leading(
+        upper, [this, lower](Coordinator& coordinator) { coordinator.on_connected(MemberId(lower), now_); });
+  });
 }
 
 void World::handle(std::size_t process, ParticipantOutput output) {
@@ -112,9 +180,9 @@ void World::handle(std::size_t process, ParticipantOutput output) {
   };
   std::visit(
       Overloaded{
-          [&](Send& send_) { send(process, 0, std::move(send_.bytes)); },
+          [&](Send& send_) { send_up(process, self.follows, std::move(send_.bytes)); },
           [&](CloseChannel&) {
-            close(process, process, {Errc::peer_failed, "closed its control channel"});
+            close_up(process, self.follows, {Errc::peer_failed, "closed its control channel"});
           },
           [&](JobOffered&) {
             tell({.event = "JobOffered"});
@@ -122,12 +190,16 @@ void World::handle(std::size_t process, ParticipantOutput output) {
               if (self.behaviour.refuses)
                 machine.refuse({Errc::already_exists, "is not to be replaced"}, now_);
               else
-                machine.accept(Bytes{std::byte{1}}, now_);
+                machine.accept(to_state(self.held), now_);
             });
           },
           [&](FormRequested& form) {
             self.members = names_of(form.members);
             self.rank = form.rank;
+            self.is_source = form.rank == kRootRank;
+            self.sent = from_state(form.parameters);
+            self.whole_epoch = false;
+            if (self.is_source && (self.sent & ~self.held) != 0) tell({.event = "BadSource"});
             tell({.event = "FormRequested", .epoch = form.epoch, .members = self.members});
             respond([this, &machine, form] {
               machine.local_blobs(form.epoch, blobs_for_neighbours(form), now_);
@@ -142,10 +214,12 @@ void World::handle(std::size_t process, ParticipantOutput output) {
             if (!self.mute) start_data(process, start.epoch);
           },
           [&](EndData& end) {
-            self.epoch = Epoch{0};
+            end_data(process);
             tell({.event = "EndData", .epoch = end.epoch, .failed = names_of(end.failed)});
-            respond([this, &machine, epoch = end.epoch] {
-              machine.ended_state(epoch, Bytes{std::byte{2}}, now_);
+            respond([this, &self, &machine, epoch = end.epoch] {
+              const Bytes digest{self.behaviour.wrong_digest ? kBadDigest : kGoodDigest};
+              machine.ended_state(epoch, to_state(self.held),
+                                  self.held == kWhole ? std::optional(digest) : std::nullopt, now_);
             });
           },
           [&](AlsoFailed& also) {
@@ -155,14 +229,25 @@ void World::handle(std::size_t process, ParticipantOutput output) {
             tell({.event = "CommitRequested"});
             respond([this, &machine] { machine.committed(Bytes{std::byte{3}}, now_); });
           },
+          [&](LeadRequested& request) {
+            tell({.event = "LeadRequested"});
+            if (self.mute) return;
+            ++self.lead;
+            self.coordinator = std::make_unique<Coordinator>(request.config, request.participants);
+            self.follows = process;
+            open(process, process);
+            link(process, process).fresh = false;
+            machine.on_connected(now_);
+            answer_leading(process, [this](Coordinator& coordinator) { coordinator.start(now_); });
+          },
           [&](AbortRequested& abort) {
-            self.epoch = Epoch{0};
+            end_data(process);
             tell({.event = abort.coordinator_lost ? "CoordinatorLost" : "AbortRequested",
                   .cause = abort.cause});
             respond([this, &machine] { machine.abort_done(now_); });
           },
           [&](Finished& finished) {
-            self.epoch = Epoch{0};
+            end_data(process);
             tell({.event = "Finished", .status = finished.status, .cause = finished.cause});
           },
       },
@@ -185,15 +270,27 @@ void World::tick_data(std::size_t process, Epoch epoch) {
   if (!flows) {
     self.stalled = self.stalled + kDataTick;
     if (self.stalled >= options_.data_patience) suspect_neighbours(process);
-  } else if (process != 0 && !self.has_delivered && !self.behaviour.never_progresses) {
-    self.data_done = self.data_done + kDataTick;
-    self.participant->progress(static_cast<std::uint64_t>(self.data_done.ns), now_);
-    if (self.data_done >= self.data_needed) {
-      self.has_delivered = true;
-      self.participant->delivered(epoch, Bytes{self.behaviour.wrong_digest ? kBadDigest : kGoodDigest}, now_);
-    }
+  } else if (process != 0 && !self.behaviour.never_progresses) {
+    take_blocks(process, epoch);
   }
   post(process, now_ + kDataTick, [this, process, epoch] { tick_data(process, epoch); });
+}
+
+void World::take_blocks(std::size_t process, Epoch epoch) {
+  Process& self = processes_[process];
+  if (self.has_delivered || self.is_source || self.whole_epoch) return;
+  self.data_done = self.data_done + kDataTick;
+  self.participant->progress(static_cast<std::uint64_t>(self.data_done.ns), now_);
+  const auto due = std::min<std::int64_t>(kBlocks, self.data_done.ns * kBlocks / self.data_needed.ns);
+  for (std::size_t i = 0; i < kBlocks && std::popcount(self.held) < due; ++i)
+    self.held |= self.sent & 1u << (i + process * 5) % kBlocks;
+  if (self.held == kWhole) {
+    self.has_delivered = true;
+    self.participant->delivered(epoch, Bytes{self.behaviour.wrong_digest ? kBadDigest : kGoodDigest}, now_);
+  } else if ((self.sent & ~self.held) == 0) {
+    self.whole_epoch = true;
+    self.participant->complete(epoch, now_);
+  }
 }
 
 bool World::link_works(std::size_t a, std::size_t b) const {
@@ -205,7 +302,7 @@ void World::suspect_neighbours(std::size_t process) {
   for (std::uint32_t rank = 0; rank < self.members.size(); ++rank) {
     if (Rank{rank} == self.rank || link_works(process, index_of(self.members[rank]))) continue;
     if (process == 0)
-      coordinator_->suspect(self.epoch, Rank{rank}, "retries exceeded", now_);
+      coordinator().suspect(self.epoch, Rank{rank}, "retries exceeded", now_);
     else
       self.participant->suspect(self.epoch, Rank{rank}, "retries exceeded", now_);
   }

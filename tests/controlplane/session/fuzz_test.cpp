@@ -9,7 +9,7 @@
 namespace rdmc::session::test {
 namespace {
 
-constexpr std::uint8_t kSuspect = 13, kLastKind = 24;
+constexpr std::uint8_t kSuspect = 13, kLastKind = 26;
 constexpr Duration kLimit = seconds(400);
 
 Bytes noise(Random& random) {

@@ -1,7 +1,7 @@
 // Many seeded worlds with faults of every kind at every phase. What must hold: the job ends in bounded time;
 // everyone alive gets one outcome; nobody starts an epoch twice or with different members; the lost are named
 // to all others; an epoch ends everywhere within 1 s of a failure; who had no fault gets the bytes; the seed
-// decides everything.
+// decides everything. When the root dies, the survivors go on with what they have together.
 #define BOOST_TEST_MODULE session property
 #include <boost/test/unit_test.hpp>
 
@@ -39,6 +39,9 @@ struct Plan {
   std::set<std::size_t> stopped;       ///< for a short time
   std::map<std::size_t, Time> sudden;  ///< when a fault that the session must notice by itself struck
   bool interrupted = false, root_dies = false;
+  Time died{};
+  std::set<std::size_t> survivors;  ///< without a fault, in the job when the root died
+  std::uint32_t held = 0;           ///< by the survivors together
   std::map<Fault, int> struck;
 };
 
@@ -101,9 +104,21 @@ std::uint64_t run_world(std::uint64_t seed, Plan& plan, std::unique_ptr<World>& 
   if (random.chance(60'000)) {
     plan.interrupted = true;
     world->at(when, [&w = *world] { w.interrupt({Errc::cancelled, "interrupted"}); });
-  } else if (random.chance(60'000)) {
+  } else if (random.chance(300'000)) {
     plan.root_dies = true;
-    world->at(when, [&w = *world] { w.kill(0); });
+    const auto how = random.below(3);
+    world->at(when, [&w = *world, &plan, how] {
+      plan.died = w.now();
+      plan.sudden.emplace(0, w.now());
+      for (std::size_t i = 1; i < w.size(); ++i) {
+        if (!w.takes_part(i) || plan.faulty.contains(i)) continue;
+        plan.survivors.insert(i);
+        plan.held |= w.held(i);
+      }
+      if (how == 0) w.kill(0);
+      if (how == 1) w.freeze(0);
+      if (how == 2) w.pause(0, milliseconds(1500));
+    });
   }
   // Each fault costs at most one wait of Timing; the longest is that for a commit.
   const bool ended =
@@ -137,7 +152,7 @@ void check_epochs(const World& world, const Plan& plan) {
   for (const Record& record : world.records()) {
     if (record.event == "StartData")
       BOOST_TEST(started.emplace(record.process, record.epoch).second, "one Start for one epoch");
-    if (record.event == "FormRequested")
+    if (record.event == "FormRequested" && members.contains(record.epoch))
       BOOST_TEST(record.members == members[record.epoch], "one member list for one epoch");
   }
   if (plan.interrupted || plan.root_dies) return;
@@ -178,21 +193,45 @@ void check_promptness(const World& world, const Plan& plan) {
     if (std::ranges::find(formed->members, World::name_of(victim)) == formed->members.end()) continue;
     for (const std::string& name : formed->members) {
       const std::size_t i = name == "root" ? 0 : std::stoul(name.substr(1));
-      if (plan.faulty.contains(i) || !world.alive(i)) continue;
+      if (plan.faulty.contains(i) || i == victim || !world.alive(i)) continue;
+      // What ends it may be the root, which was stopped and goes on.
+      if (i == 0 && plan.root_dies) continue;
       const auto over = std::ranges::find_if(world.records(), [&](const Record& record) {
         const bool end = record.event == "EndData" && record.epoch == formed->epoch;
         return record.process == i && (end || record.event == "AbortRequested" ||
                                        record.event == "CoordinatorLost" || record.event == "Finished");
       });
       if (over == world.records().end()) continue;  // never ended: check_outcomes says so
-      BOOST_TEST((over->at - when <= seconds(1)), "an epoch ends everywhere within 1 s of a failure");
+      // Who was to end it may have died meanwhile.
+      const bool both = plan.root_dies && plan.died >= when && plan.died - when <= seconds(1);
+      BOOST_TEST((over->at - (both ? plan.died : when) <= seconds(1)),
+                 "an epoch ends everywhere within 1 s of a failure");
     }
+  }
+}
+
+/// After the root's death: with all blocks among those who have no fault, they all get everything; if a block
+/// is lost with the root, nobody does; and those in reach of each other never part ways.
+void check_succession(const World& world, const Plan& plan) {
+  for (const Record& record : world.records())
+    BOOST_TEST(record.event != "BadSource", "a source has what it sends");
+  if (!plan.root_dies) return;
+  const auto is_ok = [&](std::size_t i) {
+    return world.own_outcome(i) != nullptr && world.own_outcome(i)->status == Status::ok;
+  };
+  const bool someone = std::ranges::any_of(plan.survivors, is_ok);
+  for (const std::size_t i : plan.survivors) {
+    if (plan.held == kWhole) BOOST_TEST(is_ok(i), "h" << i << " gets what the survivors have together");
+    BOOST_TEST(is_ok(i) == someone, "all survivors or none");
+    if (is_ok(i) || plan.held == kWhole) continue;
+    BOOST_TEST(world.own_outcome(i)->cause.what.contains("nobody alive"), world.own_outcome(i)->cause.what);
   }
 }
 
 BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
   std::map<Fault, int> struck;
   std::uint64_t epochs = 0, judgements = 0, late = 0;
+  int rescues = 0, losses = 0, leads = 0, stood_down = 0, successor_epochs = 0;
   for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       Plan plan;
@@ -201,6 +240,16 @@ BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
       check_outcomes(*world, plan);
       check_epochs(*world, plan);
       check_promptness(*world, plan);
+      check_succession(*world, plan);
+      const bool rescued = plan.root_dies && plan.held == kWhole && !plan.survivors.empty();
+      const bool lost = plan.root_dies && plan.held != kWhole && !plan.survivors.empty();
+      rescues += rescued ? 1 : 0;
+      losses += lost ? 1 : 0;
+      for (std::size_t i = 1; i < world->size(); ++i) {
+        leads += world->count(i, "LeadRequested");
+        stood_down += world->count(i, "StoodDown");
+        successor_epochs += world->count(i, "Lead:ParametersNeeded");
+      }
       for (const auto& [fault, count] : plan.struck) struck[fault] += count;
       epochs += world->coordinator().counters().epochs;
       judgements += world->coordinator().counters().judgements;
@@ -213,6 +262,11 @@ BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
   BOOST_TEST(epochs > kWorlds);
   BOOST_TEST(judgements > 30u);
   BOOST_TEST(late > 0u);
+  BOOST_TEST(rescues > 20);
+  BOOST_TEST(losses > 20);
+  BOOST_TEST(leads > rescues);
+  BOOST_TEST(stood_down > 0);
+  BOOST_TEST(successor_epochs > rescues);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_is_a_function_of_its_seed) {

@@ -16,15 +16,14 @@ World::World(Options options)
         static_cast<std::int64_t>(random_.between(static_cast<std::uint64_t>(options_.data_time.ns) / 2,
                                                   static_cast<std::uint64_t>(options_.data_time.ns))));
   }
-  coordinator_ =
-      std::make_unique<Coordinator>(CoordinatorConfig{{}, "root", "127.0.0.1:7700", options_.timing}, specs);
-  post(0, now_, [this] { coordinator_->start(now_); });
+  processes_[0].coordinator = std::make_unique<Coordinator>(
+      CoordinatorConfig{{}, "root", "127.0.0.1:7700", options_.timing, kRoot}, specs);
+  post(0, now_, [this] { coordinator().start(now_); });
   for (std::size_t i = 1; i < processes_.size(); ++i) {
-    post(i, arrival(processes_[i].from_root_last), [this, i] {
-      Process& process = processes_[i];
-      process.own_open = process.root_open = true;
-      process.participant->on_connected(now_);
-      post(0, arrival(process.to_root_last), [this, i] { coordinator_->on_connected(MemberId(i), now_); });
+    post(i, arrival(link(0, i).down_last), [this, i] {
+      open(0, i);
+      processes_[i].participant->on_connected(now_);
+      post(0, arrival(link(0, i).up_last), [this, i] { coordinator().on_connected(MemberId(i), now_); });
     });
   }
 }
@@ -53,24 +52,31 @@ bool World::running(std::size_t process) const {
 void World::post(std::size_t process, Time when, std::function<void()> action) {
   at(when, [this, process, action = std::move(action)]() mutable {
     if (!processes_[process].alive) return;
-    if (!running(process)) return processes_[process].held.push_back(std::move(action));
+    if (!running(process)) return processes_[process].late.push_back(std::move(action));
     action();
     drain(process);
   });
 }
 
 void World::drain(std::size_t process) {
-  if (process == 0) {
-    while (auto output = coordinator_->poll()) handle(std::move(*output));
-  } else {
-    while (auto output = processes_[process].participant->poll()) handle(process, std::move(*output));
+  Process& self = processes_[process];
+  while (self.coordinator) {
+    auto output = self.coordinator->poll();
+    if (!output) break;
+    lead(process, std::move(*output));
+  }
+  while (self.participant) {
+    auto output = self.participant->poll();
+    if (!output) break;
+    handle(process, std::move(*output));
   }
   arm_timer(process);
 }
 
 void World::arm_timer(std::size_t process) {
   Process& self = processes_[process];
-  const Time due = process == 0 ? coordinator_->next_deadline() : self.participant->next_deadline();
+  Time due = self.participant ? self.participant->next_deadline() : Time::never();
+  if (self.coordinator) due = std::min(due, self.coordinator->next_deadline());
   if (due >= self.timer_at) return;
   self.timer_at = due;
   at(due, [this, process, due] {
@@ -78,55 +84,55 @@ void World::arm_timer(std::size_t process) {
     if (timed.timer_at != due) return;
     timed.timer_at = Time::never();
     if (!running(process)) return;  // its resumption arms the timer again
-    if (process == 0)
-      coordinator_->on_timer(now_);
-    else
-      timed.participant->on_timer(now_);
-    drain(process);
+    run_timers(process);
   });
+}
+
+void World::run_timers(std::size_t process) {
+  Process& self = processes_[process];
+  if (self.coordinator && self.coordinator->next_deadline() <= now_) self.coordinator->on_timer(now_);
+  if (self.participant && self.participant->next_deadline() <= now_) self.participant->on_timer(now_);
+  drain(process);
 }
 
 void World::kill(std::size_t process) {
   if (!processes_[process].alive) return;
   processes_[process].alive = false;
   const Error reset{Errc::peer_failed, "closed its control channel"};
-  if (process != 0) return close(process, process, reset);
-  for (std::size_t i = 1; i < processes_.size(); ++i) close(0, i, reset);
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (links_.contains({i, process})) close_up(process, i, reset);
+    if (links_.contains({process, i})) close_down(process, i, reset);
+  }
 }
 
 void World::pause(std::size_t process, Duration length) {
   Process& self = processes_[process];
   self.paused_until = std::max(self.paused_until, now_ + length);
   at(self.paused_until, [this, process] {
-    Process& resumed = processes_[process];
     if (!running(process)) return;
-    for (auto& action : std::exchange(resumed.held, {})) {
+    for (auto& action : std::exchange(processes_[process].late, {})) {
       action();
       drain(process);
     }
-    if (process == 0)
-      coordinator_->on_timer(now_);
-    else
-      resumed.participant->on_timer(now_);
-    drain(process);
+    run_timers(process);
   });
 }
 
 void World::refuse_connection(std::size_t process, Error cause) {
   kill(process);
   post(0, now_ + milliseconds(1),
-       [this, process, cause] { coordinator_->on_closed(MemberId(process), cause, now_); });
+       [this, process, cause] { coordinator().on_closed(MemberId(process), cause, now_); });
 }
 
 void World::inject(std::size_t process, Bytes bytes, bool to_participant) {
   if (to_participant)
-    send(0, process, std::move(bytes));
+    send_down(0, process, std::move(bytes));
   else
-    send(process, 0, std::move(bytes));
+    send_up(process, 0, std::move(bytes));
 }
 
 void World::interrupt(Error cause) {
-  post(0, now_, [this, cause] { coordinator_->interrupt(cause, now_); });
+  post(0, now_, [this, cause] { coordinator().interrupt(cause, now_); });
 }
 
 Time World::arrival(Time& last) {
@@ -137,50 +143,104 @@ Time World::arrival(Time& last) {
   return last;
 }
 
-void World::send(std::size_t from, std::size_t to, Bytes bytes) {
-  Process& end = processes_[std::max(from, to)];
-  if (!(from == 0 ? end.root_open : end.own_open) || end.cut) return;
-  if (end.tamper) end.tamper(bytes);
-  for (const std::byte b : bytes)
-    trace_hash_ = (trace_hash_ ^ std::to_integer<std::uint64_t>(b)) * 1099511628211u;
-  const std::size_t participant = std::max(from, to);
-  if (from == 0) {
-    post(to, arrival(end.from_root_last), [this, participant, bytes = std::move(bytes)] {
-      if (processes_[participant].own_open) processes_[participant].participant->on_message(bytes, now_);
-    });
-  } else {
-    post(0, arrival(end.to_root_last), [this, participant, bytes = std::move(bytes)] {
-      if (processes_[participant].root_open) coordinator_->on_message(MemberId(participant), bytes, now_);
-    });
-  }
+void World::open(std::size_t upper, std::size_t lower) {
+  Link& channel = link(upper, lower);
+  channel.upper_open = channel.lower_open = true;
+  channel.fresh = upper != 0;
+  ++channel.generation;
 }
 
-void World::close(std::size_t by, std::size_t participant, Error cause) {
-  Process& end = processes_[participant];
-  bool& open = by == 0 ? end.root_open : end.own_open;
-  if (!std::exchange(open, false) || end.cut) return;
-  if (by == 0) {
-    post(participant, arrival(end.from_root_last), [this, participant, cause] {
-      if (!std::exchange(processes_[participant].own_open, false)) return;
-      processes_[participant].participant->on_closed(cause, now_);
-    });
-  } else {
-    post(0, arrival(end.to_root_last), [this, participant, cause] {
-      if (std::exchange(processes_[participant].root_open, false))
-        coordinator_->on_closed(MemberId(participant), cause, now_);
-    });
+void World::send_down(std::size_t upper, std::size_t lower, Bytes bytes) {
+  Link& channel = link(upper, lower);
+  if (!channel.upper_open || is_cut(upper, lower)) return;
+  if (upper == 0 && processes_[lower].tamper) processes_[lower].tamper(bytes);
+  for (const std::byte b : bytes)
+    trace_hash_ = (trace_hash_ ^ std::to_integer<std::uint64_t>(b)) * 1099511628211u;
+  post(lower, arrival(channel.down_last),
+       [this, upper, lower, generation = channel.generation, bytes = std::move(bytes)] {
+         const Link& now_there = link(upper, lower);
+         if (now_there.lower_open && now_there.generation == generation) arrive_below(upper, lower, bytes);
+       });
+}
+
+void World::send_up(std::size_t lower, std::size_t upper, Bytes bytes) {
+  Link& channel = link(upper, lower);
+  if (!channel.lower_open || is_cut(upper, lower)) return;
+  if (upper == 0 && processes_[lower].tamper) processes_[lower].tamper(bytes);
+  for (const std::byte b : bytes)
+    trace_hash_ = (trace_hash_ ^ std::to_integer<std::uint64_t>(b)) * 1099511628211u;
+  post(upper, arrival(channel.up_last),
+       [this, upper, lower, generation = channel.generation, bytes = std::move(bytes)] {
+         const Link& now_there = link(upper, lower);
+         if (now_there.upper_open && now_there.generation == generation && processes_[upper].coordinator)
+           processes_[upper].coordinator->on_message(MemberId(lower), bytes, now_);
+       });
+}
+
+/// As an agent does it: the first message of a channel tells whether somebody comes to lead an orphan.
+void World::arrive_below(std::size_t upper, std::size_t lower, const Bytes& bytes) {
+  Process& self = processes_[lower];
+  if (std::exchange(link(upper, lower).fresh, false) && !follow(upper, lower)) {
+    const bool knows = !self.participant->finished();
+    if (knows) send_up(lower, upper, takeover_refusal());
+    return close_up(lower, upper, {Errc::peer_failed, "does not know this transfer"});
   }
+  self.participant->on_message(bytes, now_);
+}
+
+bool World::follow(std::size_t upper, std::size_t lower) {
+  Process& self = processes_[lower];
+  if (upper != lower && self.coordinator && self.coordinator->stands_down_for(MemberId(upper)))
+    drop_coordinator(lower);
+  if (!self.participant->is_orphan()) return false;
+  self.follows = upper;
+  self.participant->on_connected(now_);
+  return true;
+}
+
+void World::drop_coordinator(std::size_t process) {
+  const Error gone{Errc::peer_failed, "closed its control channel"};
+  for (std::size_t i = 1; i < processes_.size(); ++i)
+    if (i != process && links_.contains({process, i})) close_down(process, i, gone);
+  Process& self = processes_[process];
+  self.coordinator.reset();
+  ++self.lead;
+  record({.process = process, .event = "StoodDown"});
+  if (std::exchange(link(process, process).lower_open, false)) self.participant->on_closed(gone, now_);
+}
+
+void World::close_down(std::size_t upper, std::size_t lower, const Error& cause) {
+  Link& channel = link(upper, lower);
+  if (!std::exchange(channel.upper_open, false) || is_cut(upper, lower)) return;
+  post(lower, arrival(channel.down_last), [this, upper, lower, generation = channel.generation, cause] {
+    Link& now_there = link(upper, lower);
+    if (now_there.generation != generation || !std::exchange(now_there.lower_open, false)) return;
+    if (processes_[lower].follows == upper) processes_[lower].participant->on_closed(cause, now_);
+  });
+}
+
+void World::close_up(std::size_t lower, std::size_t upper, const Error& cause) {
+  Link& channel = link(upper, lower);
+  if (!std::exchange(channel.lower_open, false) || is_cut(upper, lower)) return;
+  post(upper, arrival(channel.up_last), [this, upper, lower, generation = channel.generation, cause] {
+    Link& now_there = link(upper, lower);
+    if (now_there.generation != generation || !std::exchange(now_there.upper_open, false)) return;
+    if (processes_[upper].coordinator) processes_[upper].coordinator->on_closed(MemberId(lower), cause, now_);
+  });
+}
+
+bool World::takes_part(std::size_t process) const {
+  const Process& self = processes_[process];
+  return running(process) && count(process, "FormRequested") > 0 && !self.participant->finished();
 }
 
 bool World::run(Time limit) {
   const auto over = [this] {
-    if (processes_[0].alive && !coordinator_->finished()) return false;
-    for (std::size_t i = 1; i < processes_.size(); ++i) {
-      const Process& process = processes_[i];
-      if (process.alive && process.paused_until != Time::never() && !process.participant->finished())
-        return false;
-    }
-    return true;
+    return std::ranges::all_of(processes_, [](const Process& process) {
+      if (!process.alive || process.paused_until == Time::never()) return true;
+      return (!process.coordinator || process.coordinator->finished()) &&
+             (!process.participant || process.participant->finished());
+    });
   };
   while (!over() && !events_.empty()) {
     if (events_.top().at > limit) return false;

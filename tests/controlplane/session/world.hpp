@@ -1,10 +1,12 @@
 // A coordinator and its participants on a fake network in virtual time: every process is a real session
 // machine under an application that answers events after short random delays, with a data plane reduced to a
-// clock. Tests inject faults at times or when an event is seen, run the world, and look at what each process
-// recorded. One thread; a run is a function of the options and the faults.
+// clock and a few blocks. A participant that leads on has a coordinator of its own beside it. Tests inject
+// faults at times or when an event is seen, run the world, and look at what each process recorded. One
+// thread; a run is a function of the options and the faults.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -14,9 +16,14 @@
 
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/participant.hpp"
+#include "controlplane/session/takeover.hpp"
 #include "dataplane/base/random.hpp"
 
 namespace rdmc::session::test {
+
+/// The fake file: a bit for each block.
+inline constexpr int kBlocks = 16;
+inline constexpr std::uint32_t kWhole = (1u << kBlocks) - 1;
 
 struct Options {
   std::size_t participants = 3;
@@ -66,6 +73,10 @@ class World {
   void freeze(std::size_t process) { processes_[process].paused_until = Time::never(); }
   /// All control messages of the process vanish; nothing closes.
   void cut(std::size_t process) { processes_[process].cut = true; }
+  /// Only those to and from the root.
+  void cut_from_root(std::size_t process) { processes_[process].cut_from_root = true; }
+  /// The root never says what every copy must be like.
+  void forget_expected() { expects_ = false; }
   void break_data_link(std::size_t a, std::size_t b) {
     broken_links_.insert({std::min(a, b), std::max(a, b)});
   }
@@ -90,7 +101,11 @@ class World {
   const Record* outcome(std::size_t process) const;
   const Record* own_outcome(std::size_t process) const { return find(process, "Finished"); }
   bool alive(std::size_t process) const { return processes_[process].alive; }
-  Coordinator& coordinator() { return *coordinator_; }
+  Coordinator& coordinator() { return *processes_[0].coordinator; }
+  /// Blocks that a participant has.
+  std::uint32_t held(std::size_t process) const { return processes_[process].held; }
+  /// It has been in an epoch, has no outcome yet, and is not stopped.
+  bool takes_part(std::size_t process) const;
   Participant& participant(std::size_t process) { return *processes_[process].participant; }
   std::uint64_t trace_hash() const { return trace_hash_; }
   std::size_t size() const { return processes_.size(); }
@@ -99,19 +114,30 @@ class World {
  private:
   struct Process {
     std::unique_ptr<Participant> participant;  ///< none for the root
+    std::unique_ptr<Coordinator> coordinator;  ///< of the root, and of who leads on
+    std::size_t follows = 0;                   ///< whose coordinator its participant talks to
+    std::uint64_t lead = 0;                    ///< counts its coordinators: answers to an older one are void
     Behaviour behaviour;
-    bool alive = true, cut = false, mute = false;
+    bool alive = true, cut = false, cut_from_root = false, mute = false;
     std::function<void(Bytes&)> tamper;
     Time paused_until{};
-    std::vector<std::function<void()>> held;  ///< what came while it was paused
+    std::vector<std::function<void()>> late;  ///< what came while it was paused
     Time timer_at = Time::never();
-    Time to_root_last{}, from_root_last{};  ///< the channel keeps order
-    bool root_open = false, own_open = false;
     Epoch epoch{};  ///< whose data runs here; 0: none
     Rank rank{};
     std::vector<std::string> members;
     Duration data_done{}, data_needed{}, stalled{};
-    bool has_delivered = false;
+    bool has_delivered = false, is_source = false;
+    std::uint32_t held = 0;    ///< blocks
+    std::uint32_t sent = 0;    ///< blocks of the epoch
+    bool whole_epoch = false;  ///< said so
+  };
+  /// The channel between a coordinator's process and a participant's.
+  struct Link {
+    Time up_last{}, down_last{};  ///< it keeps order
+    bool upper_open = false, lower_open = false;
+    bool fresh = false;            ///< nothing has arrived below yet
+    std::uint64_t generation = 0;  ///< what was under way on an earlier channel is void
   };
   struct Event {
     Time at;
@@ -130,18 +156,36 @@ class World {
   void post(std::size_t process, Time when, std::function<void()> action);
   void drain(std::size_t process);
   void arm_timer(std::size_t process);
+  void run_timers(std::size_t process);
   bool running(std::size_t process) const;
   void record(Record record);
   Time arrival(Time& last);
-  void send(std::size_t from, std::size_t to, Bytes bytes);
-  void close(std::size_t by, std::size_t participant, Error cause);
+  Link& link(std::size_t upper, std::size_t lower) { return links_[{upper, lower}]; }
+  bool is_cut(std::size_t upper, std::size_t lower) const {
+    if (upper == 0 && processes_[lower].cut_from_root) return true;
+    return upper != lower && (processes_[upper].cut || processes_[lower].cut);
+  }
+  void open(std::size_t upper, std::size_t lower);
+  void send_down(std::size_t upper, std::size_t lower, Bytes bytes);
+  void send_up(std::size_t lower, std::size_t upper, Bytes bytes);
+  void arrive_below(std::size_t upper, std::size_t lower, const Bytes& bytes);
+  bool follow(std::size_t upper, std::size_t lower);
+  void close_down(std::size_t upper, std::size_t lower, const Error& cause);
+  void close_up(std::size_t lower, std::size_t upper, const Error& cause);
+  void drop_coordinator(std::size_t process);
   void answer(std::size_t process, std::function<void()> action);
+  /// For a coordinator's application: void when that coordinator is gone.
+  void answer_leading(std::size_t process, std::function<void(Coordinator&)> action);
 
   // fake_application.cpp
-  void handle(CoordinatorOutput output);
+  void lead(std::size_t process, CoordinatorOutput output);
+  void choose(std::size_t process, const ParametersNeeded& needed);
+  void connect(std::size_t upper, std::size_t lower);
   void handle(std::size_t process, ParticipantOutput output);
   void start_data(std::size_t process, Epoch epoch);
   void tick_data(std::size_t process, Epoch epoch);
+  void take_blocks(std::size_t process, Epoch epoch);
+  void end_data(std::size_t process) { processes_[process].epoch = Epoch{0}; }
   bool link_works(std::size_t a, std::size_t b) const;
   void suspect_neighbours(std::size_t process);
   std::size_t well_routed(const PeersReady& peers, Rank to) const;
@@ -153,9 +197,10 @@ class World {
   Time now_{};
   std::uint64_t next_order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::unique_ptr<Coordinator> coordinator_;
   std::vector<Process> processes_;
+  std::map<std::pair<std::size_t, std::size_t>, Link> links_;  ///< by (coordinator, participant)
   std::set<std::pair<std::size_t, std::size_t>> broken_links_;
+  bool expects_ = true;
   std::vector<Hook> hooks_;
   std::vector<Record> records_;
   std::uint64_t trace_hash_ = 14695981039346656037u;

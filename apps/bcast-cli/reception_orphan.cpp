@@ -1,0 +1,79 @@
+// The sender is dead: leading on for the survivors, or following one who does. A channel of another survivor
+// comes in like a sender's; what it says first tells which reception it is for.
+#include <utility>
+
+#include "apps/bcast-cli/reception.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::bcast {
+
+void Reception::handle(session::LeadRequested& request) {
+  const auto weak = weak_from_this();
+  // Of a successor that has stood down nothing is heard any more: it is gone, and what it posted finds
+  // nobody.
+  Successor::Handlers handlers{
+      .to_own =
+          [weak](const session::Bytes& message) {
+            const auto self = weak.lock();
+            if (!self || !self->follows_own_) return;
+            self->participant_.on_message(message, monotonic_now());
+            self->pump();
+          },
+      .close_own =
+          [weak] {
+            const auto self = weak.lock();
+            if (!self || !self->follows_own_) return;
+            self->participant_.on_closed({Errc::cancelled, "is done"}, monotonic_now());
+            self->pump();
+          },
+      .finished =
+          [weak] {
+            if (const auto self = weak.lock()) self->finish_if_done();
+          }};
+  follows_own_ = true;
+  participant_.on_connected(monotonic_now());
+  successor_ = Successor::start(loop_,
+                                {.request = std::move(request),
+                                 .security = surroundings_.security,
+                                 .shape = job_.shape,
+                                 .suspect_after = suspect_after_},
+                                std::move(handlers));
+}
+
+/// A survivor has come for an orphan of this agent.
+void Reception::give_away(const session::Takeover& takeover, std::vector<std::byte> message) {
+  const auto orphan = surroundings_.find(takeover.session);
+  if (orphan && orphan->follow(takeover.leader)) {
+    channel_closed_ = true;  // as far as we are concerned
+    auto channel = std::move(*channel_);
+    channel_.reset();
+    orphan->adopt(std::move(channel), std::exchange(inbox_, std::make_shared<Inbox>()), message);
+  } else if (orphan) {
+    (void)channel_->send(session::takeover_refusal());
+  }
+  stop({Errc::cancelled, "a survivor came for another transfer"});
+}
+
+/// True for an orphan. Who leads itself, and has not begun, makes way for one with the better right to it.
+bool Reception::follow(session::MemberId leader) {
+  if (successor_ && successor_->stands_down_for(leader)) {
+    successor_.reset();
+    participant_.on_closed({Errc::cancelled, "another survivor leads on"}, monotonic_now());
+  }
+  return participant_.is_orphan();
+}
+
+void Reception::adopt(control::Channel channel, std::shared_ptr<Inbox> inbox,
+                      const std::vector<std::byte>& message) {
+  inbox_->owner.reset();  // what the channel before still says
+  inbox_ = std::move(inbox);
+  inbox_->owner = weak_from_this();
+  channel_.emplace(std::move(channel));
+  channel_closed_ = follows_own_ = false;
+  const auto now = monotonic_now();
+  participant_.on_connected(now);
+  participant_.on_message(message, now);
+  pump();
+}
+
+}  // namespace rdmc::bcast

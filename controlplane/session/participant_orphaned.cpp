@@ -1,0 +1,107 @@
+// A participant without a coordinator: it fences the epoch, keeps what it holds, and follows whoever of the
+// survivors leads on, or leads itself when its turn comes. README.md has the rules and why they are safe.
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/session/messages.hpp"
+#include "controlplane/session/participant.hpp"
+
+namespace rdmc::session {
+namespace {
+
+/// Turns are given out up to here; those behind lead at the same time, and all but the lowest stand down.
+constexpr std::size_t kLastTurn = 15;
+
+}  // namespace
+
+void Participant::become_orphan(Error cause, Time now) {
+  ++counters_.orphaned;
+  const bool running = in_epoch();
+  phase_ = Phase::orphaned;
+  if (delivery_ == Delivery::reported) delivery_ = Delivery::none;
+  if (orphan_until_ == Time::never()) orphan_until_ = now + config_.timing.orphan_timeout;
+  phase_deadline_ = orphan_until_;
+  const bool ranked = std::ranges::find(members_, self_, &MemberInfo::member) != members_.end();
+  lead_at_ = ranked ? now + config_.timing.lead_stagger * static_cast<std::int64_t>(turn()) : Time::never();
+  if (running) {
+    owes_state_ = true;
+    EndData end{epoch_, {}};
+    const auto lost = std::ranges::find(members_, coordinator_, &MemberInfo::member);
+    if (lost != members_.end()) end.failed.push_back({lost->rank, lost->name, cause});
+    outputs_.emplace_back(std::move(end));
+  }
+  cause_ = std::move(cause);
+}
+
+/// How many others come before us: survivors of a lower number than ours.
+std::size_t Participant::turn() const {
+  const auto before = std::ranges::count_if(members_, [&](const MemberInfo& member) {
+    return member.member != kRoot && member.member != coordinator_ && member.member < self_;
+  });
+  return std::min(static_cast<std::size_t>(before), kLastTurn);
+}
+
+void Participant::lead() {
+  lead_at_ = Time::never();
+  LeadRequested request{{session_, {}, {}, config_.timing, self_}, {}};
+  // Whoever is out of reach must not hold up the others; who has not noticed the death yet soon will.
+  request.config.timing.connect_timeout = config_.timing.suspect_after + seconds(1);
+  request.config.timing.greet_timeout = config_.timing.suspect_after;
+  for (const auto* list : {&members_, &holders_}) {
+    for (const MemberInfo& member : *list) {
+      if (member.member != kRoot && (member.member != coordinator_ || coordinator_ == self_))
+        request.participants.push_back({member.member, member.name, member.address, {}});
+    }
+  }
+  outputs_.emplace_back(std::move(request));
+}
+
+/// Nobody leads on.
+void Participant::end_orphan(Time now) {
+  lead_at_ = Time::never();
+  if (delivery_ == Delivery::committed) return finish(Status::ok, {});
+  if (delivery_ == Delivery::committing) {
+    detached_ = true;
+    phase_deadline_ = now + config_.timing.commit_timeout;
+    return;
+  }
+  enter(Phase::aborting, now);
+  outputs_.emplace_back(AbortRequested{cause_, true});
+}
+
+/// False when this Hello is not for us: of another session, or of one that we know nothing of.
+bool Participant::on_takeover(const wire::Hello& hello, Time now) {
+  if (!was_formed()) {
+    wire::Envelope envelope;
+    store(*envelope.mutable_failed()->mutable_cause(), {Errc::not_found, "does not know this transfer"});
+    send(envelope, now);
+    finish(Status::failed, {Errc::not_found, "a survivor of an unknown transfer greeted us"});
+    return false;
+  }
+  if (hello.leader() == 0 || to_view(session_) != hello.session()) {
+    broken_protocol("greeted us for another session", now);
+    return false;
+  }
+  coordinator_ = MemberId{hello.leader()};
+  bytes_reported_ = group_advance_ = 0;
+  return true;
+}
+
+/// Answers the question of a takeover, once the data plane has ended.
+void Participant::accept_takeover(Time now) {
+  if (owes_state_) return;
+  wire::Envelope envelope;
+  wire::Accept& accept = *envelope.mutable_accept();
+  accept.set_state(std::string(to_view(state_)));
+  if (expected_) accept.set_expected(std::string(to_view(*expected_)));
+  accept.set_commits(delivery_ == Delivery::committing);
+  accept.set_committed(delivery_ == Delivery::committed);
+  if (report_ && delivery_ == Delivery::none) {
+    accept.set_report(std::string(to_view(*report_)));
+    delivery_ = Delivery::reported;
+  }
+  send(envelope, now);
+  enter(Phase::idle, now);
+}
+
+}  // namespace rdmc::session
