@@ -14,6 +14,11 @@ std::string why_not(const Driver& driver, const Usability& usability) {
   return text;
 }
 
+OpenedPort opened(std::unique_ptr<Port> port, std::string reason) {
+  for (const std::string& note : port->info().notes) reason += "; " + note;
+  return {std::move(port), std::move(reason)};
+}
+
 }  // namespace
 
 Registry::Registry(std::unique_ptr<Driver> fallback) {
@@ -44,7 +49,7 @@ Result<OpenedPort> Registry::open(std::string_view wanted, const PortRequest& re
   if (!usability.usable) return fail(Errc::unsupported, why_not(**found, usability));
   auto port = (*found)->open(request);
   if (!port) return std::unexpected(std::move(port.error()));
-  return OpenedPort{std::move(*port), "asked for"};
+  return opened(std::move(*port), "asked for");
 }
 
 Result<OpenedPort> Registry::open_best(const PortRequest& request) {
@@ -55,7 +60,7 @@ Result<OpenedPort> Registry::open_best(const PortRequest& request) {
     std::string refusal;
     if (usability.usable || fallback) {
       auto port = driver->open(request);
-      if (port) return OpenedPort{std::move(*port), passed_over.empty() ? usability.reason : passed_over};
+      if (port) return opened(std::move(*port), passed_over.empty() ? usability.reason : passed_over);
       if (fallback) return std::unexpected(std::move(port.error()));
       refusal = std::string(driver->name()) + " failed: " + port.error().what;
     } else {

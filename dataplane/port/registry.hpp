@@ -18,7 +18,9 @@ inline constexpr std::string_view kAutomatic = "auto";
 
 struct OpenedPort {
   std::unique_ptr<Port> port;
-  std::string reason;  ///< why this driver and no better one; for people, without newlines
+  /// Why this driver and no better one, and what it does without (PortInfo::notes); for people, without
+  /// newlines.
+  std::string reason;
 };
 
 class Registry {

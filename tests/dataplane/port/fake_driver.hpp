@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "dataplane/port/driver.hpp"
 
@@ -9,7 +10,10 @@ namespace rdmc::port::test {
 
 class NullPort final : public Port {
  public:
-  explicit NullPort(std::string driver) { info_.driver = std::move(driver); }
+  NullPort(std::string driver, std::vector<std::string> notes) {
+    info_.driver = std::move(driver);
+    info_.notes = std::move(notes);
+  }
   const PortInfo& info() const noexcept override { return info_; }
   Result<FlowId> open_flow() override { return kSharedFlow; }
   std::uint16_t udp_port(FlowId) const override { return 0; }
@@ -27,20 +31,21 @@ class NullPort final : public Port {
 
 class FakeDriver final : public Driver {
  public:
-  FakeDriver(std::string name, Usability usability, bool opens = true)
-      : name_(std::move(name)), usability_(std::move(usability)), opens_(opens) {}
+  FakeDriver(std::string name, Usability usability, bool opens = true, std::vector<std::string> notes = {})
+      : name_(std::move(name)), usability_(std::move(usability)), opens_(opens), notes_(std::move(notes)) {}
 
   std::string_view name() const noexcept override { return name_; }
   Usability probe(const PortRequest&) override { return usability_; }
   Result<std::unique_ptr<Port>> open(const PortRequest&) override {
     if (!opens_) return fail(Errc::io_error, name_ + " broke");
-    return std::make_unique<NullPort>(name_);
+    return std::make_unique<NullPort>(name_, notes_);
   }
 
  private:
   std::string name_;
   Usability usability_;
   bool opens_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace rdmc::port::test

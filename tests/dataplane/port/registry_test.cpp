@@ -72,6 +72,13 @@ BOOST_AUTO_TEST_CASE(a_driver_asked_for_by_name_is_opened_or_refused_but_never_r
   BOOST_TEST((broken.error().code == Errc::io_error));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_port_found_it_must_do_without_is_said_with_the_reason) {
+  Registry registry(std::make_unique<FakeDriver>(
+      "udp", kUsable, true, std::vector<std::string>{"trains do not work here", "no io_uring"}));
+  BOOST_TEST(registry.open("udp", {})->reason == "asked for; trains do not work here; no io_uring");
+  BOOST_TEST(registry.open(kAutomatic, {})->reason == "it is there; trains do not work here; no io_uring");
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_refused_with_those_that_are_known) {
   Registry registry(driver("udp", kUsable));
   registry.add(driver("dpdk", kUsable));
