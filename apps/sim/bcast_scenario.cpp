@@ -30,7 +30,10 @@ class World {
     const bcast::FileShape shape{options.size_bytes, options.block_bytes};
     const sim::HostOptions host{.link = {.bits_per_second = options.rate}};
     const relay::Schedule schedule(relay::Algorithm::binomial_pipeline, Rank{0}, options.members);
-    const std::uint64_t slots = std::max<std::uint64_t>(schedule.minimum_slots() * 2, 8);
+    const std::uint64_t slots = std::max<std::uint64_t>(
+        {schedule.minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
+    bound_seconds_ = static_cast<double>(schedule.steps(shape.blocks()) * options.block_bytes) * 8 /
+                     static_cast<double>(options.rate);
     const HostOptions as{.mtu = options.mtu, .selective_repeat = options.selective_repeat};
     std::vector<std::byte> source(options.size_bytes);
     for (std::size_t at = 0; at < source.size(); at += 8) {
@@ -237,6 +240,7 @@ class World {
     ScenarioResult result;
     result.trace_hash = simulation_.trace().hash();
     result.virtual_seconds = send_to_last_delivery().seconds();
+    result.bound_seconds = bound_seconds_;
     result.events = simulation_.events();
     result.violations = violations_;
     for (std::size_t kind = 0; kind < sim::kFaultKinds; ++kind) {
@@ -266,25 +270,26 @@ class World {
       led += receiver->led();
       orphaned += receiver->orphaned();
     }
-    result.figures = {{"receivers_ok", static_cast<double>(ok)},
-                      {"epochs", static_cast<double>(root_->epochs())},
-                      {"orphaned", static_cast<double>(orphaned)},
-                      {"led", static_cast<double>(led)},
-                      {"rescues", static_cast<double>(rescues_)},
-                      {"losses", static_cast<double>(losses_)},
-                      {"rescue_seconds", rescue_seconds()},
-                      {"blocks_planned", static_cast<double>(root_->blocks_planned())},
-                      {"retransmitted", static_cast<double>(sum.retransmitted)},
-                      {"timeouts", static_cast<double>(sum.timeouts)},
-                      {"duplicates", static_cast<double>(sum.duplicates)},
-                      {"out_of_order", static_cast<double>(sum.out_of_order)},
-                      {"icrc_errors", static_cast<double>(icrc_errors)},
-                      {"packets_in_place", static_cast<double>(in_place)},
-                      {"packets_repaired", static_cast<double>(repaired)}};
+    result.rescue_seconds = rescue_seconds();
+    result.figures = {{"receivers_ok", ok},
+                      {"epochs", root_->epochs()},
+                      {"orphaned", orphaned},
+                      {"led", led},
+                      {"rescues", rescues_},
+                      {"losses", losses_},
+                      {"blocks_planned", root_->blocks_planned()},
+                      {"retransmitted", sum.retransmitted},
+                      {"timeouts", sum.timeouts},
+                      {"duplicates", sum.duplicates},
+                      {"out_of_order", sum.out_of_order},
+                      {"icrc_errors", icrc_errors},
+                      {"packets_in_place", in_place},
+                      {"packets_repaired", repaired}};
     return result;
   }
 
   ScenarioOptions options_;
+  double bound_seconds_ = 0;
   sim::Simulation simulation_;
   sim::Network network_;
   sim::Channels channels_;
@@ -295,7 +300,7 @@ class World {
   std::vector<const SimReceiver*> orphans_;  ///< in the job when the root was lost
   std::optional<Time> root_lost_at_;
   bool held_together_ = false;
-  int rescues_ = 0, losses_ = 0;
+  std::uint64_t rescues_ = 0, losses_ = 0;
   std::vector<std::string> violations_;
 };
 

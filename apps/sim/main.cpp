@@ -51,12 +51,9 @@ void report(const ScenarioOptions& options, const ScenarioResult& result, bool j
                                 {"events", result.events},
                                 {"violations", result.violations.size()},
                                 {"faults", result.faults}};
-  for (const auto& [name, value] : result.figures) {
-    if (value == std::floor(value))  // a count
-      object[name] = static_cast<std::int64_t>(value);
-    else
-      object[name] = value;
-  }
+  for (const auto& [name, value] : result.figures) object[name] = value;
+  object["bound_seconds"] = result.bound_seconds;
+  object["rescue_seconds"] = result.rescue_seconds;
   if (json) {
     fmt::print("{}\n", object.dump());
   } else {
@@ -84,6 +81,10 @@ int main(int argc, char** argv) {
   bcast->add_option("--block-size", options.block_bytes, "bytes of a block (K, M allowed)")
       ->transform(rdmc::size_value())
       ->check(CLI::Range(1U, kMostBlockBytes));
+  bcast
+      ->add_option("--window", options.window_bytes,
+                   "bytes of a member's ring, if the pipeline needs fewer (K, M allowed)")
+      ->transform(rdmc::size_value());
   bcast->add_option("--rate", options.rate, "of every link, bits per second (k, m, g allowed)")
       ->transform(rdmc::rate_value());
   bcast->add_option("--mtu", options.mtu, "of every link")->check(CLI::Range(576U, 65'535U));

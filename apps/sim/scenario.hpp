@@ -17,6 +17,7 @@ struct ScenarioOptions {
   std::uint32_t members = 8;  ///< the root included
   std::uint64_t size_bytes = 1 << 20;
   std::uint32_t block_bytes = 64 * 1024;
+  std::uint64_t window_bytes = 0;       ///< of a member's ring; at least twice what the pipeline needs
   std::uint64_t rate = 10'000'000'000;  ///< of every link, bits per second
   std::uint32_t mtu = 1500;
   bool selective_repeat = true;
@@ -32,10 +33,12 @@ struct ScenarioOptions {
 struct ScenarioResult {
   std::uint64_t trace_hash = 0;
   double virtual_seconds = 0;  ///< from the send to the last delivery
+  double bound_seconds = 0;    ///< for blocks - 1 + ceil(log2 members) blocks at the links' rate
+  double rescue_seconds = 0;   ///< from the root's loss to the last commit of a survivor; 0: none
   std::uint64_t events = 0;
   std::vector<std::string> violations;
-  std::map<std::string, std::uint64_t> faults;  ///< kind -> how often it struck
-  std::map<std::string, double> figures;        ///< the scenario's own
+  std::map<std::string, std::uint64_t> faults;   ///< kind -> how often it struck
+  std::map<std::string, std::uint64_t> figures;  ///< the scenario's own
 };
 
 /// One file from the root to every other member, through the session, the relay and the RC cores: the

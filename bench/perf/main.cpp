@@ -184,6 +184,7 @@ int main(int argc, char** argv) {
     sub->add_flag("--json", options.json, "one JSON object on stdout");
     sub->callback([&options, test, iterations, sub] {
       options.test = test;
+      if (test != Test::bcast && sub->count("--members") == 0) options.members = 2;
       if (sub->count("--iterations") == 0) options.iterations = iterations;
       if ((test == Test::latency || test == Test::rate) && sub->count("--size") == 0) options.size_bytes = 64;
     });

@@ -28,6 +28,6 @@ BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
   // The mechanisms that the faults are there to exercise were exercised.
   for (const char* figure : {"retransmitted", "timeouts", "duplicates", "out_of_order", "icrc_errors",
                              "packets_repaired", "orphaned", "led", "rescues", "losses"}) {
-    BOOST_TEST(outcome.figures.at(figure) > 0.0, figure << " is zero");
+    BOOST_TEST(outcome.figures.at(figure) > 0u, figure << " is zero");
   }
 }

@@ -47,7 +47,7 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
 struct SeedsOutcome {
   std::uint64_t runs = 0, differing_hashes = 0;
   std::map<std::string, std::uint64_t> faults;
-  std::map<std::string, double> figures;
+  std::map<std::string, std::uint64_t> figures;
   std::vector<std::string> violations;  ///< each with its seed
 };
 
