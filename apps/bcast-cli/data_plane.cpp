@@ -40,13 +40,18 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
 Result<void> DataPlane::connect(std::span<const session::PeerBlob> blobs) {
   if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
   for (const auto& [peer, blob] : blobs) {
-    const auto connected = group_->connect(peer, blob);
-    if (connected) continue;
-    if (connected.error().code == Errc::invalid_argument) return connected;
-    events_.failed(epoch_, peer, connected.error());
-    return fail(Errc::peer_failed, connected.error().what);
+    // Whatever is wrong with a blob, also that we are no neighbour of its maker, is the maker's fault.
+    if (const auto connected = group_->connect(peer, blob); !connected)
+      return give_up_on(peer, connected.error());
   }
+  if (const auto silent = group_->unconnected())
+    return give_up_on(*silent, {Errc::protocol_error, "it offered no queue pair"});
   return {};
+}
+
+Result<void> DataPlane::give_up_on(Rank peer, const Error& error) {
+  events_.failed(epoch_, peer, error);
+  return fail(Errc::peer_failed, error.what);
 }
 
 Result<void> DataPlane::start(group::Store& store) {

@@ -51,8 +51,8 @@ class DataPlane final : private group::Listener {
   /// Ends the epoch before, if any, and makes the queue pairs of this one; returns the blob for each
   /// neighbour.
   Result<std::vector<session::PeerBlob>> form(Epoch epoch, Rank rank, const EpochPlan& plan);
-  /// Errors: peer_failed (no queue pair with one of them; failed() has said with whom and why),
-  /// invalid_argument (not a neighbour).
+  /// Errors: peer_failed (no queue pair with one of the neighbours, or a blob of somebody else: failed() has
+  /// said of whom and why), invalid_argument (nothing formed).
   Result<void> connect(std::span<const session::PeerBlob> blobs);
   /// Moves the message; the store lives until end(). Errors: invalid_argument (a ring too small for the
   /// schedule).
@@ -61,9 +61,12 @@ class DataPlane final : private group::Listener {
   /// event.
   void end();
 
+  /// What keeps this member's part in the epoch from going on.
+  std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
  private:
+  Result<void> give_up_on(Rank peer, const Error& error);
   group::Store* incoming(std::uint64_t, std::uint64_t) override { return nullptr; }
   void delivered(std::uint64_t) override { events_.delivered(epoch_); }
   void completed(std::uint64_t) override { events_.completed(epoch_); }

@@ -114,6 +114,12 @@ void DataPlaneThread::start(group::Store& store, Handler<Result<void>> answer) {
   });
 }
 
+void DataPlaneThread::wait(Handler<std::optional<relay::Wait>> answer) {
+  run_on_engine([this, answer = std::move(answer)]() mutable {
+    loop_.post([result = plane_->wait(), answer = std::move(answer)]() mutable { answer(result); });
+  });
+}
+
 void DataPlaneThread::end(Handler<> answer) {
   run_on_engine([this, answer = std::move(answer)]() mutable {
     plane_->end();

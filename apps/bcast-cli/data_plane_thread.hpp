@@ -45,6 +45,7 @@ class DataPlaneThread {
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);
   void end(Handler<> answer);
+  void wait(Handler<std::optional<relay::Wait>> answer);
   /// The same, and waits for it; for destructors.
   void end_now();
 

@@ -75,16 +75,15 @@ void Reception::arm_timer() {
   auto deadline = participant_.next_deadline();
   const auto now = monotonic_now();
   if (sink_) deadline = std::min(deadline, now + kLookAtProgress);
-  if (deadline == Time::never()) {
-    timer_ = {};
-    return;
-  }
+  if (deadline >= timer_at_) return;  // too early a call does nothing but arm it again
+  timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - now, Duration{}), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_timer();
   });
 }
 
 void Reception::on_timer() {
+  timer_at_ = Time::never();
   const auto now = monotonic_now();
   if (sink_) participant_.progress(sink_->bytes_held(), now);
   participant_.on_timer(now);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "apps/bcast-cli/data_plane_thread.hpp"
+#include "apps/bcast-cli/data_watch.hpp"
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_sink.hpp"
 #include "apps/bcast-cli/file_source.hpp"
@@ -120,6 +121,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   FinishedHandler finished_;
   session::Participant participant_;
   control::Timer timer_;
+  Time timer_at_ = Time::never();
   Time start_;
   JobDescription job_;
   Outcome outcome_;
@@ -135,6 +137,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::shared_ptr<Successor> successor_;
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
   std::unique_ptr<DataPlaneThread> data_plane_;
+  std::shared_ptr<DataWatch> watch_;  // while an epoch runs
   std::unique_ptr<FileSink> sink_;
   std::optional<SourceFile> own_source_;  // the same file, read by source_
   std::unique_ptr<FileSource> source_;

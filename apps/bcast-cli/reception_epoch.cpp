@@ -78,7 +78,7 @@ Result<group::Store*> Reception::make_store() {
   return source_.get();
 }
 
-void Reception::handle(const session::StartData&) {
+void Reception::handle(const session::StartData& start) {
   const auto store = make_store();
   if (!store) return give_up(store.error());
   data_plane_->start(**store, [weak = weak_from_this()](Result<void> started) {
@@ -87,6 +87,14 @@ void Reception::handle(const session::StartData&) {
     self->give_up(std::move(started.error()));
     self->pump();
   });
+  watch_ = DataWatch::start(
+      loop_, *data_plane_,
+      [weak = weak_from_this(), epoch = start.epoch](const std::optional<relay::Wait>& wait) {
+        const auto self = weak.lock();
+        if (!self) return;
+        self->participant_.waits(epoch, wait, monotonic_now());
+        self->pump();
+      });
 }
 
 void Reception::handle(const session::EndData& end) {

@@ -94,6 +94,7 @@ void Reception::handle(const session::AbortRequested&) {
 /// Stops the data plane and closes its store; a sink writes what has arrived. `then` runs on the loop, after
 /// all that the worker was asked before.
 void Reception::tear_down(std::move_only_function<void()> then) {
+  watch_.reset();
   auto close_sink = [weak = weak_from_this(), then = std::move(then)]() mutable {
     const auto self = weak.lock();
     if (!self) return;

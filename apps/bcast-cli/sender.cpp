@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "apps/bcast-cli/commit_time.hpp"
 #include "apps/bcast-cli/hostlist.hpp"
 #include "dataplane/base/clock.hpp"
 
@@ -22,6 +23,8 @@ std::string address_of(const SenderTarget& target) {
 
 session::CoordinatorConfig session_config(const SenderConfig& config, session::SessionId id) {
   session::CoordinatorConfig session{.session = id, .name = "the sender", .address = {}, .timing = {}};
+  session.job_bytes = config.job.shape.size;
+  session.timing.commit_timeout = session.timing.commit_timeout + time_to_sync(config.job.shape.size);
   session.timing.suspect_after = config.suspect_after;
   session.timing.heartbeat_interval = std::min(session.timing.heartbeat_interval, config.suspect_after / 6);
   session.timing.probe_timeout = std::max(session.timing.probe_timeout, config.suspect_after / 2);
@@ -153,12 +156,11 @@ void Sender::pump() {
 
 void Sender::arm_timer() {
   const auto deadline = coordinator_.next_deadline();
-  if (deadline == Time::never()) {
-    timer_ = {};
-    return;
-  }
+  if (deadline >= timer_at_) return;  // too early a call does nothing but arm it again
+  timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
+      self->timer_at_ = Time::never();
       self->coordinator_.on_timer(monotonic_now());
       self->pump();
     }

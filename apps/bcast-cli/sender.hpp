@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/bcast-cli/data_plane_thread.hpp"
+#include "apps/bcast-cli/data_watch.hpp"
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_source.hpp"
 #include "apps/bcast-cli/progress.hpp"
@@ -116,6 +117,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   Progress progress_;
   control::Timer timer_;
   control::Timer last_words_;
+  Time timer_at_ = Time::never();
   Time start_;
   SenderResult result_;
   bool pumping_ = false;
@@ -126,6 +128,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   BlockMap epoch_blocks_;
   std::optional<Digest> digest_;  // of the whole source, once it has been read
   std::unique_ptr<DataPlaneThread> data_plane_;
+  std::shared_ptr<DataWatch> watch_;  // while an epoch runs
   std::unique_ptr<FileSource> store_;
   std::unique_ptr<Worker> worker_;  // where a store ends: its read may hang
 };

@@ -134,7 +134,7 @@ void Sender::handle(session::PeersReady& peers) {
                        });
 }
 
-void Sender::handle(const session::StartData&) {
+void Sender::handle(const session::StartData& start) {
   auto store = FileSource::start(source_, epoch_blocks_, data_plane_->ring(),
                                  {.limit_rate = config_.job.limit_rate,
                                   .wake = [plane = data_plane_.get()] { plane->wake(); },
@@ -152,6 +152,11 @@ void Sender::handle(const session::StartData&) {
     self->coordinator_.interrupt(std::move(started.error()), monotonic_now());
     self->pump();
   });
+  watch_ = DataWatch::start(
+      loop_, *data_plane_,
+      [weak = weak_from_this(), epoch = start.epoch](const std::optional<relay::Wait>& wait) {
+        if (const auto self = weak.lock()) self->coordinator_.local_waits(epoch, wait, monotonic_now());
+      });
 }
 
 void Sender::handle(const session::EndData& end) {
@@ -181,6 +186,7 @@ std::optional<Digest> Sender::source_digest() {
 
 /// Stops the data plane and the reader; `then` runs on the loop.
 void Sender::tear_down(std::move_only_function<void()> then) {
+  watch_.reset();
   auto close_store = [weak = weak_from_this(), then = std::move(then)]() mutable {
     const auto self = weak.lock();
     if (!self) return;

@@ -5,18 +5,29 @@
 #include <utility>
 #include <variant>
 
+#include "apps/bcast-cli/commit_time.hpp"
 #include "apps/bcast-cli/succession.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
+namespace {
+
+session::CoordinatorConfig session_config(const SuccessorConfig& config) {
+  session::CoordinatorConfig session = config.request.config;
+  session.job_bytes = config.shape.size;
+  session.timing.commit_timeout = session.timing.commit_timeout + time_to_sync(config.shape.size);
+  return session;
+}
+
+}  // namespace
 
 Successor::Successor(control::ControlLoop& loop, SuccessorConfig config, Handlers handlers)
     : loop_(loop),
       config_(std::move(config)),
       handlers_(std::move(handlers)),
       self_(config_.request.config.leader),
-      coordinator_(config_.request.config, config_.request.participants) {
+      coordinator_(session_config(config_), config_.request.participants) {
   for (const auto& participant : config_.request.participants)
     peers_[participant.member].address = participant.address;
 }

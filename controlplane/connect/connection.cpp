@@ -17,6 +17,8 @@ using Descriptors = boost::asio::posix::stream_descriptor;
 /// Plaintext per TLS record, and how much ciphertext is made ahead of the socket.
 constexpr std::size_t kRecordBytes = 16 * 1024;
 constexpr std::size_t kOutputAhead = 64 * 1024;
+/// What one peer may have handled before others have their turn; one read brings 64 KB of messages.
+constexpr std::size_t kMessagesPerTurn = 64;
 /// How long last words may take to reach a peer that was refused.
 constexpr Duration kDrainTime = seconds(1);
 
@@ -137,11 +139,17 @@ void Connection::advance() {
   arm_read();
 }
 
-/// False when a handler closed or destroyed the channel.
+/// False when a handler closed or destroyed the channel, and when the rest waits for the loop's next turn.
 bool Connection::deliver() {
   auto& messages = protocol_.messages();
   delivering_ = true;
-  while (state_ == State::open && !abandoned_ && !messages.empty()) {
+  for (std::size_t left = kMessagesPerTurn; state_ == State::open && !abandoned_ && !messages.empty();
+       --left) {
+    if (left == 0) {
+      delivering_ = false;
+      boost::asio::post(core_->context(), [self = shared_from_this()] { self->advance(); });
+      return false;
+    }
     Message message = std::move(messages.front());
     messages.pop_front();
     on_message_(std::move(message));

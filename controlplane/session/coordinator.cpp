@@ -42,6 +42,10 @@ void Coordinator::on_message(MemberId id, std::span<const std::byte> bytes, Time
   }
   ++counters_.messages_received;
   member->last_heard = now;
+  if (floods(*member, now)) {
+    broken_protocol(*member, "floods its control channel", now);
+    return advance(now);
+  }
   const Result<wire::Envelope> envelope = parse_envelope(bytes);
   if (!envelope) {
     broken_protocol(*member, envelope.error().what, now);
@@ -74,6 +78,7 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
     case wire::Envelope::kProgress:
       return on_progress(member, Epoch{envelope.progress().epoch()}, envelope.progress().bytes_done(), now);
     case wire::Envelope::kSuspect: return on_suspect(member, envelope.suspect(), now);
+    case wire::Envelope::kWait: return on_wait(member, envelope.wait(), now);
     case wire::Envelope::kProbeAnswer: return on_probe_answer(member, envelope.probe_answer().nonce());
     case wire::Envelope::kEnded: return on_ended(member, envelope.ended(), now);
     case wire::Envelope::kComplete: return on_complete(member, Epoch{envelope.complete().epoch()}, now);
@@ -106,7 +111,7 @@ void Coordinator::interrupt(Error cause, Time now) {
   // The epoch ends here and, by Abort, with every member; nobody is asked for a state.
   if (phase_ >= Phase::exchanging && phase_ <= Phase::running) tell_local(EndData{epoch_, {}});
   phase_ = Phase::completing;
-  phase_deadline_ = judge_at_ = stall_deadline_ = Time::never();
+  phase_deadline_ = judge_at_ = Time::never();
   local_owes_ = false;
   const Time patience = now + config_.timing.abort_timeout;
   for (Member& member : members_) {

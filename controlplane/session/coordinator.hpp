@@ -19,10 +19,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "controlplane/session/types.hpp"
+#include "dataplane/relay/wait.hpp"
 
 namespace rdmc::session {
 
@@ -33,6 +35,7 @@ class Ended;
 class Welcome;
 class Blobs;
 class Suspect;
+class Wait;
 }  // namespace wire
 
 /// An epoch can be formed: choose its parameters and answer form() with this epoch. Asked anew, with a higher
@@ -126,6 +129,8 @@ class Coordinator {
   // … and unasked.
   /// The root's data path gave up on a neighbour.
   void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
+  /// What the root's own data path waits for now; any rate of calls, once a second at least while it runs.
+  void local_waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// Ends the job with `cause` everywhere but where it is committed: Ctrl-C, an unreadable source, a data
   /// plane that cannot be made. JobFinished follows within Timing::abort_timeout.
   void interrupt(Error cause, Time now);
@@ -159,6 +164,11 @@ class Coordinator {
     abort,    ///< tell it why and wait for AbortDone
   };
 
+  /// What a data path waits for, since when, and since when without an excuse.
+  struct ToldWait {
+    relay::Wait wait;
+    Time since{}, blamed_since{};
+  };
   struct Member {
     ParticipantSpec spec;
     Standing standing = Standing::unconnected;
@@ -178,6 +188,12 @@ class Coordinator {
     std::optional<Time> probed;                     ///< in this epoch
     std::uint64_t probe_due = 0;                    ///< nonce of an unanswered probe; 0: none
     std::uint64_t bytes_done = 0;
+    std::optional<ToldWait> wait;  ///< in this epoch
+    Time quiet_since{};            ///< neither a wait nor a gain worth the name since then
+    std::uint64_t quiet_bytes = 0;
+    bool spared = false;        ///< has held up others once when it had all that its epoch sent
+    double messages_ahead = 0;  ///< of what it should have said by last_counted
+    Time last_counted{};
     Bytes state;
     Bytes report;
     std::vector<PeerBlob> inbox;  ///< blobs that the others made for it
@@ -241,12 +257,24 @@ class Coordinator {
   void on_progress(Member& member, Epoch epoch, std::uint64_t bytes_done, Time now);
   void on_suspect(Member& member, const wire::Suspect& suspect, Time now);
   void on_probe_answer(Member& member, std::uint64_t nonce);
-  void got_further(std::uint64_t by, Time now);
   void add_suspicion(Rank observer, Rank suspect, std::string cause, Time now);
   void probe(Rank rank, Time now);
   void judge(Time now);
   Member* most_suspected();
+
+  // coordinator_stall.cpp
+  bool floods(Member& member, Time now);
+  void begin_watch(Time now);
+  void on_wait(Member& member, const wire::Wait& wait, Time now);
   void end_stall(Time now);
+  void lay_blame(Rank observer, const ToldWait& told, Time now);
+  void lose_quiet(Time now);
+  bool says_why(const Member& member, Time now) const;
+  bool is_source_quiet(Time now);
+  bool is_excused(Rank observer, const ToldWait& told, Time now);
+  const std::optional<ToldWait>& wait_of(Rank rank);
+  std::optional<std::pair<Rank, ToldWait>> earliest_wait(Duration age, Time now);
+  void forgive(Rank excused, Time now);
 
   // coordinator_ending.cpp
   void end_epoch(Time now);
@@ -271,7 +299,8 @@ class Coordinator {
   bool local_owes_ = false;    ///< our own application owes this phase's answer
   std::vector<PeerBlob> local_inbox_;
   Time phase_deadline_ = Time::never();  ///< of what our own application owes
-  Time stall_deadline_ = Time::never();
+  std::optional<ToldWait> root_wait_;
+  Time quiet_since_{};  ///< our own data path waits for nothing since then
   Time judge_at_ = Time::never();
   Time next_sweep_ = Time::never();
   std::vector<Suspicion> suspicions_;

@@ -17,7 +17,7 @@ void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view rep
   if (epoch != epoch_ || !may || !member.in_epoch || member.delivery != Delivery::none)
     return broken_protocol(member, "sent Delivered out of turn", now);
   if (phase_ == Phase::ending && !leads_on()) member.in_epoch = member.owes = false;
-  got_further(1, now);
+  ++advance_;
   take_report(member, report, now);
   if (leads_on()) judge_reports(now);
 }
@@ -59,7 +59,7 @@ void Coordinator::on_committed(Member& member, std::string_view report, Time now
     return broken_protocol(member, "sent Committed out of turn", now);
   member.delivery = Delivery::committed;
   member.commit_by = Time::never();
-  got_further(1, now);
+  ++advance_;
   conclude(member, Status::ok, {}, to_bytes(report));
 }
 

@@ -17,7 +17,7 @@ wire::Envelope end_message(Epoch epoch, const std::vector<FailedMember>& failed)
 
 void Coordinator::end_epoch(Time now) {
   phase_ = Phase::ending;
-  judge_at_ = stall_deadline_ = Time::never();
+  judge_at_ = Time::never();
   suspicions_.clear();
   broadcast(end_message(epoch_, unnamed_), now);
   for (Member& member : members_) {

@@ -164,7 +164,7 @@ void Coordinator::local_ready(Epoch epoch, Time now) {
 
 void Coordinator::start_epoch(Time now) {
   phase_ = Phase::running;
-  stall_deadline_ = now + config_.timing.stall_after;
+  begin_watch(now);
   wire::Envelope envelope;
   envelope.mutable_start()->set_epoch(value_of(epoch_));
   broadcast(envelope, now);

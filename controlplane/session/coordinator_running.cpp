@@ -8,19 +8,26 @@
 #include "controlplane/session/messages.hpp"
 
 namespace rdmc::session {
+namespace {
 
-void Coordinator::got_further(std::uint64_t by, Time now) {
-  advance_ += by;
-  if (phase_ == Phase::running) stall_deadline_ = now + config_.timing.stall_after;
-}
+/// Who says to have gained less in the whole of stall_after creeps.
+constexpr std::uint64_t kLeastGain = 4096;
+
+}  // namespace
 
 void Coordinator::on_progress(Member& member, Epoch epoch, std::uint64_t bytes_done, Time now) {
   if (stale(epoch)) return;
   if (epoch != epoch_ || phase_ != Phase::running || !member.in_epoch)
     return broken_protocol(member, "sent Progress out of turn", now);
+  if (bytes_done > config_.job_bytes)
+    return broken_protocol(member, "says that it has more bytes than there are", now);
   if (bytes_done <= member.bytes_done) return;
-  got_further(bytes_done - member.bytes_done, now);
+  ++advance_;
   member.bytes_done = bytes_done;
+  if (bytes_done >= member.quiet_bytes + kLeastGain) {
+    member.quiet_bytes = bytes_done;
+    member.quiet_since = now;
+  }
   outputs_.emplace_back(Progressed{member.spec.member, bytes_done});
 }
 
@@ -28,7 +35,7 @@ void Coordinator::on_complete(Member& member, Epoch epoch, Time now) {
   if (stale(epoch)) return;
   if (epoch != epoch_ || phase_ != Phase::running || !member.in_epoch)
     return broken_protocol(member, "sent Complete out of turn", now);
-  if (!std::exchange(member.complete, true)) got_further(1, now);
+  if (!std::exchange(member.complete, true)) ++advance_;
 }
 
 void Coordinator::on_suspect(Member& member, const wire::Suspect& suspect, Time now) {
@@ -115,21 +122,6 @@ Coordinator::Member* Coordinator::most_suspected() {
     most = at(accused(candidate));
   }
   return most;
-}
-
-/// Nobody got another byte for long, and no data path says why: those who are furthest behind are left out.
-void Coordinator::end_stall(Time now) {
-  ++counters_.stalls;
-  std::uint64_t least = ~std::uint64_t{0};
-  const auto lacks = [](const Member& m) {
-    return m.in_epoch && m.delivery == Delivery::none && !m.complete;
-  };
-  for (const Member& member : members_)
-    if (lacks(member)) least = std::min(least, member.bytes_done);
-  for (Member& member : members_)
-    if (lacks(member) && member.bytes_done == least)
-      lose(member, {Errc::timed_out, "got no further for " + to_text(config_.timing.stall_after)},
-           Parting::abort, now);
 }
 
 }  // namespace rdmc::session

@@ -26,7 +26,12 @@ void Coordinator::on_timer(Time now) {
   // If we were stopped ourselves, the others' heartbeats wait unread: don't hold our absence against them.
   const Duration late = now - next_sweep_;
   if (late > config_.timing.suspect_after / 4) {
-    for (Member& member : members_) member.last_heard = std::min(now, member.last_heard + late);
+    for (Member& member : members_) {
+      member.last_heard = std::min(now, member.last_heard + late);
+      member.quiet_since = std::min(now, member.quiet_since + late);
+      if (member.wait) member.wait->blamed_since = std::min(now, member.wait->blamed_since + late);
+    }
+    if (root_wait_) root_wait_->blamed_since = std::min(now, root_wait_->blamed_since + late);
     if (judge_at_ != Time::never()) judge_at_ = judge_at_ + late;
   }
   next_sweep_ = now + tick();
@@ -68,7 +73,7 @@ void Coordinator::check_member(Member& member, Time now) {
 
 void Coordinator::check_phase(Time now) {
   if (now >= judge_at_) judge(now);
-  if (now >= stall_deadline_) end_stall(now);
+  end_stall(now);
   if (now >= phase_deadline_)
     interrupt({Errc::timed_out, "the root's own application did not answer in time"}, now);
 }

@@ -62,6 +62,7 @@ std::string_view name(const wire::Envelope& envelope) {
     case wire::Envelope::kHeartbeat: return "Heartbeat";
     case wire::Envelope::kProgress: return "Progress";
     case wire::Envelope::kSuspect: return "Suspect";
+    case wire::Envelope::kWait: return "Wait";
     case wire::Envelope::kProbe: return "Probe";
     case wire::Envelope::kProbeAnswer: return "ProbeAnswer";
     case wire::Envelope::kEnd: return "End";
@@ -117,6 +118,23 @@ void store(wire::Member& to, const MemberInfo& from) {
 
 MemberInfo load(const wire::Member& from) {
   return {MemberId{from.member()}, Rank{from.rank()}, printable(from.name()), printable(from.address())};
+}
+
+static_assert(wire::WAIT_FOR_ROOM == static_cast<int>(relay::Wait::For::room) &&
+              wire::WAIT_FOR_BLOCK == static_cast<int>(relay::Wait::For::block) &&
+              wire::WAIT_FOR_LINK == static_cast<int>(relay::Wait::For::link) &&
+              wire::WAIT_FOR_STORE == static_cast<int>(relay::Wait::For::store));
+
+void store(wire::Wait& to, const std::optional<relay::Wait>& from) {
+  if (!from) return;
+  to.set_step(from->step);
+  to.set_peer(value_of(from->peer));
+  to.set_what(static_cast<wire::WaitFor>(from->what));
+}
+
+std::optional<relay::Wait> load(const wire::Wait& from) {
+  if (!from.has_step() || !wire::WaitFor_IsValid(from.what())) return std::nullopt;
+  return relay::Wait{from.step(), Rank{from.peer()}, static_cast<relay::Wait::For>(from.what())};
 }
 
 void store(wire::FailedMember& to, const FailedMember& from) {

@@ -17,6 +17,7 @@
 #pragma GCC diagnostic pop
 
 #include "controlplane/session/types.hpp"
+#include "dataplane/relay/wait.hpp"
 
 namespace rdmc::session {
 
@@ -35,6 +36,9 @@ void store(wire::Cause& to, const Error& from);
 Error load(const wire::Cause& from);
 void store(wire::Member& to, const MemberInfo& from);
 MemberInfo load(const wire::Member& from);
+/// Of an epoch's member; nothing: it waits no more.
+void store(wire::Wait& to, const std::optional<relay::Wait>& from);
+std::optional<relay::Wait> load(const wire::Wait& from);
 void store(wire::FailedMember& to, const FailedMember& from);
 std::vector<FailedMember> load_failed(const wire::End& end);
 

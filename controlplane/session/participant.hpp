@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "controlplane/session/types.hpp"
+#include "dataplane/relay/wait.hpp"
 
 namespace rdmc::session {
 
@@ -108,6 +109,8 @@ class Participant {
   void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
   /// Bytes of the whole job held so far; any rate of calls, at most four messages a second.
   void progress(std::uint64_t bytes_done, Time now);
+  /// What the data path of the epoch waits for now; any rate of calls, at most two messages a second.
+  void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
   void delivered(Epoch epoch, Bytes report, Time now);
   /// All bytes that this epoch sends are here, which is not all that there are: it had another source than
@@ -201,6 +204,9 @@ class Participant {
   Time phase_deadline_ = Time::never();
   std::uint64_t bytes_done_ = 0, bytes_reported_ = 0, group_advance_ = 0;
   std::vector<Rank> suspected_;
+  std::optional<relay::Wait> wait_;  ///< of this epoch's data path
+  Time wait_since_{};
+  bool wait_told_ = false;
   std::deque<ParticipantOutput> outputs_;
   ParticipantCounters counters_;
 };

@@ -37,6 +37,8 @@ void Participant::on_form(const wire::Form& form, Time now) {
   for (const wire::Member& holder : form.holders()) holders_.push_back(load(holder));
   orphan_until_ = Time::never();
   suspected_.clear();
+  wait_.reset();
+  wait_told_ = false;
   enter(Phase::blobs, now);
   outputs_.emplace_back(std::move(request));
 }
@@ -103,6 +105,22 @@ void Participant::send_progress(Time now) {
   envelope.mutable_progress()->set_bytes_done(bytes_done_);
   bytes_reported_ = bytes_done_;
   last_progress_ = now;
+  send(envelope, now);
+}
+
+void Participant::waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now) {
+  if (phase_ != Phase::running || epoch != epoch_) return ignore();
+  const bool changed = wait != wait_;
+  if (changed) {
+    wait_ = wait;
+    wait_since_ = now;
+  }
+  const bool lasts = wait_ && now - wait_since_ >= kWaitTold;
+  if (wait_told_ == lasts && !(wait_told_ && changed)) return;
+  wait_told_ = lasts;
+  wire::Envelope envelope;
+  envelope.mutable_wait()->set_epoch(value_of(epoch_));
+  store(*envelope.mutable_wait(), lasts ? wait_ : std::nullopt);
   send(envelope, now);
 }
 

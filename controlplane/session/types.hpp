@@ -35,6 +35,8 @@ inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
 inline constexpr std::size_t kMaxTextBytes = 1024;
 /// Progress messages of one participant are at least this far apart.
 inline constexpr Duration kProgressInterval = milliseconds(250);
+/// A participant tells what its data path waits for once it has waited so long for the same.
+inline constexpr Duration kWaitTold = seconds(1);
 
 /// Every wait of the session. The first two are the coordinator's choice and travel in its Hello.
 struct Timing {
@@ -45,12 +47,13 @@ struct Timing {
   Duration greet_timeout = seconds(5);         ///< connected, but no Hello or Welcome
   Duration job_timeout = seconds(30);          ///< for the participant's application to answer the job
   Duration form_timeout = seconds(10);         ///< for blobs, and again for readiness
-  Duration stall_after = seconds(30);          ///< a running epoch in which nobody gets another byte
-  Duration end_timeout = seconds(5);           ///< for an ended data plane's state
-  Duration commit_timeout = seconds(120);      ///< for fsync and rename
-  Duration abort_timeout = seconds(2);         ///< for temporary files to be removed
+  Duration stall_after = seconds(30);          ///< that others wait for a member without an excuse
+  Duration end_timeout = seconds(30);  ///< for an ended data plane's state; a slow disk takes what has come
+  Duration commit_timeout = seconds(600);  ///< for fsync and rename; an application adds what its size takes
+  Duration abort_timeout = seconds(2);     ///< for temporary files to be removed
   Duration application_timeout = seconds(60);  ///< for the coordinator's own application to decide
-  Duration patience = seconds(300);           ///< a participant's wait for a coordinator that only heartbeats
+  Duration patience = seconds(300);  ///< a participant's wait for a coordinator that only heartbeats, and how
+                                     ///< long an excuse counts
   Duration lead_stagger = milliseconds(200);  ///< between the turns of survivors to lead on without the root
   Duration orphan_timeout = seconds(10);      ///< for somebody to lead on and form an epoch
 };
@@ -92,6 +95,7 @@ struct CoordinatorConfig {
   /// A participant's process that leads on after the root's death; it is one of the specs, too. kRoot: the
   /// root itself, which is rank 0 of every epoch and holds every byte.
   MemberId leader = kRoot;
+  std::uint64_t job_bytes = ~std::uint64_t{0};  ///< nobody can have more
 };
 
 // What a machine asks of its driver.

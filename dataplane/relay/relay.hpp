@@ -22,6 +22,7 @@
 #include "dataplane/relay/grant.hpp"
 #include "dataplane/relay/schedule.hpp"
 #include "dataplane/relay/send_window.hpp"
+#include "dataplane/relay/wait.hpp"
 
 namespace rdmc::relay {
 
@@ -156,6 +157,9 @@ class Relay {
   bool is_delivered() const { return blocks_ != 0 && received_ == blocks_; }
   /// Delivered, consumed, and all that we had to relay is acknowledged.
   bool is_complete() const { return blocks_ != 0 && released_ == blocks_; }
+  /// What keeps us from our next move; nothing before set_memory, after the end, or when the next poll gives
+  /// an action.
+  std::optional<Wait> wait() const;
 
   /// Polls give nothing any more; events are ignored, except that on_write_complete still counts, so that
   /// writes_in_flight() says when the memory is quiet.
@@ -196,6 +200,8 @@ class Relay {
   void extend_window();
   bool can_write(const Destination& destination, std::uint64_t block) const;
   void fill_write(Destination& destination, SendWindow::Step& step, BlockWrite& write);
+  // relay_wait.cpp
+  std::optional<Wait> send_wait() const;
 
   RelayConfig config_;
   Schedule schedule_;

@@ -177,6 +177,17 @@ void Group::end() {
   messages_.clear();
 }
 
+std::optional<Rank> Group::unconnected() const {
+  for (const auto& link : links_)
+    if (!link->is_connected()) return link->peer();
+  return std::nullopt;
+}
+
+std::optional<relay::Wait> Group::wait() const {
+  if (messages_.empty()) return std::nullopt;
+  return messages_.front().relay.wait();
+}
+
 std::uint64_t Group::blocks_received(std::uint64_t number) const {
   const auto found = std::ranges::find(messages_, number, &Message::number);
   return found == messages_.end() ? 0 : found->relay.blocks_held();

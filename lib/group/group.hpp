@@ -88,6 +88,11 @@ class Group final : public engine::Agent {
   /// peer.
   void end();
 
+  /// A neighbour that connect() was not called for yet.
+  std::optional<Rank> unconnected() const;
+  /// What keeps the oldest message under way from going on here.
+  std::optional<relay::Wait> wait() const;
+
   const GroupCounters& counters() const { return counters_; }
   std::uint64_t blocks_received(std::uint64_t message) const;
 

@@ -73,6 +73,21 @@ BOOST_FIXTURE_TEST_CASE(ten_megabytes_arrive_intact_both_ways_when_both_are_inse
   check_both_ways(*this, insecure_options());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_peer_that_floods_lets_others_have_their_turns, Harness) {
+  auto [client, server] = pair(insecure_options(), insecure_options());
+  constexpr std::size_t kFlood = 20'000;
+  std::size_t when_others_had_their_turn = 0;
+  loop->call([&, &from = client, &at = server] {
+    for (std::size_t i = 0; i < kFlood; ++i) BOOST_TEST_REQUIRE(from.channel->send(Bytes{}).has_value());
+    at.on_first_message = [&] {
+      loop->post([&] { events.change([&] { when_others_had_their_turn = at.messages.size(); }); });
+    };
+  });
+  BOOST_TEST_REQUIRE(events.wait([&, &at = server] { return at.messages.size() == kFlood; }));
+  BOOST_TEST(when_others_had_their_turn > 0u);
+  BOOST_TEST(when_others_had_their_turn <= 100u);
+}
+
 BOOST_FIXTURE_TEST_CASE(closing_delivers_everything_that_was_queued_and_both_sides_learn_it_once, Harness) {
   for (const auto& options : {options_for(ClusterKey::generate().value()), insecure_options()}) {
     accepted.clear();

@@ -13,6 +13,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -62,13 +63,18 @@ struct End {
 
   void take(Channel&& made) {
     channel.emplace(std::move(made));
-    channel->start([this](Bytes message) { events.change([&] { messages.push_back(std::move(message)); }); },
-                   [this](const Error& cause) { events.change([&] { closings.push_back(cause); }); });
+    channel->start(
+        [this](Bytes message) {
+          if (on_first_message && messages.empty()) on_first_message();
+          events.change([&] { messages.push_back(std::move(message)); });
+        },
+        [this](const Error& cause) { events.change([&] { closings.push_back(cause); }); });
     events.change([&] { established = true; });
   }
 
   Events& events;
   bool established = false;
+  std::function<void()> on_first_message;
   std::vector<Bytes> messages;
   std::vector<Error> closings;
   std::vector<Error> refusals;     // connecting failed

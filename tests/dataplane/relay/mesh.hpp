@@ -28,6 +28,8 @@ struct MeshOptions {
   bool arenas = false;                 ///< lengths travel ahead of the first block, which lands in an arena
   std::uint32_t slow_per_million = 0;  ///< how often a picked event is put off: makes members drift far apart
   std::uint64_t seed = 1;
+  std::uint32_t idle_rank = 0;   ///< not 0: a member that acknowledges what comes and else does nothing …
+  std::uint64_t idle_after = 0;  ///< … once it has taken so many blocks
 };
 
 class Mesh {
@@ -40,17 +42,25 @@ class Mesh {
 
   /// Runs until nothing can happen any more. What went wrong, or nothing.
   std::string run() {
-    while (problem_.empty()) {
-      if (members_.size() > 1) start_somebody();
-      for (auto& member : members_) drain(member);
-      if (!happen()) break;
-    }
+    run_until_quiet();
     for (auto& member : members_) {
       if (!problem_.empty()) break;
       check_end(member);
     }
     return problem_;
   }
+
+  std::string run_until_quiet() {
+    while (problem_.empty()) {
+      if (members_.size() > 1) start_somebody();
+      for (auto& member : members_) drain(member);
+      if (!happen()) break;
+    }
+    return problem_;
+  }
+
+  std::optional<Wait> wait_of(std::uint32_t rank) const { return members_[rank].relay.wait(); }
+  bool is_complete(std::uint32_t rank) const { return members_[rank].relay.is_complete(); }
 
   std::uint64_t grants() const { return grants_; }
 
@@ -100,6 +110,11 @@ class Mesh {
     return member;
   }
 
+  bool is_idle(const Member& member) const {
+    return options_.idle_rank != 0 && member.rank == options_.idle_rank &&
+           member.relay.blocks_held() >= options_.idle_after;
+  }
+
   static std::uint64_t arena_address(std::uint32_t rank) {
     return 0x8000'0000'0000 + (std::uint64_t{rank} << 24);
   }
@@ -127,6 +142,7 @@ class Mesh {
   /// Without arenas every receiver learns the length on its own, at any time.
   void start_somebody() {
     Member& member = members_[1 + random_.below(members_.size() - 1)];
+    if (is_idle(member)) return;
     if (!options_.arenas && !member.relay.has_length() && random_.below(3) == 0) learn(member);
   }
 
@@ -138,6 +154,7 @@ class Mesh {
   std::deque<Item>& wire(std::uint32_t from, std::uint32_t to) { return wires_[{from, to}]; }
 
   void drain(Member& member) {
+    if (is_idle(member)) return;
     Rank to{};
     for (Grant grant; member.relay.poll_grant(to, grant);) {
       ++grants_;
@@ -183,6 +200,7 @@ class Mesh {
       if (!writes.empty()) choices_.push_back([this, &ends, &writes] { acknowledge(ends.first, writes); });
     }
     for (auto& member : members_) {
+      if (is_idle(member)) continue;
       if (!options_.arenas && member.rank != 0 && !member.relay.has_length()) {
         choices_.push_back([this, &member] { learn(member); });
       }
@@ -205,6 +223,11 @@ class Mesh {
     const Item item = std::move(items.front());
     items.pop_front();
     Member& member = members_[to];
+    if (is_idle(member)) {
+      if (const Arrival* lost = std::get_if<Arrival>(&item))
+        acknowledgements_[{from, to}].push_back(lost->write);
+      return;
+    }
     if (std::holds_alternative<Announcement>(item)) return learn(member);
     if (const Grant* grant = std::get_if<Grant>(&item)) {
       return expect(member.relay.on_grant(Rank{from}, *grant).has_value(), "a grant is refused");

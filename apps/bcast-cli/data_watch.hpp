@@ -1,0 +1,33 @@
+// Asks a running data plane from time to time what it waits for and tells the session, which judges stalls by
+// it. Owned by whoever runs the epoch, on the control loop's thread; destroying it ends the asking at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "apps/bcast-cli/data_plane_thread.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "dataplane/relay/wait.hpp"
+
+namespace rdmc::bcast {
+
+class DataWatch : public std::enable_shared_from_this<DataWatch> {
+ public:
+  using Handler = std::function<void(const std::optional<relay::Wait>&)>;
+
+  /// `plane` outlives it; `tell` may destroy it.
+  static std::shared_ptr<DataWatch> start(control::ControlLoop& loop, DataPlaneThread& plane, Handler tell);
+
+ private:
+  DataWatch(control::ControlLoop& loop, DataPlaneThread& plane, Handler tell)
+      : loop_(loop), plane_(plane), tell_(std::move(tell)) {}
+  void ask();
+
+  control::ControlLoop& loop_;
+  DataPlaneThread& plane_;
+  Handler tell_;
+  control::Timer timer_;
+};
+
+}  // namespace rdmc::bcast

@@ -1,0 +1,43 @@
+// What a member waits for, so that a stall can be laid at the right door.
+#include <algorithm>
+
+#include "dataplane/relay/relay.hpp"
+
+namespace rdmc::relay {
+
+/// The earliest scheduled send that waits for something else than an earlier one of ours.
+std::optional<Wait> Relay::send_wait() const {
+  for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
+    const SendWindow::Step& step = window_[at];
+    if (step.state == SendWindow::State::done) continue;
+    const Destination& destination = destinations_[step.destination];
+    if (step.state != SendWindow::State::waiting) return Wait{at, destination.rank, Wait::For::link};
+    if (holds(step.block)) {
+      if (can_write(destination, step.block)) continue;
+      return Wait{at, destination.rank, Wait::For::room};
+    }
+    if (schedule_.is_root()) return Wait{at, schedule_.rank(), Wait::For::store};
+  }
+  if (schedule_.is_root() && reached_ < blocks_)
+    return Wait{window_.end(), schedule_.rank(), Wait::For::store};
+  return std::nullopt;
+}
+
+std::optional<Wait> Relay::wait() const {
+  if (!has_length() || !memory_ || cancelled_) return std::nullopt;
+  std::optional<Wait> earliest = send_wait();
+  const auto consider = [&](const Wait& wait) {
+    if (!earliest || wait.step < earliest->step) earliest = wait;
+  };
+  for (const Source& source : sources_) {
+    if (source.receive_step && block_at(*source.receive_step) < source.granted)
+      consider({*source.receive_step, source.rank, Wait::For::block});
+  }
+  const auto slot = [&](const std::vector<bool>& flags) { return flags[released_ % flags.size()]; };
+  // A block arrives in the step of its number at the earliest.
+  if (!schedule_.is_root() && released_ < blocks_ && slot(held_) && !slot(consumed_))
+    consider({released_, schedule_.rank(), Wait::For::store});
+  return earliest;
+}
+
+}  // namespace rdmc::relay
