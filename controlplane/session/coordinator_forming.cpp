@@ -45,6 +45,7 @@ void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source)
   if (phase_ != Phase::choosing || epoch != candidate_ || (leads_on() && sourceless)) return ignore();
   epoch_ = epoch;
   phase_ = Phase::exchanging;
+  phase_deadline_ = Time::never();
   ++counters_.epochs;
   by_rank_.clear();
   local_inbox_.clear();

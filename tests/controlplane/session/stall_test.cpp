@@ -235,6 +235,29 @@ BOOST_AUTO_TEST_CASE(to_wait_for_a_survivor_that_has_given_speaks_against_who_wa
   BOOST_TEST((job.lost() == Lost{{3, "says that it waits for the source, which has given"}}));
 }
 
+BOOST_AUTO_TEST_CASE(a_survivor_whose_disk_is_slow_loses_nobody_and_one_whose_disk_hangs_is_out) {
+  Running job = led_by_the_first();
+  for (std::uint64_t block = 7; block < 12; ++block) {
+    job.waits(1, Wait{block, Rank{0}, For::store});
+    job.waits(2, Wait{block, Rank{0}, For::block});
+    job.waits(3, Wait{block + 1, Rank{1}, For::block});
+    job.pass(seconds(200));
+    BOOST_TEST(job.lost().empty());
+  }
+  job.pass(seconds(125));
+  BOOST_TEST(job.lost().empty());
+  job.pass(seconds(10));
+  BOOST_TEST((job.lost() == Lost{{1, "read no block for 300 s"}}));
+  BOOST_TEST(job.ended());
+}
+
+BOOST_AUTO_TEST_CASE(a_survivor_that_still_sends_keeps_everybody) {
+  Running job = led_by_the_first();
+  job.waits(1, Wait{7, Rank{0}, For::store});
+  job.pass(seconds(100));
+  BOOST_TEST(job.lost().empty());
+}
+
 BOOST_AUTO_TEST_CASE(the_last_disk_may_be_slow_but_not_for_ever) {
   Running job;
   job.complete(1);
