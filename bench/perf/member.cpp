@@ -69,8 +69,10 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   driver.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
   if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", driver, opened->reason);
   member->fabric_ = std::make_unique<fabric::SoftwareFabric>(
-      *member->port_,
-      fabric::SoftwareFabricOptions{.entropy = os_random, .host_id = fabric::host_identity()});
+      *member->port_, fabric::SoftwareFabricOptions{.entropy = os_random,
+                                                    .host_id = fabric::host_identity(),
+                                                    .icrc_on_loopback = options.icrc_on_loopback});
+  rendezvous.figures[rank].icrc = member->fabric_->info().icrc;
   member->agent_ = std::make_unique<group::FabricAgent>(*member->fabric_);
   member->engine_ = std::make_unique<engine::Engine>(
       *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});

@@ -22,6 +22,7 @@ struct MemberFigures {
   std::uint64_t bytes_copied = 0;  ///< by the fabric or the group, after the kernel's own copy
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
   std::uint32_t path_mtu = 0;
+  bool icrc = true;
   std::uint64_t packets_repaired = 0, packets_in_place = 0, retransmitted = 0, timeouts = 0;
   std::uint64_t receive_dropped = 0, system_calls = 0;  ///< of the port
 };

@@ -25,7 +25,8 @@ struct ConnectionInfo {
   bool stranger = false;
   /// first_psn is where the other side begins, as rdma_cm tells it: each uses the other's number.
   bool psn_for_other = false;
-  std::uint64_t host_id = 0;  ///< equal on both sides: one network stack, no link between them
+  bool icrc_optional = false;  ///< does without ICRCs where the packets stay on this host
+  std::uint64_t host_id = 0;   ///< equal on both sides: one network stack, no link between them
 };
 
 ConnectionBlob encode(const ConnectionInfo& info);

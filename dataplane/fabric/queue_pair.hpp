@@ -153,9 +153,9 @@ struct QueuePairOptions {
 };
 
 struct FabricInfo {
-  std::string name;            ///< "udp", "sim", …
-  std::uint32_t path_mtu = 0;  ///< the most a queue pair of this fabric can agree to
-  bool icrc = true;
+  std::string name;                    ///< "udp", "sim", …
+  std::uint32_t path_mtu = 0;          ///< the most a queue pair of this fabric can agree to
+  bool icrc = true;                    ///< of packets to our own endpoints; strangers' always have one
   double receive_copies_per_byte = 0;  ///< copies that the provider itself adds
 };
 

@@ -193,6 +193,7 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
     return connected.stranger->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
                                        datagram_bytes, icrc, train.identification);
   }
+  if (!connected.transmit.icrc) return true;
   // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
   // their train, and a port that sees IP headers knows.
   const bool extended = is_extended_write(packet.bth.opcode);

@@ -56,7 +56,14 @@ SoftwareFabric::~SoftwareFabric() {
 }
 
 FabricInfo SoftwareFabric::info() const {
-  return {.name = port_.info().driver, .path_mtu = path_mtu_, .icrc = true, .receive_copies_per_byte = 0};
+  return {.name = port_.info().driver,
+          .path_mtu = path_mtu_,
+          .icrc = !icrc_optional(),
+          .receive_copies_per_byte = 0};
+}
+
+bool SoftwareFabric::icrc_optional() const {
+  return port_.info().same_host_only && options_.host_id != 0 && !options_.icrc_on_loopback;
 }
 
 std::uint32_t SoftwareFabric::fresh_number() {
@@ -86,6 +93,7 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
                              .path_mtu = mtu,
                              .receive_window = port.receive_buffer_bytes,
                              .selective_repeat = options.selective_repeat,
+                             .icrc_optional = icrc_optional(),
                              .host_id = options_.host_id};
   auto queue_pair = std::make_unique<SoftwareQueuePair>(*this, options, local, *flow);
   queue_pairs_.emplace(qpn, queue_pair.get());

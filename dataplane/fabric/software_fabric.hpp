@@ -33,6 +33,8 @@ struct SoftwareFabricOptions {
   std::uint64_t host_id = 0;
   /// Offer congestion control to peers on other hosts.
   bool congestion_control = true;
+  /// Between two endpoints on one loopback interface too; the kernel moves those packets in memory.
+  bool icrc_on_loopback = false;
 };
 
 /// Why received bytes were dropped, and what receiving cost. Monotone.
@@ -70,6 +72,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   friend class SoftwareQueuePair;
   friend class ManagementQueuePair;
   class Region;
+
+  bool icrc_optional() const;
 
   // receive.cpp
   std::size_t plan(port::FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) override;

@@ -239,6 +239,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
                    .shared = peer->shared,
                    .bulk_icrc = roce::Icrc(our_bulk, peer_bulk),
                    .shared_icrc = roce::Icrc(our_bulk, peer->shared),
+                   .icrc = !(same_stack && local_.icrc_optional && peer->icrc_optional),
                    .ecn_capable = config.congestion_control && !config.selective_repeat},
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),

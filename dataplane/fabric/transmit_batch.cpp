@@ -11,20 +11,24 @@ std::size_t datagram_bytes(const roce::TxPacket& packet) {
   return packet.header_bytes + packet.payload.size() + packet.pad_bytes + roce::kIcrcBytes;
 }
 
+std::uint32_t icrc_of(const roce::TxPacket& packet, std::uint16_t identification, const roce::Icrc& icrc,
+                      std::size_t bytes, const ArrivedChecksums& arrived) {
+  const std::span header(packet.header.data(), packet.header_bytes);
+  const auto known =
+      packet.extended_write && packet.pad_bytes == 0 ? arrived.find(packet.payload) : std::nullopt;
+  return known ? icrc.compute_with(identification, bytes, header, *known, packet.payload.size())
+               : icrc.compute(identification, bytes, header, packet.payload, packet.pad_bytes);
+}
+
 }  // namespace
 
-void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc,
+void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc* icrc,
                            std::size_t bytes, const ArrivedChecksums& arrived) {
   const auto identification = static_cast<std::uint16_t>(index_in_train);
   if (packet.extended_write) roce::set_identification(packet.header.data(), identification);
   auto& trailer = trailers_[static_cast<std::size_t>(&packet - packets_.data())];
   trailer.fill(std::byte{0});
-  const std::span header(packet.header.data(), packet.header_bytes);
-  const auto known =
-      packet.extended_write && packet.pad_bytes == 0 ? arrived.find(packet.payload) : std::nullopt;
-  const std::uint32_t crc =
-      known ? icrc.compute_with(identification, bytes, header, *known, packet.payload.size())
-            : icrc.compute(identification, bytes, header, packet.payload, packet.pad_bytes);
+  const std::uint32_t crc = icrc == nullptr ? 0 : icrc_of(packet, identification, *icrc, bytes, arrived);
   for (std::size_t i = 0; i < roce::kIcrcBytes; ++i) {  // the one little-endian field of the wire
     trailer[packet.pad_bytes + i] = static_cast<std::byte>(crc >> (8 * i));
   }
@@ -39,6 +43,8 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
                          const ArrivedChecksums& arrived) {
   const std::span batch(packets_.data() + packets_used_, count);
   packets_used_ += count;
+  const roce::Icrc* const bulk_icrc = path.icrc ? &path.bulk_icrc : nullptr;
+  const roce::Icrc* const shared_icrc = path.icrc ? &path.shared_icrc : nullptr;
   for (std::size_t first = 0; first < count;) {
     const std::size_t segment = datagram_bytes(batch[first]);
     const bool bulk = batch[first].bulk;
@@ -57,8 +63,8 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
         break;
       }
       shorter = bytes < segment;  // only the last datagram of a train may be
-      append(packet, port.identification_counts_up ? in_train : 0, bulk ? path.bulk_icrc : path.shared_icrc,
-             bytes, arrived);
+      append(packet, port.identification_counts_up ? in_train : 0, bulk ? bulk_icrc : shared_icrc, bytes,
+             arrived);
       total += bytes;
       ++in_train;
       ++first;

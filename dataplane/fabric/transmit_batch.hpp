@@ -19,6 +19,7 @@ struct TransmitPath {
   port::FlowId source{};
   Address bulk, shared;
   roce::Icrc bulk_icrc, shared_icrc;
+  bool icrc = true;          ///< false: both ends agreed to leave that field zero, and unread
   bool ecn_capable = false;  ///< switches may mark the bulk packets
 };
 
@@ -50,7 +51,8 @@ class TransmitBatch {
  private:
   template <typename Predicate>
   void drop_if(Predicate predicate);
-  void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc& icrc, std::size_t bytes,
+  /// `icrc` is null where none is wanted.
+  void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc* icrc, std::size_t bytes,
               const ArrivedChecksums& arrived);
 
   std::array<roce::TxPacket, kPackets> packets_;

@@ -7,7 +7,14 @@
 namespace rdmc::port {
 
 FaultyPort::FaultyPort(Port& inner, const sim::FaultRates& rates, std::uint64_t seed, Clock clock)
-    : inner_(inner), rates_(rates), random_(seed), clock_(std::move(clock)) {}
+    : inner_(inner), rates_(rates), random_(seed), clock_(std::move(clock)) {
+  refresh_info();
+}
+
+void FaultyPort::refresh_info() {
+  info_ = inner_.info();
+  info_.same_host_only = false;
+}
 
 void FaultyPort::close_flow(FlowId flow) {
   std::erase_if(held_, [flow](const Held& held) { return held.source == flow; });
@@ -16,6 +23,7 @@ void FaultyPort::close_flow(FlowId flow) {
 
 std::size_t FaultyPort::send_burst(std::span<const TxTrain> trains) {
   release_due();
+  if (inner_.info().train_segments != info_.train_segments) refresh_info();  // it found that it cannot
   if (!rates_.any()) return inner_.send_burst(trains);
   for (std::size_t i = 0; i < trains.size(); ++i)
     if (!send(trains[i])) return i;

@@ -25,7 +25,8 @@ class FaultyPort final : public Port {
   /// `inner` outlives this; `clock` is the one that inner's `wait` means.
   FaultyPort(Port& inner, const sim::FaultRates& rates, std::uint64_t seed, Clock clock);
 
-  const PortInfo& info() const noexcept override { return inner_.info(); }
+  /// inner's, but never same_host_only: these packets do not arrive as they were sent.
+  const PortInfo& info() const noexcept override { return info_; }
   Result<FlowId> open_flow() override { return inner_.open_flow(); }
   std::uint16_t udp_port(FlowId flow) const override { return inner_.udp_port(flow); }
   void close_flow(FlowId flow) override;
@@ -56,7 +57,10 @@ class FaultyPort final : public Port {
   void hold(const TxTrain& train, std::uint32_t segment, Time due, bool damaged);
   void release_due();
 
+  void refresh_info();
+
   Port& inner_;
+  PortInfo info_;
   sim::FaultRates rates_;
   Random random_;
   Clock clock_;

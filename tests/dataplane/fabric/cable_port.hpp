@@ -8,17 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/base/random.hpp"
+#include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/port/port.hpp"
 
 namespace rdmc::fabric::testing {
 
 class CablePort final : public port::Port {
  public:
-  explicit CablePort(std::uint8_t host) {
+  explicit CablePort(std::uint8_t host, bool same_host_only = false) {
     info_ = {.driver = "cable",
              .address = Address::ipv4(10, 0, 0, host, 4791),
              .mtu = 9000,
              .train_segments = 64,
+             .same_host_only = same_host_only,
              .receive_buffer_bytes = 1 << 20};
   }
   void plug_into(CablePort& other) { other_ = &other; }
@@ -93,6 +96,35 @@ class CablePort final : public port::Port {
   CablePort* other_ = nullptr;
   std::uint32_t flows_ = 0;
   std::deque<Arrived> arrived_, read_;
+};
+
+struct CableEnd {
+  bool same_host_only = false, icrc_on_loopback = false;
+  std::uint64_t host_id = 0;
+};
+
+/// A port and the fabric over it.
+struct CableHost {
+  explicit CableHost(std::uint8_t number, const CableEnd& end = {})
+      : random(number),
+        port(number, end.same_host_only),
+        fabric(port, {.entropy = [this] { return static_cast<std::uint32_t>(random.next()); },
+                      .host_id = end.host_id,
+                      .icrc_on_loopback = end.icrc_on_loopback}) {}
+  Random random;
+  CablePort port;
+  SoftwareFabric fabric;
+};
+
+/// Two hosts and the cable between them.
+template <typename Host = CableHost>
+struct HostPair {
+  explicit HostPair(const CableEnd& end_a = {}, const CableEnd& end_b = {}) : a(1, end_a), b(2, end_b) {
+    a.port.plug_into(b.port);
+    b.port.plug_into(a.port);
+  }
+  Time now{1'000'000'000};
+  Host a, b;
 };
 
 }  // namespace rdmc::fabric::testing

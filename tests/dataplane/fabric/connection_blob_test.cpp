@@ -27,7 +27,7 @@ bool equal(const ConnectionInfo& a, const ConnectionInfo& b) {
   return a.shared == b.shared && a.bulk_port == b.bulk_port && a.qpn == b.qpn && a.first_psn == b.first_psn &&
          a.path_mtu == b.path_mtu && a.receive_window == b.receive_window &&
          a.selective_repeat == b.selective_repeat && a.stranger == b.stranger &&
-         a.psn_for_other == b.psn_for_other && a.host_id == b.host_id;
+         a.psn_for_other == b.psn_for_other && a.icrc_optional == b.icrc_optional && a.host_id == b.host_id;
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_blob_carries_every_field_of_both_address_families) {
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
   info.shared = *parse_address("[2001:db8::1]:4791", 0);
   info.selective_repeat = false;
-  info.stranger = info.psn_for_other = true;
+  info.stranger = info.psn_for_other = info.icrc_optional = true;
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
 }
 

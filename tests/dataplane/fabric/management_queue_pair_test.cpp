@@ -3,32 +3,19 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "dataplane/base/random.hpp"
 #include "tests/dataplane/fabric/cable_port.hpp"
 
 using namespace rdmc;
 using namespace rdmc::fabric;
-using testing::CablePort;
 
 namespace {
 
-struct Host {
-  explicit Host(std::uint8_t number)
-      : random(number),
-        port(number),
-        fabric(port, {.entropy = [this] { return static_cast<std::uint32_t>(random.next()); }}),
-        management(fabric) {}
-  Random random;
-  CablePort port;
-  SoftwareFabric fabric;
-  ManagementQueuePair management;
+struct Host : testing::CableHost {
+  using CableHost::CableHost;
+  ManagementQueuePair management{fabric};
 };
 
-struct Cable {
-  Cable() {
-    a.port.plug_into(b.port);
-    b.port.plug_into(a.port);
-  }
+struct Cable : testing::HostPair<Host> {
   /// The bytes of a datagram that `a` sends, and no fabric has seen yet.
   std::vector<std::byte> sent_by_a(std::byte fill) {
     ManagementDatagram datagram{.peer = b.port.info().address, .mad = {}};
@@ -43,8 +30,6 @@ struct Cable {
     for (ManagementDatagram out; b.management.poll(out);) ++count;
     return count;
   }
-  Time now{1'000'000'000};
-  Host a{1}, b{2};
 };
 
 }  // namespace
