@@ -48,7 +48,7 @@ nlohmann::json measure(const OneWayOptions& options) {
 
 int main(int argc, char** argv) {
   OneWayOptions options;
-  bool through_port = false;
+  std::string through = "udp";
   CLI::App app{"What a UDP socket carries between two processes with one copy on each side and no protocol"};
   const auto on_off = CLI::CheckedTransformer(std::map<std::string, bool>{{"on", true}, {"off", false}});
   app.add_option("--payload", options.payload, "payload bytes of each datagram")
@@ -67,13 +67,16 @@ int main(int argc, char** argv) {
   app.add_option("--hugepages", options.hugepages, "for the two memories, if the kernel has some: on, off")
       ->transform(on_off);
   app.add_option("--receive-buffer", options.receive_buffer, "SO_RCVBUF bytes");
-  app.add_option("--port", through_port, "send through the udp driver instead of bare system calls: on, off")
-      ->transform(on_off);
+  app.add_option("--through", through,
+                 "udp: bare system calls; driver: ours for udp; tcp: what the kernel's TCP does with it")
+      ->check(CLI::IsMember({"udp", "driver", "tcp"}));
   CLI11_PARSE(app, argc, argv);
   options.window = std::max(options.window, options.batch * std::size_t{65'536});
   try {
-    auto figures = through_port ? measure<PortLink>(options) : measure<BareLink>(options);
-    figures["through"] = through_port ? "port" : "system calls";
+    auto figures = through == "tcp"      ? measure<TcpLink>(options)
+                   : through == "driver" ? measure<PortLink>(options)
+                                         : measure<BareLink>(options);
+    figures["through"] = through;
     printf("%s\n", figures.dump().c_str());
   } catch (const std::exception& error) {
     fprintf(stderr, "rdmc_one_copy_limit: %s\n", error.what());

@@ -1,5 +1,5 @@
-// The two ways in which rdmc_one_copy_limit moves trains: bare system calls, which are the limit itself, and
-// the udp driver, to show what the driver costs.
+// The ways in which rdmc_one_copy_limit moves trains: bare system calls, which are the limit itself, the udp
+// driver, to show what the driver costs, and kernel TCP.
 #pragma once
 
 #include <liburing.h>
@@ -126,6 +126,70 @@ class BareLink {
   std::vector<mmsghdr> messages_;
   std::vector<Control> control_;
   io_uring ring_{};
+  std::uint64_t calls_ = 0;
+};
+
+/// Kernel TCP doing the same job: the same pieces, from the one memory to the other. Listens until it is told
+/// where to send.
+class TcpLink {
+ public:
+  TcpLink(const OneWayOptions&, std::uint8_t host) : socket_(stream()) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(0x7F00'0000U | host);
+    if (bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) die("bind");
+    if (listen(socket_, 1) != 0) die("listen");
+    socklen_t length = sizeof address;
+    getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
+    address_ = Address::ipv4(127, 0, 0, host, ntohs(address.sin_port));
+  }
+
+  Address address() const { return address_; }
+  std::uint64_t calls() const { return calls_; }
+
+  void send_to(const Address& destination) {
+    close(std::exchange(socket_, stream()));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(destination.port);
+    address.sin_addr.s_addr = htonl(0x7F00'0000U | destination.bytes[3]);
+    if (connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) die("connect");
+    connected_ = true;
+  }
+
+  void send(const Layout& layout, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) move(layout.train(i), sendmsg, MSG_NOSIGNAL);
+  }
+  std::size_t receive(const Layout& layout, std::size_t count) {
+    if (!std::exchange(connected_, true)) {
+      const int accepted = accept(socket_, nullptr, nullptr);
+      if (accepted < 0) die("accept");
+      close(std::exchange(socket_, accepted));
+    }
+    for (std::size_t i = 0; i < count; ++i) move(layout.train(i), recvmsg, MSG_WAITALL);
+    return count;
+  }
+  void wait() {}  // receive blocks
+
+ private:
+  static int stream() {
+    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) die("socket");
+    return descriptor;
+  }
+
+  template <typename Call>
+  void move(const Layout::Train& train, Call call, int flags) {
+    msghdr message{};
+    message.msg_iov = train.pieces.data();
+    message.msg_iovlen = train.pieces.size();
+    ++calls_;
+    if (call(socket_, &message, flags) != static_cast<ssize_t>(train.total_bytes)) die("TCP");
+  }
+
+  int socket_;
+  Address address_;
+  bool connected_ = false;
   std::uint64_t calls_ = 0;
 };
 
