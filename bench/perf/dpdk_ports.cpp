@@ -2,34 +2,27 @@
 
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+
+#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::perf {
 namespace {
 
 /// IP packets that carry 4 KB of payload under our largest headers.
-constexpr std::uint32_t kMemifMtu = 4224;
-/// Free hugepages that both members take together.
-constexpr std::uint64_t kPagesOfTwoPorts = 128;
-
-bool hugepages_free() {
-  std::uint64_t pages = 0;
-  std::ifstream("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") >> pages;
-  return pages >= kPagesOfTwoPorts;
-}
+constexpr std::uint32_t kMtuOf4096 = 4224;
 
 }  // namespace
 
 port::PortRequest dpdk_request(const Options& options, std::uint32_t rank) {
   if (rank < options.devices.size()) return {.address = {}, .device = options.devices[rank]};
-  const std::uint32_t mtu = options.path_mtu == 0 ? kMemifMtu : options.path_mtu + kMemifMtu - 4096;
-  // The receiver lends its packet buffers, so that the sender writes into them: one copy between the two. An
-  // abstract socket, named after the run, leaves nothing behind.
-  std::string device = "vdev=net_memif0,socket=/rdmc_perf-" + std::to_string(getppid());
-  device += rank == 0 ? ",role=server" : ",role=client,zero-copy=yes";
-  device += " address=192.0.2." + std::to_string(rank + 1) + "/24 mtu=" + std::to_string(mtu);
-  if (!hugepages_free()) device += " huge=no";
-  return {.address = {}, .device = device};
+  const std::uint32_t mtu = options.path_mtu == 0 ? kMtuOf4096 : options.path_mtu + kMtuOf4096 - 4096;
+  const auto registry = port::standard_drivers();
+  const auto& dpdk =
+      *std::ranges::find(registry.drivers(), "dpdk", [](const auto& driver) { return driver->name(); });
+  auto request = dpdk->pair_on_this_host("rdmc_perf-" + std::to_string(getppid())).at(rank);
+  if (!request.device.empty()) request.device += " mtu=" + std::to_string(mtu);
+  return request;
 }
 
 }  // namespace rdmc::perf

@@ -4,6 +4,7 @@
 // Owned by a Registry; one thread at a time. Ports it opened do not need it any more.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ class Driver {
   virtual std::string_view name() const noexcept = 0;
   /// Looks without leaving a trace. A yes is no promise: `open` may still fail.
   virtual Usability probe(const PortRequest& request) = 0;
+  /// What to open for two ports that reach each other without leaving this host: to try the driver out.
+  /// `name` is the caller's, unique on this host. Neither the ports nor what they need is there yet.
+  virtual std::array<PortRequest, 2> pair_on_this_host(std::string_view name) = 0;
   /// Errors: invalid_argument, already_exists (the UDP port is taken), not_found (not an address of this
   /// host), permission_denied, resource_limit, unsupported, io_error.
   virtual Result<std::unique_ptr<Port>> open(const PortRequest& request) = 0;

@@ -25,6 +25,11 @@ class ModuleDriver final : public Driver {
     return driver_->probe(request);
   }
 
+  std::array<PortRequest, 2> pair_on_this_host(std::string_view name) override {
+    if (!driver_ && !load()) return {};
+    return driver_->pair_on_this_host(name);
+  }
+
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
     if (!driver_) {
       if (auto loaded = load(); !loaded) return std::unexpected(std::move(loaded.error()));

@@ -28,6 +28,10 @@ class UdpDriver final : public Driver {
   Usability probe(const PortRequest&) override {
     return {.usable = true, .reason = "needs nothing but a UDP socket"};
   }
+  std::array<PortRequest, 2> pair_on_this_host(std::string_view) override {
+    const PortRequest loopback{.address = Address::ipv4(127, 0, 0, 1, 0), .device = {}};
+    return {loopback, loopback};
+  }
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
     if (!request.device.empty())
       return fail(Errc::invalid_argument, "udp takes an address and no device: '" + request.device + "'");

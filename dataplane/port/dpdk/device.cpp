@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <thread>
 
 #include "dataplane/port/dpdk/eal.hpp"
 
@@ -26,6 +28,9 @@ constexpr std::uint32_t kMostDescriptors = 1024;
 constexpr unsigned kBufferCache = 256;
 /// Of each buffer beyond the frame: AF_PACKET wants it as large as its slots.
 constexpr std::uint32_t kSlack = 64;
+/// How long the other end of a memif may take to be there: 2 s.
+constexpr int kPeerTries = 200;
+constexpr std::chrono::milliseconds kPeerPause{10};
 
 std::uint32_t interface_mtu(std::string_view name) {
   ifreq request{};
@@ -173,8 +178,13 @@ Result<void> Device::configure(const DpdkOptions& options) {
 }
 
 Result<void> Device::start() {
-  if (const int error = rte_eth_dev_start(id_); error != 0)
-    return device_error(name_ + " does not start", error);
+  int error = rte_eth_dev_start(id_);
+  // The client's end of a memif starts only when the server listens; the two are often started at once.
+  for (int tries = 0; same_host_only_ && error != 0 && tries < kPeerTries; ++tries) {
+    std::this_thread::sleep_for(kPeerPause);
+    error = rte_eth_dev_start(id_);
+  }
+  if (error != 0) return device_error(name_ + " does not start", error);
   rte_eth_allmulticast_enable(id_);  // solicitations come to a group; a device that cannot filter needs none
   return {};
 }
@@ -189,14 +199,20 @@ MacAddress Device::mac() const {
 
 Device::~Device() {
   if (id_ != RTE_MAX_ETHPORTS) {
-    rte_eth_dev_stop(id_);
-    if (ours_) {
-      rte_dev_remove(info_.device);
-    } else {
-      rte_eth_dev_close(id_);
-    }
+    // When the other end of a memif goes, DPDK's interrupt thread frees what the two shared, and takes no
+    // lock.
+    same_host_only_ ? on_interrupt_thread([this] { close(); }) : close();
   }
   rte_mempool_free(buffers_);
+}
+
+void Device::close() {
+  rte_eth_dev_stop(id_);
+  if (ours_) {
+    rte_dev_remove(info_.device);
+  } else {
+    rte_eth_dev_close(id_);
+  }
 }
 
 }  // namespace rdmc::port::dpdk

@@ -48,6 +48,7 @@ class Device {
   Result<void> configure(const DpdkOptions& options);
   int try_configure(bool wakes);
   Result<void> start();
+  void close();
 
   std::string name_;
   std::uint16_t id_ = RTE_MAX_ETHPORTS;

@@ -1,5 +1,6 @@
 #include "dataplane/port/dpdk/eal.hpp"
 
+#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <utility>
 #include <vector>
 
@@ -130,6 +132,22 @@ Result<void> start_eal(const DpdkOptions& options) {
 
 std::string take_eal_complaints() {
   return complaints().take();
+}
+
+void on_interrupt_thread(const std::function<void()>& call) {
+  struct Errand {
+    const std::function<void()>& call;
+    std::binary_semaphore done{0};
+  } errand{call};
+  const auto run = [](void* argument) {
+    auto& wanted = *static_cast<Errand*>(argument);
+    wanted.call();
+    wanted.done.release();
+  };
+  if (rte_eal_alarm_set(1, run, &errand) == 0)
+    errand.done.acquire();
+  else
+    call();
 }
 
 void register_this_thread() {

@@ -4,6 +4,7 @@
 // of printed. Any thread.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "dataplane/base/error.hpp"
@@ -21,5 +22,8 @@ std::string take_eal_complaints();
 /// Gives the calling thread a number of DPDK's, without which packet buffers are not cached; keeps it until
 /// the thread ends. Cheap when done before.
 void register_this_thread();
+
+/// Runs `call` on the thread that handles DPDK's events, between two of them, and waits for its end.
+void on_interrupt_thread(const std::function<void()>& call);
 
 }  // namespace rdmc::port::dpdk

@@ -37,8 +37,22 @@ class DpdkDriver final : public Driver {
 
   Usability probe(const PortRequest& request) override {
     const auto options = parse_options(request.device);
-    if (!options) return {.reason = options.error().what};
+    if (!options)
+      return {.reason = options.error().what,
+              .remedy = request.device.empty() ? "dpdk-devbind.py --status-dev net" : ""};
     return judge(*options, look_around(*options));
+  }
+
+  /// A memif. The client lends its packet buffers, so that the server writes into them: one copy between the
+  /// two. An abstract socket leaves nothing behind.
+  std::array<PortRequest, 2> pair_on_this_host(std::string_view pair) override {
+    const bool huge = look_around({}).free_hugepages >= 2 * kHugepagesWanted;
+    const auto device = [&](const std::string& end, const std::string& role) {
+      return PortRequest{.address = {},
+                         .device = "vdev=net_memif" + end + ",socket=/" + std::string(pair) + ",role=" +
+                                   role + " address=192.0.2." + end + "/24" + (huge ? "" : " huge=no")};
+    };
+    return {device("1", "server"), device("2", "client,zero-copy=yes")};
   }
 
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {

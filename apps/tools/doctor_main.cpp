@@ -1,0 +1,99 @@
+// rdmc_doctor: which fabrics this host has, how fast they are, and what to do about those that it has not.
+// Exit status: 0 "auto" finds one and no self-test failed, 1 usage, 2 not so.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/tools/doctor.hpp"
+#include "dataplane/port/standard_drivers.hpp"
+
+namespace {
+
+using namespace rdmc;
+
+void print(const tools::Finding& finding) {
+  const auto& [usable, reason, remedy] = finding.usability;
+  fmt::print("{}: {}: {}\n", finding.fabric, usable ? "usable" : "not usable", reason);
+  if (!remedy.empty()) fmt::print("  to make it usable: {}\n", remedy);
+  if (!finding.tried) {
+    fmt::print("  not tried: {}\n", finding.not_tried);
+  } else if (!*finding.tried) {
+    fmt::print("  self-test failed: {}\n", finding.tried->error().what);
+  } else {
+    const tools::SelfTest& test = **finding.tried;
+    fmt::print("  self-test on this host: {:.1f} Gb/s in {:.1f} s, path MTU {}, ICRC {}\n",
+               test.gigabits_per_second(), test.seconds, test.path_mtu, test.icrc ? "on" : "off");
+  }
+}
+
+nlohmann::ordered_json object_of(const tools::Finding& finding) {
+  nlohmann::ordered_json object{{"fabric", finding.fabric},
+                                {"usable", finding.usability.usable},
+                                {"reason", finding.usability.reason},
+                                {"remedy", finding.usability.remedy}};
+  if (!finding.tried)
+    object["not_tried"] = finding.not_tried;
+  else if (!*finding.tried)
+    object["self_test_error"] = finding.tried->error().what;
+  else
+    object["self_test"] = {{"goodput_gbps", (**finding.tried).gigabits_per_second()},
+                           {"seconds", (**finding.tried).seconds},
+                           {"path_mtu", (**finding.tried).path_mtu},
+                           {"icrc", (**finding.tried).icrc}};
+  return object;
+}
+
+bool is_well(const tools::Diagnosis& diagnosis) {
+  return diagnosis.chosen && std::ranges::all_of(diagnosis.findings, [&](const tools::Finding& finding) {
+           return !finding.tried || *finding.tried;
+         });
+}
+
+void print(const tools::Diagnosis& diagnosis, bool json) {
+  const std::string choice = diagnosis.chosen ? *diagnosis.chosen : "";
+  const std::string why = diagnosis.chosen ? diagnosis.why : diagnosis.chosen.error().what;
+  if (json) {
+    nlohmann::ordered_json object{{"fabrics", nlohmann::json::array()}, {"auto", choice}, {"why", why}};
+    for (const auto& finding : diagnosis.findings) object["fabrics"].push_back(object_of(finding));
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  for (const auto& finding : diagnosis.findings) print(finding);
+  fmt::print("auto {}: {}\n", diagnosis.chosen ? "takes " + choice : "finds none", why);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string address_text, device;
+  double test_seconds = 1;
+  bool json = false;
+  CLI::App app{
+      "Looks at every fabric: whether it can be used here, what would make it so, and how fast it is."};
+  app.set_version_flag("--version", "rdmc_doctor " RDMC_VERSION);
+  app.footer("Exit codes:\n  0    auto finds a fabric, and no self-test failed\n  1    usage\n  2    not so");
+  app.add_option("-a,--address", address_text,
+                 "of this host, that a port is wanted for; default: 127.0.0.1, or what --device says");
+  app.add_option("--device", device,
+                 "in a fabric's own words, e.g. dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"");
+  app.add_option("--seconds", test_seconds, "of each self-test")->check(CLI::Range(0.01, 60.0));
+  app.add_flag("--json", json, "one JSON object on stdout");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (address_text.empty() && device.empty()) address_text = "127.0.0.1";
+  const Result<Address> address = address_text.empty() ? Address{} : parse_address(address_text, 0);
+  if (!address) {
+    fmt::print(stderr, "rdmc_doctor: {}\n", address.error().what);
+    return 1;
+  }
+  auto registry = port::standard_drivers();
+  const auto diagnosis = tools::diagnose(registry, {.address = *address, .device = device},
+                                         nanoseconds(static_cast<std::int64_t>(test_seconds * 1e9)));
+  print(diagnosis, json);
+  return is_well(diagnosis) ? 0 : 2;
+}

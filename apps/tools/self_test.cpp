@@ -1,0 +1,148 @@
+#include "apps/tools/self_test.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "controlplane/auth/random.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/memory/arena.hpp"
+
+namespace rdmc::tools {
+namespace {
+
+constexpr std::size_t kBlockBytes = 256 << 10, kBlocks = 64;
+constexpr std::uint64_t kBlocksInFlight = 16;
+constexpr Duration kPatience = seconds(2);
+/// The longest sleep of the receiver, so that it notices the end.
+constexpr Duration kGlance = milliseconds(5);
+
+class Endpoint {
+ public:
+  static Result<std::unique_ptr<Endpoint>> open(port::Driver& driver, const port::PortRequest& request) {
+    auto random = control::SystemRandom::open();
+    if (!random) return std::unexpected(random.error());
+    auto port = driver.open(request);
+    if (!port) return std::unexpected(port.error());
+    auto arena = memory::Arena::make(kBlockBytes * kBlocks);
+    if (!arena) return std::unexpected(arena.error());
+    std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(*port), std::move(*arena), *random));
+    auto region = endpoint->fabric_.register_memory(endpoint->memory_.bytes());
+    if (!region) return std::unexpected(region.error());
+    endpoint->region_ = std::move(*region);
+    auto queue_pair = endpoint->fabric_.create_queue_pair({});
+    if (!queue_pair) return std::unexpected(queue_pair.error());
+    endpoint->queue_pair_ = std::move(*queue_pair);
+    return endpoint;
+  }
+
+  Result<void> connect(const Endpoint& peer) {
+    peer_address_ = peer.region_->remote_address();
+    peer_key_ = peer.region_->remote_key();
+    return queue_pair_->connect(peer.queue_pair_->local_blob());
+  }
+
+  fabric::FabricInfo info() const { return fabric_.info(); }
+  std::span<std::byte> memory() { return memory_.bytes(); }
+
+  /// Until `stop`, then closes the connection: the port belongs to this thread. The memory fills in the order
+  /// in which the sender writes.
+  void receive(const std::atomic<bool>& stop) {
+    for (std::uint64_t i = 0; i < kBlocksInFlight; ++i) expect_another();
+    while (!stop) {
+      for (std::size_t arrived = turn(); arrived > 0 && !broken_; --arrived) expect_another();
+    }
+    queue_pair_.reset();
+  }
+
+  Result<std::uint64_t> send(Time end) {
+    std::uint64_t begun = 0, done = 0;
+    Time latest = monotonic_now();
+    for (Time now = latest; now < end || done < begun; now = monotonic_now()) {
+      for (; now < end && begun < done + kBlocksInFlight; ++begun) {
+        const fabric::WriteRequest write{.work_id = begun,
+                                         .bytes = block(begun),
+                                         .remote_address = peer_address_ + begun % kBlocks * kBlockBytes,
+                                         .remote_key = peer_key_,
+                                         .immediate = 0};
+        if (auto posted = queue_pair_->post_write(write); !posted) return std::unexpected(posted.error());
+      }
+      const std::size_t completed = turn();
+      if (broken_) return fail(Errc::peer_failed, "the connection broke: " + queue_pair_->error_cause());
+      if (completed > 0) latest = now;
+      if (now - latest > kPatience) return fail(Errc::timed_out, "nothing arrived for 2 s");
+      done += completed;
+    }
+    return done * kBlockBytes;
+  }
+
+ private:
+  Endpoint(std::unique_ptr<port::Port> port, memory::Arena memory, control::SystemRandom random)
+      : port_(std::move(port)),
+        memory_(std::move(memory)),
+        fabric_(*port_,
+                {.entropy = [random] { return random.next32(); }, .host_id = fabric::host_identity()}) {}
+
+  std::span<std::byte> block(std::uint64_t index) {
+    return memory().subspan(index % kBlocks * kBlockBytes, kBlockBytes);
+  }
+
+  void expect_another() {
+    broken_ = broken_ || !queue_pair_->post_receive({.work_id = expected_, .bytes = {}});
+    queue_pair_->expect_write(block(expected_++));
+  }
+
+  std::size_t turn() {
+    const Time now = monotonic_now();
+    if (fabric_.progress(now) == 0) fabric_.wait(std::min(fabric_.next_deadline(), now + kGlance));
+    std::array<fabric::Completion, 64> completions;
+    const std::size_t count = queue_pair_->poll_completions(completions);
+    for (const auto& completion : std::span(completions).first(count))
+      broken_ = broken_ || completion.status != fabric::WorkStatus::success;
+    return count;
+  }
+
+  std::unique_ptr<port::Port> port_;
+  memory::Arena memory_;
+  fabric::SoftwareFabric fabric_;
+  std::unique_ptr<fabric::MemoryRegion> region_;
+  std::unique_ptr<fabric::QueuePair> queue_pair_;
+  std::uint64_t peer_address_ = 0, expected_ = 0;
+  RemoteKey peer_key_{};
+  bool broken_ = false;
+};
+
+}  // namespace
+
+Result<SelfTest> run_self_test(port::Driver& driver, const std::array<port::PortRequest, 2>& pair,
+                               Duration time) {
+  auto receiver = Endpoint::open(driver, pair[0]);
+  if (!receiver) return std::unexpected(receiver.error());
+  auto sender = Endpoint::open(driver, pair[1]);
+  if (!sender) return std::unexpected(sender.error());
+  if (auto connected = (*sender)->connect(**receiver); !connected) return std::unexpected(connected.error());
+  if (auto connected = (*receiver)->connect(**sender); !connected) return std::unexpected(connected.error());
+  for (std::size_t i = 0; i < kBlocks; ++i)
+    std::ranges::fill((*sender)->memory().subspan(i * kBlockBytes, kBlockBytes),
+                      static_cast<std::byte>(i + 1));
+
+  std::atomic<bool> stop = false;
+  Result<std::uint64_t> sent{};
+  const Time start = monotonic_now();
+  {
+    std::jthread receiving([&] { (*receiver)->receive(stop); });
+    sent = (*sender)->send(start + time);
+    stop = true;
+  }
+  if (!sent) return std::unexpected(sent.error());
+  const double took = 1e-9 * static_cast<double>((monotonic_now() - start).ns);
+  const std::size_t filled = std::min<std::size_t>(*sent, (*sender)->memory().size());
+  if (!std::ranges::equal((*sender)->memory().first(filled), (*receiver)->memory().first(filled)))
+    return fail(Errc::corrupt, "what arrived is not what was sent");
+  const auto info = (*sender)->info();
+  return SelfTest{.seconds = took, .bytes = *sent, .path_mtu = info.path_mtu, .icrc = info.icrc};
+}
+
+}  // namespace rdmc::tools
