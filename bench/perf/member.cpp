@@ -62,7 +62,11 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   }
   port::PortRequest request{.address = address};
   if (options.fabric == "dpdk") request = dpdk_request(options, rank);
+  // A memif's client must find its server: DPDK turns away whoever comes while that one starts, for good.
+  const auto nap = [] { usleep(1000); };
+  if (options.fabric == "dpdk" && rank != 0) rendezvous.barrier(nap);
   auto opened = port::standard_drivers().open(options.fabric, request);
+  if (options.fabric == "dpdk" && rank == 0) rendezvous.barrier(nap);
   if (!opened) return std::unexpected(opened.error());
   member->port_ = std::move(opened->port);
   const std::string& driver = member->port_->info().driver;

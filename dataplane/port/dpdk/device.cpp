@@ -28,9 +28,9 @@ constexpr std::uint32_t kMostDescriptors = 1024;
 constexpr unsigned kBufferCache = 256;
 /// Of each buffer beyond the frame: AF_PACKET wants it as large as its slots.
 constexpr std::uint32_t kSlack = 64;
-/// How long the other end of a memif may take to be there: 2 s.
-constexpr int kPeerTries = 200;
-constexpr std::chrono::milliseconds kPeerPause{10};
+/// How long opening waits for the link: a memif for its other end, a network card for the other card.
+constexpr auto kLinkPatience = std::chrono::seconds(3);
+constexpr auto kLinkNap = std::chrono::microseconds(500);
 
 std::uint32_t interface_mtu(std::string_view name) {
   ifreq request{};
@@ -119,6 +119,7 @@ Result<void> Device::find(const DpdkOptions& options) {
   const bool copies = (memif && options.device_argument("zero-copy") != "yes") || driver == "net_tap" ||
                       driver == "net_af_packet";
   reads_at_once_ = copies && (info_.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  if (memif) memif_ = options.device_argument("role") == "client" ? Memif::client : Memif::server;
   same_host_only_ = memif || driver == "net_ring";
   return {};
 }
@@ -178,15 +179,32 @@ Result<void> Device::configure(const DpdkOptions& options) {
 }
 
 Result<void> Device::start() {
-  int error = rte_eth_dev_start(id_);
-  // The client's end of a memif starts only when the server listens; the two are often started at once.
-  for (int tries = 0; same_host_only_ && error != 0 && tries < kPeerTries; ++tries) {
-    std::this_thread::sleep_for(kPeerPause);
-    error = rte_eth_dev_start(id_);
-  }
-  if (error != 0) return device_error(name_ + " does not start", error);
+  if (const int error = start_until_the_peer_listens(); error != 0)
+    return device_error(name_ + " does not start", error);
   rte_eth_allmulticast_enable(id_);  // solicitations come to a group; a device that cannot filter needs none
   return {};
+}
+
+/// The client's end of a memif starts only when the server listens, and the two are often started at once.
+int Device::start_until_the_peer_listens() {
+  const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
+  int error = rte_eth_dev_start(id_);
+  while (memif_ == Memif::client && error != 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kLinkNap);
+    error = rte_eth_dev_start(id_);
+  }
+  return error;
+}
+
+bool Device::wait_for_link() {
+  if (memif_ == Memif::server) return true;  // the client comes when it comes
+  const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
+  for (;;) {
+    rte_eth_link link{};
+    if (rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kLinkNap);
+  }
 }
 
 MacAddress Device::mac() const {

@@ -26,6 +26,9 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  /// False if it did not come up in 3 s. A memif's server does not wait.
+  bool wait_for_link();
+
   std::uint16_t id() const { return id_; }
   MacAddress mac() const;
   std::uint32_t mtu() const { return mtu_; }  ///< of IP packets
@@ -48,6 +51,7 @@ class Device {
   Result<void> configure(const DpdkOptions& options);
   int try_configure(bool wakes);
   Result<void> start();
+  int start_until_the_peer_listens();
   void close();
 
   std::string name_;
@@ -56,6 +60,7 @@ class Device {
   std::uint32_t mtu_ = 0;
   std::uint16_t receive_queues_ = 1, descriptors_ = 0;
   bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false;
+  enum class Memif : std::uint8_t { none, server, client } memif_ = Memif::none;
   rte_mempool* buffers_ = nullptr;
 };
 

@@ -18,20 +18,6 @@ constexpr std::uint16_t kRocePort = 4791;
 constexpr std::uint16_t kFirstFlowPort = 0xC000;
 constexpr std::uint8_t kIpv4PrefixBits = 24, kIpv6PrefixBits = 64;
 
-/// How long opening waits for the link: a memif for its other end, a network card for the other card.
-constexpr Duration kLinkPatience = seconds(3);
-constexpr std::uint32_t kLinkNapUs = 500;
-
-bool wait_for_link(std::uint16_t device) {
-  const Time deadline = monotonic_now() + kLinkPatience;
-  for (;;) {
-    rte_eth_link link{};
-    if (rte_eth_link_get_nowait(device, &link) == 0 && link.link_status == RTE_ETH_LINK_UP) return true;
-    if (monotonic_now() >= deadline) return false;
-    usleep(kLinkNapUs);
-  }
-}
-
 LinkAddress link_address(const Device& device, Address address, const DpdkOptions& options) {
   address.port = 0;
   const std::uint8_t usual = address.ipv6 ? kIpv6PrefixBits : kIpv4PrefixBits;
@@ -79,7 +65,7 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   if (device_->receive_queues() > 1) steering_ = Steering::try_on(device_->id(), address);
   if (device_->receive_queues() > 1 && !steering_)
     info_.notes.push_back("the device cannot steer flows into queues");
-  if (!wait_for_link(device_->id()))
+  if (!device_->wait_for_link())
     info_.notes.push_back("the link is down: the other end is not there yet, or a cable is not plugged in");
   flows_.resize(1);
   listen(kSharedFlow, info_.address.port);
