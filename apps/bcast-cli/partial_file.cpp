@@ -28,12 +28,8 @@ int sync(int fd) {
   return result;
 }
 
-/// Gives a file its final name only if that is free; link(2) where the file system has no RENAME_NOREPLACE.
-int rename_to_free_name(int directory, const char* from, const char* to) {
-  if (::renameat2(directory, from, directory, to, RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return -1;
-  if (::linkat(directory, from, directory, to, 0) != 0) return -1;
-  return ::unlinkat(directory, from, 0);
+std::unexpected<Error> appeared(const std::string& path) {
+  return fail(Errc::already_exists, fmt::format("{} has appeared during the transfer", path));
 }
 
 }  // namespace
@@ -70,18 +66,39 @@ Result<PartialFile> PartialFile::claim(Placement placement, bool overwrite, mode
 }
 
 PartialFile::~PartialFile() {
-  if (!file_ || committed_) return;
+  if (file_ && !committed_) remove_partial();
+}
+
+void PartialFile::remove_partial() const {
   if (names_open_file(directory(), temporary_, fd())) ::unlinkat(directory(), temporary_.c_str(), 0);
+}
+
+Result<void> PartialFile::rename(unsigned flags) const {
+  if (!names_open_file(directory(), temporary_, fd()))
+    return fail(Errc::not_found,
+                fmt::format("the partial file of {} was removed during the transfer", path()));
+  const auto* const name = placement_.name.c_str();
+  if (::renameat2(directory(), temporary_.c_str(), directory(), name, flags) != 0)
+    return errno == EEXIST ? appeared(path()) : fail_errno(fmt::format("cannot name {}", path()), errno);
+  if (!names_open_file(directory(), placement_.name, fd()))  // the others were quick
+    return fail(Errc::already_exists, fmt::format("another file stands at {} after the transfer", path()));
+  return {};
+}
+
+/// A link to the descriptor names this very file, whatever its old name means by now, and replaces nothing.
+/// Without /proc, or where a file has but one name, rename(2) must do.
+Result<void> PartialFile::give_final_name() const {
+  if (overwrite_) return rename(0);
+  const auto open = fmt::format("/proc/self/fd/{}", fd());
+  if (::linkat(AT_FDCWD, open.c_str(), directory(), placement_.name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    return errno == EEXIST ? appeared(path()) : rename(RENAME_NOREPLACE);
+  remove_partial();  // where that fails, the next transfer of this name does it
+  return {};
 }
 
 Result<void> PartialFile::commit() {
   if (sync(fd()) != 0) return fail_errno(fmt::format("cannot write {}", path()), errno);
-  const int renamed = overwrite_
-                          ? ::renameat(directory(), temporary_.c_str(), directory(), placement_.name.c_str())
-                          : rename_to_free_name(directory(), temporary_.c_str(), placement_.name.c_str());
-  if (renamed != 0 && errno == EEXIST)
-    return fail(Errc::already_exists, fmt::format("{} has appeared during the transfer", path()));
-  if (renamed != 0) return fail_errno(fmt::format("cannot name {}", path()), errno);
+  if (auto named = give_final_name(); !named) return named;
   committed_ = true;
   // Some file systems cannot sync a directory and say EINVAL; the file itself is safe by then.
   if (sync(directory()) != 0 && errno != EINVAL)

@@ -29,9 +29,9 @@ class PartialFile {
   int directory() const noexcept { return placement_.directory.get(); }
   const std::string& path() const noexcept { return placement_.path; }
 
-  /// Syncs, gives the file its final name, and syncs the directory. Errors: already_exists (without
+  /// Syncs, gives this very file its final name, and syncs the directory. Errors: already_exists (without
   /// overwrite, a file has appeared there since; nothing is replaced), no_space, io_error: the partial file
-  /// is then still there.
+  /// is then still there; not_found (somebody has removed it).
   Result<void> commit();
 
  private:
@@ -40,6 +40,9 @@ class PartialFile {
         file_(std::move(file)),
         temporary_(std::move(temporary)),
         overwrite_(overwrite) {}
+  Result<void> give_final_name() const;
+  Result<void> rename(unsigned flags) const;
+  void remove_partial() const;
 
   Placement placement_;
   FileDescriptor file_;

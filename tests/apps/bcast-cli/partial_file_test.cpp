@@ -131,6 +131,38 @@ BOOST_FIXTURE_TEST_CASE(a_file_that_appeared_meanwhile_is_not_replaced_unless_as
   BOOST_TEST(file_content(root / "copy") == "new");
 }
 
+BOOST_FIXTURE_TEST_CASE(the_partial_file_of_another_transfer_never_gets_the_final_name, Fixture) {
+  for (const bool overwrite : {false, true}) {
+    auto first = claimed("copy", overwrite);
+    put(first, "first");
+    fs::remove(root / ".copy.rdmc-partial");
+    auto second = claimed("copy", overwrite);
+    put(second, "half");
+    const auto committed = first.commit();
+    BOOST_REQUIRE(!committed.has_value());
+    BOOST_TEST((committed.error().code == Errc::not_found));
+    BOOST_TEST(committed.error().what.contains((root / "copy").string()));
+    BOOST_TEST(!fs::exists(root / "copy"));
+    put(second, "second");
+    BOOST_REQUIRE(second.commit().has_value());
+    BOOST_TEST(file_content(root / "copy") == "second");
+    fs::remove(root / "copy");
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_partial_file_that_was_removed_is_not_committed, Fixture) {
+  for (const bool overwrite : {false, true}) {
+    write_file(root / "copy", "old");
+    if (!overwrite) fs::remove(root / "copy");
+    auto file = claimed("copy", overwrite);
+    fs::remove(root / ".copy.rdmc-partial");
+    const auto committed = file.commit();
+    BOOST_REQUIRE(!committed.has_value());
+    BOOST_TEST((committed.error().code == Errc::not_found));
+    BOOST_TEST(fs::exists(root / "copy") == overwrite);
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(who_reads_the_old_file_while_it_is_replaced_keeps_reading_it, Fixture) {
   write_file(root / "copy", "old");
   const FileDescriptor reader(::open((root / "copy").c_str(), O_RDONLY));
