@@ -3,30 +3,25 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "apps/tools/ping_protocol.hpp"
+#include "apps/tools/stranger_options.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
-#include "dataplane/base/types.hpp"
 #include "dataplane/cm/manager.hpp"
 #include "dataplane/roce/connection.hpp"
 
 namespace rdmc::tools {
 
-struct PingOptions {
-  std::optional<Address> server;  ///< with rdma_cm's port; none: be the server
-  std::optional<Address>
-      address;  ///< of this host; the server needs one, the client takes that towards its server
+/// `server` has rdma_cm's port. A server needs an `address`; a client takes that towards its server.
+struct PingOptions : StrangerOptions {
   std::uint16_t port = kPingPort;  ///< that the server listens on
   std::uint32_t iterations = 0;    ///< 0: until the other side ends it; the client needs a number
   std::uint32_t size_bytes = 64;   ///< of the text; the server's is a limit
   std::uint32_t path_mtu =
       0;  ///< that the client asks for; 0: the largest standard one that its interface carries
-  bool validate = false;            ///< every byte that comes is what was to come
-  Duration patience = seconds(60);  ///< for the connection, and for each step
-  std::string fabric = "auto";
+  bool validate = false;  ///< every byte that comes is what was to come
 };
 
 struct PingReport {

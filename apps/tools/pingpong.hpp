@@ -3,29 +3,25 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
+#include "apps/tools/stranger_options.hpp"
 #include "controlplane/connect/pingpong.hpp"
 #include "dataplane/base/error.hpp"
-#include "dataplane/base/types.hpp"
 #include "dataplane/roce/connection.hpp"
 
 namespace rdmc::tools {
 
-struct PingpongOptions {
-  std::optional<Address> server;  ///< its TCP address; none: be the server
-  /// Of this host, for the messages; none: that of the TCP connection. ibv_rc_pingpong as the server is met
-  /// over IPv4 even when its GID is an IPv6 address.
-  std::optional<Address> address;
+/// `server` has its TCP port. Without an `address` it is that of the TCP connection; ibv_rc_pingpong as the
+/// server is met over IPv4 even when its GID is an IPv6 address. `patience` is for a client to come, for the
+/// exchange, and for each iteration.
+struct PingpongOptions : StrangerOptions {
   std::uint16_t tcp_port = control::kPingpongPort;
   std::uint32_t path_mtu = 1024;  ///< as the peer's: it is not negotiated
   std::uint32_t size_bytes = 4096;
   std::uint32_t iterations = 1000;
   std::uint32_t receive_depth = 500;
-  bool check = false;               ///< every received byte is what a peer that was asked to check sends
-  Duration patience = seconds(60);  ///< for a client to come, for the exchange, and for each iteration
-  std::string fabric = "auto";
+  bool check = false;  ///< every received byte is what a peer that was asked to check sends
 };
 
 struct PingpongReport {

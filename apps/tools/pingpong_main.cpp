@@ -3,10 +3,8 @@
 // done, 1 usage, 2 something failed, named on stderr.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "apps/tools/pingpong.hpp"
+#include "apps/tools/stranger_command.hpp"
 #include "apps/units/option_values.hpp"
 
 namespace {
@@ -34,23 +32,19 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
                microseconds_each);
     return;
   }
-  const nlohmann::ordered_json object{{"role", options.server ? "client" : "server"},
-                                      {"fabric", report.fabric},
-                                      {"local", object_of(report.ours)},
-                                      {"remote", object_of(report.theirs)},
-                                      {"path_mtu", options.path_mtu},
-                                      {"size_bytes", options.size_bytes},
-                                      {"iterations", options.iterations},
-                                      {"checked", options.check},
-                                      {"seconds", report.seconds},
-                                      {"microseconds_per_iteration", microseconds_each},
-                                      {"retransmitted", report.transport.retransmitted},
-                                      {"timeouts", report.transport.timeouts},
-                                      {"duplicates", report.transport.duplicates},
-                                      {"sequence_naks_sent", report.transport.sequence_naks_sent},
-                                      {"sequence_naks_received", report.transport.sequence_naks_received},
-                                      {"rnr_naks_received", report.transport.rnr_naks_received},
-                                      {"corrupt_packets", report.corrupt_packets}};
+  nlohmann::ordered_json object{{"role", role(options)},
+                                {"fabric", report.fabric},
+                                {"local", object_of(report.ours)},
+                                {"remote", object_of(report.theirs)},
+                                {"path_mtu", options.path_mtu},
+                                {"size_bytes", options.size_bytes},
+                                {"iterations", options.iterations},
+                                {"checked", options.check},
+                                {"seconds", report.seconds},
+                                {"microseconds_per_iteration", microseconds_each}};
+  object.update(tools::json_of(report.transport));
+  object["rnr_naks_received"] = report.transport.rnr_naks_received;
+  object["corrupt_packets"] = report.corrupt_packets;
   fmt::print("{}\n", object.dump());
 }
 
@@ -58,14 +52,13 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
 
 int main(int argc, char** argv) {
   tools::PingpongOptions options;
-  bool json = false;
-  std::string server, address;
-  double patience = 60;
-  CLI::App app{"Exchanges messages with ibv_rc_pingpong or with itself, over RoCEv2 in software."};
-  app.set_version_flag("--version", RDMC_VERSION);
-  app.add_option("SERVER", server, "its address; without, be the server and wait for one client");
-  app.add_option("-a,--address", address,
-                 "of this host, for the messages; default: that of the TCP connection");
+  tools::StrangerCommand command(
+      {.program = "rdmc_pingpong",
+       .purpose = "Exchanges messages with ibv_rc_pingpong or with itself, over RoCEv2 in software.",
+       .server = "its address; without, be the server and wait for one client",
+       .address = "of this host, for the messages; default: that of the TCP connection"},
+      options);
+  auto& app = command.app();
   app.add_option("-p,--port", options.tcp_port, "TCP port of the first contact")
       ->check(CLI::Range(1, 65'535));
   app.add_option("-m,--mtu", options.path_mtu, "path MTU, the same at the peer")
@@ -77,31 +70,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1U, 100'000'000U));
   app.add_option("-r,--rx-depth", options.receive_depth, "receives posted")->check(CLI::Range(1U, 65'536U));
   app.add_flag("-c,--chk", options.check, "check every byte received; the peer needs -c as well");
-  app.add_option("--fabric", options.fabric, "packet driver, or auto");
-  app.add_option("--patience", patience, "seconds without progress until the peer is given up")
-      ->check(CLI::Range(0.1, 86'400.0));
-  app.add_flag("--json", json, "one JSON object on stdout");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  options.patience = microseconds(static_cast<std::int64_t>(patience * 1e6));
-  for (const auto& [text, place] :
-       {std::pair(&server, &options.server), std::pair(&address, &options.address)}) {
-    if (text->empty()) continue;
-    const auto parsed = parse_address(*text, options.tcp_port);
-    if (!parsed) {
-      fmt::print(stderr, "rdmc_pingpong: {}\n", parsed.error().what);
-      return 1;
-    }
-    *place = *parsed;
-  }
+  if (const auto ended = command.parse(argc, argv, options.tcp_port)) return *ended;
   const auto report = tools::run_pingpong(options);
-  if (!report) {
-    fmt::print(stderr, "rdmc_pingpong: {}: {}\n", name(report.error().code), report.error().what);
-    return 2;
-  }
-  print(options, *report, json);
+  if (!report) return command.failed(report.error());
+  print(options, *report, command.json());
   return 0;
 }

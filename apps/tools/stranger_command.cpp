@@ -1,0 +1,60 @@
+#include "apps/tools/stranger_command.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace rdmc::tools {
+
+StrangerCommand::StrangerCommand(Words words, StrangerOptions& options)
+    : words_(std::move(words)), options_(options), app_(words_.purpose) {
+  app_.set_version_flag("--version", RDMC_VERSION);
+  app_.add_option("SERVER", server_, words_.server);
+  app_.add_option("-a,--address", address_, words_.address);
+}
+
+std::optional<int> StrangerCommand::parse(int argc, char** argv, const std::uint16_t& port,
+                                          const std::function<void()>& check) {
+  double patience = options_.patience.seconds();
+  app_.add_option("--fabric", options_.fabric, "packet driver, or auto");
+  app_.add_option("--patience", patience, "seconds without progress until the peer is given up")
+      ->check(CLI::Range(0.1, 86'400.0));
+  app_.add_flag("--json", json_, "one JSON object on stdout");
+  try {
+    app_.parse(argc, argv);
+    if (check) check();
+  } catch (const CLI::ParseError& error) {
+    return app_.exit(error) == 0 ? 0 : 1;
+  }
+  options_.patience = microseconds(static_cast<std::int64_t>(patience * 1e6));
+  for (const auto& [text, place] :
+       {std::pair(&server_, &options_.server), std::pair(&address_, &options_.address)}) {
+    if (text->empty()) continue;
+    const auto parsed = parse_address(*text, port);
+    if (!parsed) {
+      fmt::print(stderr, "{}: {}\n", words_.program, parsed.error().what);
+      return 1;
+    }
+    *place = *parsed;
+  }
+  return std::nullopt;
+}
+
+int StrangerCommand::failed(const Error& error) const {
+  fmt::print(stderr, "{}: {}: {}\n", words_.program, name(error.code), error.what);
+  return 2;
+}
+
+const char* role(const StrangerOptions& options) {
+  return options.server ? "client" : "server";
+}
+
+nlohmann::ordered_json json_of(const roce::ConnectionCounters& counters) {
+  return {{"retransmitted", counters.retransmitted},
+          {"timeouts", counters.timeouts},
+          {"duplicates", counters.duplicates},
+          {"sequence_naks_sent", counters.sequence_naks_sent},
+          {"sequence_naks_received", counters.sequence_naks_received}};
+}
+
+}  // namespace rdmc::tools

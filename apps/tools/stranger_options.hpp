@@ -1,0 +1,20 @@
+// What every program for strangers is told: who the peer is, where we are, and how long it may take. A plain
+// value.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::tools {
+
+struct StrangerOptions {
+  std::optional<Address> server;    ///< where it is first met; none: be the server
+  std::optional<Address> address;   ///< of this host, for the messages
+  Duration patience = seconds(60);  ///< for the connection, and for each step
+  std::string fabric = "auto";
+};
+
+}  // namespace rdmc::tools
