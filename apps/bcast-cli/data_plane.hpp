@@ -35,8 +35,6 @@ class DataPlane final : private group::Listener {
   struct Events {
     /// Every byte of the epoch's message is here and consumed (root: has been read).
     std::function<void(Epoch)> delivered;
-    /// Delivered, and all that this member had to relay is acknowledged.
-    std::function<void(Epoch)> completed;
     /// The epoch can't go on; `peer` is whom the data path gave up on, nobody if the fault is our own. Once
     /// an epoch.
     std::function<void(Epoch, std::optional<Rank> peer, const Error&)> failed;
@@ -69,7 +67,7 @@ class DataPlane final : private group::Listener {
   Result<void> give_up_on(Rank peer, const Error& error);
   group::Store* incoming(std::uint64_t, std::uint64_t) override { return nullptr; }
   void delivered(std::uint64_t) override { events_.delivered(epoch_); }
-  void completed(std::uint64_t) override { events_.completed(epoch_); }
+  void completed(std::uint64_t) override {}
   void failed(std::optional<Rank> peer, const Error& error) override { events_.failed(epoch_, peer, error); }
 
   fabric::Fabric& fabric_;

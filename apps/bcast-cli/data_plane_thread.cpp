@@ -54,8 +54,6 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
       DataPlane::Events{
           .delivered = [&loop,
                         shared](Epoch epoch) { loop.post([shared, epoch] { shared->delivered(epoch); }); },
-          .completed = [&loop,
-                        shared](Epoch epoch) { loop.post([shared, epoch] { shared->completed(epoch); }); },
           .failed =
               [&loop, shared](Epoch epoch, std::optional<Rank> peer, const Error& error) {
                 loop.post([shared, epoch, peer, error] { shared->failed(epoch, peer, error); });

@@ -12,7 +12,6 @@ DataPlane::Events Reception::data_plane_events() {
               [weak](Epoch epoch) {
                 if (const auto self = weak.lock()) self->on_delivered(epoch);
               },
-          .completed = [](Epoch) {},
           .failed =
               [weak](Epoch epoch, std::optional<Rank> peer, const Error& error) {
                 if (const auto self = weak.lock()) self->on_data_failed(epoch, peer, error);

@@ -73,7 +73,6 @@ void Sender::open_data_plane(std::move_only_function<void()> then) {
   if (!address) return coordinator_.interrupt(address.error(), monotonic_now());
   DataPlane::Events events{
       .delivered = [](Epoch) {},
-      .completed = [](Epoch) {},
       .failed =
           [weak = weak_from_this()](Epoch epoch, std::optional<Rank> peer, const Error& error) {
             if (const auto self = weak.lock()) self->on_data_failed(epoch, peer, error);

@@ -67,7 +67,6 @@ class SimHost : public sim::Process {
         engine_(agent_, {}),
         data_plane_(fabric_, engine_,
                     {.delivered = [this](Epoch epoch) { on_delivered(epoch); },
-                     .completed = [](Epoch) {},
                      .failed = [this](Epoch epoch, std::optional<Rank> peer,
                                       const Error& error) { on_failed(epoch, peer, error); }}) {
     engine_.add(agent_);
