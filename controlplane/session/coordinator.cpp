@@ -71,7 +71,6 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
   }
   switch (body) {
     case wire::Envelope::kAccept: return on_accept(member, envelope.accept(), now);
-    case wire::Envelope::kRefuse: return on_refuse(member, load(envelope.refuse().cause()), now);
     case wire::Envelope::kBlobs: return on_blobs(member, envelope.blobs(), now);
     case wire::Envelope::kReady: return on_ready(member, Epoch{envelope.ready().epoch()}, now);
     case wire::Envelope::kHeartbeat: return;

@@ -242,7 +242,6 @@ class Coordinator {
   // coordinator_joining.cpp
   void on_welcome(Member& member, const wire::Welcome& welcome, Time now);
   void on_accept(Member& member, const wire::Accept& accept, Time now);
-  void on_refuse(Member& member, Error cause, Time now);
 
   // coordinator_forming.cpp
   void choose(Time now);

@@ -54,10 +54,4 @@ void Coordinator::on_accept(Member& member, const wire::Accept& accept, Time now
   if (leads_on()) take_over(member, accept, now);
 }
 
-void Coordinator::on_refuse(Member& member, Error cause, Time now) {
-  if (member.standing != Standing::deciding) return broken_protocol(member, "sent Refuse out of turn", now);
-  conclude(member, Status::refused, cause, {});
-  lose(member, std::move(cause), Parting::close, now);
-}
-
 }  // namespace rdmc::session

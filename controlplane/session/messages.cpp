@@ -53,7 +53,6 @@ std::string_view name(const wire::Envelope& envelope) {
     case wire::Envelope::kWelcome: return "Welcome";
     case wire::Envelope::kJob: return "Job";
     case wire::Envelope::kAccept: return "Accept";
-    case wire::Envelope::kRefuse: return "Refuse";
     case wire::Envelope::kForm: return "Form";
     case wire::Envelope::kBlobs: return "Blobs";
     case wire::Envelope::kPeers: return "Peers";

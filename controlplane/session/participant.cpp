@@ -102,14 +102,6 @@ void Participant::accept(Bytes state, Time now) {
   enter(Phase::idle, now);
 }
 
-void Participant::refuse(Error cause, Time now) {
-  if (phase_ != Phase::deciding || was_formed()) return ignore();
-  wire::Envelope envelope;
-  store(*envelope.mutable_refuse()->mutable_cause(), cause);
-  send(envelope, now);
-  finish(Status::refused, std::move(cause));
-}
-
 void Participant::fail(Error cause, Time now) {
   if (phase_ == Phase::finished || delivery_ == Delivery::committed) return ignore();
   if (phase_ == Phase::aborting) return abort_done(now);
@@ -151,14 +143,14 @@ void Participant::leave(Error cause, bool coordinator_lost, Time now) {
   if (coordinator_lost && was_formed()) return become_orphan(std::move(cause), now);
   if (delivery_ == Delivery::committed) return finish(Status::ok, {});
   if (phase_ < Phase::deciding && !was_formed()) return finish(Status::failed, std::move(cause));
-  cause_ = cause;
+  cause_ = std::move(cause);
   if (delivery_ == Delivery::committing) {
     detached_ = true;
     phase_deadline_ = now + config_.timing.commit_timeout;
     return close();
   }
   enter(Phase::aborting, now);
-  outputs_.emplace_back(AbortRequested{std::move(cause), coordinator_lost});
+  outputs_.emplace_back(AbortRequested{});
 }
 
 void Participant::abort_done(Time now) {

@@ -34,7 +34,7 @@ class Peers;
 class End;
 }  // namespace wire
 
-/// Answer accept(), refuse() or fail() within Timing::job_timeout.
+/// Answer accept() or fail() within Timing::job_timeout.
 struct JobOffered {
   SessionId session{};
   Bytes description;
@@ -49,11 +49,9 @@ struct LeadRequested {
   CoordinatorConfig config;
   std::vector<ParticipantSpec> participants;
 };
-/// Stop the data plane, remove what is unfinished, answer abort_done(). Nothing but Finished follows.
-struct AbortRequested {
-  Error cause;
-  bool coordinator_lost = false;  ///< nobody told us to: its channel closed or fell silent
-};
+/// Stop the data plane, remove what is unfinished, answer abort_done(). Nothing but Finished follows, with
+/// the cause.
+struct AbortRequested {};
 /// The last event. Stop whatever still runs. `cause` is meaningful unless status is ok.
 struct Finished {
   Status status = Status::failed;
@@ -95,7 +93,6 @@ class Participant {
   // The application's side: answers to events.
   void accept(Bytes state,
               Time now);  ///< `state`: what is held already (resume), for the coordinator's application
-  void refuse(Error cause, Time now);
   void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void local_ready(Epoch epoch, Time now);
   /// `state`: which blocks are held, for the successor; `report`: what delivered() would say, if all are.

@@ -66,7 +66,7 @@ void Participant::end_orphan(Time now) {
     return;
   }
   enter(Phase::aborting, now);
-  outputs_.emplace_back(AbortRequested{cause_, true});
+  outputs_.emplace_back(AbortRequested{});
 }
 
 /// False when this Hello is not for us: of another session, or of one that we know nothing of.

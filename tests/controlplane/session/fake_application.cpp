@@ -186,12 +186,7 @@ void World::handle(std::size_t process, ParticipantOutput output) {
           },
           [&](JobOffered&) {
             tell({.event = "JobOffered"});
-            respond([this, &self, &machine] {
-              if (self.behaviour.refuses)
-                machine.refuse({Errc::already_exists, "is not to be replaced"}, now_);
-              else
-                machine.accept(to_state(self.held), now_);
-            });
+            respond([this, &self, &machine] { machine.accept(to_state(self.held), now_); });
           },
           [&](FormRequested& form) {
             self.members = names_of(form.members);
@@ -240,10 +235,9 @@ void World::handle(std::size_t process, ParticipantOutput output) {
             machine.on_connected(now_);
             answer_leading(process, [this](Coordinator& coordinator) { coordinator.start(now_); });
           },
-          [&](AbortRequested& abort) {
+          [&](AbortRequested&) {
             end_data(process);
-            tell({.event = abort.coordinator_lost ? "CoordinatorLost" : "AbortRequested",
-                  .cause = abort.cause});
+            tell({.event = "AbortRequested"});
             respond([this, &machine] { machine.abort_done(now_); });
           },
           [&](Finished& finished) {

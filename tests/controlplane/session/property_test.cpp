@@ -21,7 +21,6 @@ enum class Fault : std::uint8_t {
   cut,
   short_pause,
   long_pause,
-  refusal,
   full_disk,
   mute,
   wrong_digest,
@@ -76,7 +75,6 @@ void plan_fault(World& world, Plan& plan, Random& random) {
     case Fault::cut: return suddenly([&world, victim] { world.cut(victim); });
     case Fault::short_pause: return strike([&world, victim] { world.pause(victim, milliseconds(300)); });
     case Fault::long_pause: return suddenly([&world, victim] { world.pause(victim, milliseconds(1500)); });
-    case Fault::refusal: world.behaviour(victim).refuses = true; break;
     case Fault::full_disk: world.behaviour(victim).fails_at = moment; break;
     case Fault::mute: world.behaviour(victim).mute_from = moment; break;
     case Fault::wrong_digest: world.behaviour(victim).wrong_digest = true; break;
@@ -198,8 +196,7 @@ void check_promptness(const World& world, const Plan& plan) {
       if (i == 0 && plan.root_dies) continue;
       const auto over = std::ranges::find_if(world.records(), [&](const Record& record) {
         const bool end = record.event == "EndData" && record.epoch == formed->epoch;
-        return record.process == i && (end || record.event == "AbortRequested" ||
-                                       record.event == "CoordinatorLost" || record.event == "Finished");
+        return record.process == i && (end || record.event == "AbortRequested" || record.event == "Finished");
       });
       if (over == world.records().end()) continue;  // never ended: check_outcomes says so
       // Who was to end it may have died meanwhile.

@@ -36,7 +36,6 @@ struct Options {
 
 /// How a participant's application differs from a good one.
 struct Behaviour {
-  bool refuses = false;
   bool wrong_digest = false;
   bool never_progresses = false;         ///< and nobody's data path notices
   std::optional<std::string> mute_from;  ///< does not answer this event, nor any later one
