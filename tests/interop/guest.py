@@ -60,7 +60,7 @@ def missing():
     lines = [f"packages: {' '.join(sorted(lacking))}"] if lacking else []
     try:
         kernel.find()
-    except kernel.Missing as error:
+    except kernel.Unavailable as error:
         lines.append(str(error))
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         lines.append("/dev/net/tun")

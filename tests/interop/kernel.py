@@ -7,7 +7,11 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
+from lab import Unavailable, run
 
 PACKAGE = "linux-image-amd64"
 # What the guest may need of the 400 MB that a kernel unpacks to.
@@ -15,10 +19,6 @@ WANTED = ["./boot/vmlinuz-*", "./lib/modules/*/modules.builtin*", "./lib/modules
           *(f"./lib/modules/*/kernel/{part}" for part in
             ("arch/*", "crypto/*", "lib/*", "net/*", "drivers/infiniband/*", "drivers/net/virtio_net.ko",
              "drivers/net/net_failover.ko", "drivers/virtio/*", "fs/configfs/*"))]
-
-
-class Missing(Exception):
-    """There is no such kernel here; says what to do about it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,45 +43,35 @@ def _kernel_in(root):
 
 
 def find():
-    """Raises Missing."""
+    """Raises Unavailable."""
     for root in (pathlib.Path("/"), cache()):
         kernel = _kernel_in(root)
         if kernel and os.access(kernel.image, os.R_OK):
             return kernel
-    raise Missing(f"no Debian kernel with rdma_rxe: run tests/interop/fetch_kernel (it downloads {PACKAGE}, 70 MB)")
-
-
-def _run(*command, **options):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, **options)
-    except OSError as error:
-        raise Missing(f"{command[0]}: {error.strerror}") from error
-    if done.returncode != 0:
-        raise Missing(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
-    return done.stdout
+    raise Unavailable(f"no Debian kernel with rdma_rxe: run tests/interop/fetch_kernel (it downloads {PACKAGE}, 70 MB)")
 
 
 def fetch():
-    """Downloads and unpacks the kernel unless one is there. Raises Missing."""
+    """Downloads and unpacks the kernel unless one is there. Raises Unavailable."""
     try:
         return find()
-    except Missing:
+    except Unavailable:
         pass
-    depends = re.search(r"Depends: (linux-image-\S+)", _run("apt-cache", "depends", PACKAGE))
+    depends = re.search(r"Depends: (linux-image-\S+)", run("apt-cache", "depends", PACKAGE))
     if depends is None:
-        raise Missing(f"apt knows no {PACKAGE}: run apt-get update")
+        raise Unavailable(f"apt knows no {PACKAGE}: run apt-get update")
     cache().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache().parent) as name:
         folder = pathlib.Path(name)
         folder.chmod(0o755)  # apt's own user downloads into it
-        _run("apt-get", "download", depends[1], cwd=folder)
+        run("apt-get", "download", depends[1], cwd=folder)
         package = next(folder.glob("*.deb"))
         unpacked = folder / "root"
         unpacked.mkdir()
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as archive:
             _unpack(archive.stdout, unpacked)
         version = next((unpacked / "lib/modules").iterdir()).name
-        _run("depmod", "-b", unpacked, version)
+        run("depmod", "-b", unpacked, version)
         shutil.rmtree(cache(), ignore_errors=True)
         unpacked.rename(cache())
     return find()
@@ -92,14 +82,14 @@ def _unpack(archive, folder):
                           text=True, check=False)
     # tar also minds patterns that match nothing, which is for find() to judge.
     if not (folder / "lib/modules").is_dir():
-        raise Missing(f"the kernel's package cannot be unpacked: {done.stderr.strip()}")
+        raise Unavailable(f"the kernel's package cannot be unpacked: {done.stderr.strip()}")
 
 
 def modules(kernel, names):
-    """Paths of the modules to insert, dependencies first. Raises Missing."""
+    """Paths of the modules to insert, dependencies first. Raises Unavailable."""
     ordered = []
     for name in names:
-        for line in _run("modprobe", "-d", kernel.root, "-S", kernel.version, "--show-depends", name).splitlines():
+        for line in run("modprobe", "-d", kernel.root, "-S", kernel.version, "--show-depends", name).splitlines():
             kind, path = line.split()[:2]
             if kind == "insmod" and path not in ordered:
                 ordered.append(path)

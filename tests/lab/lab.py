@@ -23,14 +23,14 @@ class Unavailable(Exception):
     """This machine does not let us make what was asked for; says what."""
 
 
-def run(*command):
-    """Runs a tool; its output. Raises Unavailable with what it said."""
+def run(*command, cwd=None):
+    """Runs a tool (in the folder `cwd`); its output. Raises Unavailable with what it said."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, cwd=cwd)
     except OSError as error:
         raise Unavailable(f"{command[0]}: {error.strerror}") from error
     if done.returncode != 0:
-        raise Unavailable(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
+        raise Unavailable(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
 
 
