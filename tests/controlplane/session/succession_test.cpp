@@ -9,10 +9,34 @@ namespace rdmc::session::test {
 namespace {
 
 constexpr Time kLimit{seconds(300).ns};
+/// Into the data of three_who_hold_everything_together(), and of four.
+constexpr Duration kThreeHoldAll = milliseconds(260), kFourHoldAll = milliseconds(300);
 
-/// Together the three hold every block 300 ms after the start, each less than everything.
+/// From kThreeHoldAll on they hold every block together, each less than everything.
 World three_who_hold_everything_together() {
   return World({.participants = 3, .data_time = milliseconds(600)});
+}
+
+/// From kFourHoldAll on the last three hold every block together.
+World four_who_hold_everything_together() {
+  return World({.participants = 4, .data_time = milliseconds(600)});
+}
+
+void require_that_they_hold_everything(const World& world, std::size_t first, std::size_t last) {
+  std::uint32_t held = 0;
+  for (std::size_t i = first; i <= last; ++i) held |= world.held(i);
+  BOOST_REQUIRE_EQUAL(held, kWhole);
+}
+
+/// Runs the world to its end, with a blow when the data of the first epoch has been under way for `moment`,
+/// as `observer` sees it. When it struck.
+Time run_with_blow(World& world, Duration moment, const std::function<void()>& blow,
+                   std::size_t observer = 1) {
+  Time struck{};
+  world.on(
+      observer, "StartData", [&] { struck = world.now(), blow(); }, 1, moment);
+  BOOST_REQUIRE(world.run(kLimit));
+  return struck;
 }
 
 boost::test_tools::assertion_result is_ok(const World& world, std::size_t process) {
@@ -22,21 +46,19 @@ boost::test_tools::assertion_result is_ok(const World& world, std::size_t proces
   return result;
 }
 
+void check_that_they_have_it(const World& world, std::size_t first, std::size_t last) {
+  for (std::size_t i = first; i <= last; ++i) BOOST_TEST(is_ok(world, i));
+}
+
 BOOST_AUTO_TEST_CASE(survivors_who_together_hold_everything_finish_without_the_root) {
   World world = three_who_hold_everything_together();
-  Time died{};
-  world.on(
-      1, "StartData",
-      [&] {
-        died = world.now();
-        BOOST_REQUIRE_EQUAL(world.held(1) | world.held(2) | world.held(3), kWhole);
-        for (std::size_t i = 1; i <= 3; ++i) BOOST_REQUIRE(world.held(i) != kWhole);
-        world.kill(0);
-      },
-      1, milliseconds(260));
-  BOOST_REQUIRE(world.run(kLimit));
+  const Time died = run_with_blow(world, kThreeHoldAll, [&] {
+    require_that_they_hold_everything(world, 1, 3);
+    for (std::size_t i = 1; i <= 3; ++i) BOOST_REQUIRE(world.held(i) != kWhole);
+    world.kill(0);
+  });
+  check_that_they_have_it(world, 1, 3);
   for (std::size_t i = 1; i <= 3; ++i) {
-    BOOST_TEST(is_ok(world, i));
     BOOST_TEST((world.own_outcome(i)->at - died < seconds(1) + milliseconds(600)));
     BOOST_TEST(world.count(i, "EndData") >= 2);
   }
@@ -46,10 +68,7 @@ BOOST_AUTO_TEST_CASE(survivors_who_together_hold_everything_finish_without_the_r
 
 BOOST_AUTO_TEST_CASE(a_block_that_died_with_the_root_ends_the_job_for_all_by_name) {
   World world({.participants = 3, .data_time = seconds(5)});
-  Time died{};
-  world.on(
-      1, "StartData", [&] { died = world.now(), world.kill(0); }, 1, milliseconds(100));
-  BOOST_REQUIRE(world.run(kLimit));
+  const Time died = run_with_blow(world, milliseconds(100), [&] { world.kill(0); });
   for (std::size_t i = 1; i <= 3; ++i) {
     BOOST_TEST(world.own_outcome(i)->cause.what.contains("nobody alive holds"));
     BOOST_TEST(world.count(i, "AbortRequested") == 1, "its partial file is removed");
@@ -59,55 +78,42 @@ BOOST_AUTO_TEST_CASE(a_block_that_died_with_the_root_ends_the_job_for_all_by_nam
 
 BOOST_AUTO_TEST_CASE(a_root_that_falls_silent_is_succeeded_too) {
   World world = three_who_hold_everything_together();
-  Time frozen{};
-  world.on(
-      1, "StartData", [&] { frozen = world.now(), world.freeze(0); }, 1, milliseconds(260));
-  BOOST_REQUIRE(world.run(kLimit));
-  for (std::size_t i = 1; i <= 3; ++i) {
-    BOOST_TEST(is_ok(world, i));
+  const Time frozen = run_with_blow(world, kThreeHoldAll, [&] { world.freeze(0); });
+  check_that_they_have_it(world, 1, 3);
+  for (std::size_t i = 1; i <= 3; ++i)
     BOOST_TEST((world.find(i, "EndData")->at - frozen <= milliseconds(720)));
-  }
 }
 
 BOOST_AUTO_TEST_CASE(a_root_that_comes_back_finds_its_channels_closed_and_disturbs_nobody) {
   World world = three_who_hold_everything_together();
-  world.on(
-      1, "StartData", [&] { world.pause(0, milliseconds(900)); }, 1, milliseconds(260));
-  BOOST_REQUIRE(world.run(kLimit));
-  for (std::size_t i = 1; i <= 3; ++i) {
-    BOOST_TEST(is_ok(world, i));
+  run_with_blow(world, kThreeHoldAll, [&] { world.pause(0, milliseconds(900)); });
+  check_that_they_have_it(world, 1, 3);
+  for (std::size_t i = 1; i <= 3; ++i)
     BOOST_TEST((world.outcome(i)->status == Status::failed), "as the root saw it");
-  }
 }
 
 BOOST_AUTO_TEST_CASE(the_next_in_line_leads_when_the_first_died_with_the_root) {
-  World world({.participants = 4, .data_time = milliseconds(600)});
-  world.on(
-      2, "StartData",
-      [&] {
-        BOOST_REQUIRE_EQUAL(world.held(2) | world.held(3) | world.held(4), kWhole);
-        world.kill(0);
-        world.kill(1);
-      },
-      1, milliseconds(300));
-  BOOST_REQUIRE(world.run(kLimit));
-  for (std::size_t i = 2; i <= 4; ++i) BOOST_TEST(is_ok(world, i));
+  World world = four_who_hold_everything_together();
+  const auto blow = [&] {
+    require_that_they_hold_everything(world, 2, 4);
+    world.kill(0);
+    world.kill(1);
+  };
+  run_with_blow(world, kFourHoldAll, blow, 2);
+  check_that_they_have_it(world, 2, 4);
   BOOST_TEST(world.count(2, "LeadRequested") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(the_death_of_who_leads_is_succeeded_in_turn) {
-  World world({.participants = 4, .data_time = milliseconds(600)});
-  world.on(
-      2, "StartData",
-      [&] {
-        BOOST_REQUIRE_EQUAL(world.held(2) | world.held(3) | world.held(4), kWhole);
-        world.kill(0);
-      },
-      1, milliseconds(300));
+  World world = four_who_hold_everything_together();
+  const auto blow = [&] {
+    require_that_they_hold_everything(world, 2, 4);
+    world.kill(0);
+  };
   world.on(
       2, "FormRequested", [&] { world.kill(1); }, 2);
-  BOOST_REQUIRE(world.run(kLimit));
-  for (std::size_t i = 2; i <= 4; ++i) BOOST_TEST(is_ok(world, i));
+  run_with_blow(world, kFourHoldAll, blow, 2);
+  check_that_they_have_it(world, 2, 4);
   BOOST_TEST(world.count(1, "LeadRequested") == 1);
   BOOST_TEST(world.count(2, "LeadRequested") == 1);
 }
@@ -115,23 +121,18 @@ BOOST_AUTO_TEST_CASE(the_death_of_who_leads_is_succeeded_in_turn) {
 BOOST_AUTO_TEST_CASE(of_two_who_lead_the_higher_stands_down) {
   World world = three_who_hold_everything_together();
   // The first misses its turn, and leads late.
-  world.on(
-      1, "StartData",
-      [&] {
-        world.kill(0);
-        world.pause(1, milliseconds(210));
-      },
-      1, milliseconds(260));
-  BOOST_REQUIRE(world.run(kLimit));
-  for (std::size_t i = 1; i <= 3; ++i) BOOST_TEST(is_ok(world, i));
+  run_with_blow(world, kThreeHoldAll, [&] {
+    world.kill(0);
+    world.pause(1, milliseconds(210));
+  });
+  check_that_they_have_it(world, 1, 3);
   BOOST_TEST(world.count(2, "LeadRequested") >= 1);
 }
 
 BOOST_AUTO_TEST_CASE(who_lost_a_root_that_is_alive_for_the_others_is_out) {
   World world({.participants = 3, .data_time = seconds(4)});
-  world.on(
-      2, "StartData", [&] { world.cut_from_root(2); }, 1, milliseconds(100));
-  BOOST_REQUIRE(world.run(kLimit));
+  const auto blow = [&] { world.cut_from_root(2); };
+  run_with_blow(world, milliseconds(100), blow, 2);
   BOOST_TEST((world.outcome(1)->status == Status::ok));
   BOOST_TEST((world.outcome(3)->status == Status::ok));
   BOOST_TEST(world.own_outcome(2)->cause.what == "the others go on without it");
@@ -153,17 +154,14 @@ BOOST_AUTO_TEST_CASE(who_has_committed_is_a_source_for_those_who_lack_blocks) {
     world.kill(0);
   });
   BOOST_REQUIRE(world.run(kLimit));
-  BOOST_TEST(is_ok(world, 1));
-  BOOST_TEST(is_ok(world, 2));
+  check_that_they_have_it(world, 1, 2);
   BOOST_TEST(world.find(1, "FormRequested", 2)->members == (std::vector<std::string>{"h1", "h2"}));
 }
 
 BOOST_AUTO_TEST_CASE(bytes_that_nobody_alive_can_verify_are_not_committed) {
   World world = three_who_hold_everything_together();
   world.forget_expected();
-  world.on(
-      1, "StartData", [&] { world.kill(0); }, 1, milliseconds(260));
-  BOOST_REQUIRE(world.run(kLimit));
+  run_with_blow(world, kThreeHoldAll, [&] { world.kill(0); });
   for (std::size_t i = 1; i <= 3; ++i) {
     BOOST_TEST(world.own_outcome(i)->cause.what.contains("nobody alive knows the digest"));
     BOOST_TEST(world.count(i, "CommitRequested") == 0);
@@ -172,13 +170,8 @@ BOOST_AUTO_TEST_CASE(bytes_that_nobody_alive_can_verify_are_not_committed) {
 
 BOOST_AUTO_TEST_CASE(an_interrupt_is_not_a_death) {
   World world = three_who_hold_everything_together();
-  world.on(
-      1, "StartData",
-      [&] {
-        world.interrupt({Errc::cancelled, "interrupted"});
-      },
-      1, milliseconds(260));
-  BOOST_REQUIRE(world.run(kLimit));
+  const Error interrupted{Errc::cancelled, "interrupted"};
+  run_with_blow(world, kThreeHoldAll, [&] { world.interrupt(interrupted); });
   for (std::size_t i = 1; i <= 3; ++i) {
     BOOST_TEST(world.own_outcome(i)->cause.what == "interrupted");
     BOOST_TEST(world.count(i, "LeadRequested") == 0);
