@@ -129,6 +129,11 @@ Result<NamedHost> parse_host(const Item& item, std::string_view text) {
     const auto literal = bracketed ? text.substr(1, close - 1) : text;
     const auto rest = bracketed ? text.substr(close + 1) : std::string_view{};
     const auto address = parse_address(fmt::format("[{}]", literal), kDefaultAgentPort);
+    if (literal.contains('%') || (address && is_link_local(*address)))
+      return wrong(item, 0,
+                   fmt::format("'{}' is link-local: the hosts tell each other where they are, and that means "
+                               "something else on each; list an address that all of them reach",
+                               literal));
     if (!address || !address->ipv6)
       return wrong(item, 0, fmt::format("'{}' is not an IPv6 address", literal));
     if (!rest.empty() && rest.front() != ':')

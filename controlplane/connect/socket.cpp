@@ -16,6 +16,10 @@ void set_option(int socket, int level, int option, int value) {
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
+std::unexpected<Error> fail_link_local(const std::string& what) {
+  return fail(Errc::unsupported, what + ": a link-local address; use one that all hosts reach");
+}
+
 }  // namespace
 
 std::unexpected<Error> fail_socket(std::string_view what, int errno_value) {
@@ -69,6 +73,7 @@ Address from_sockaddr(const sockaddr_storage& storage) {
 
 Result<Descriptor> listen_on(const Address& address) {
   const std::string what = "cannot listen on " + to_string(address);
+  if (is_link_local(address)) return fail_link_local(what);
   Descriptor socket(
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return fail_socket(what, errno);
@@ -107,6 +112,7 @@ Result<Descriptor> accept_one(int listener, Address& peer) {
 }
 
 Result<Descriptor> begin_connect(const Address& address) {
+  if (is_link_local(address)) return fail_link_local("connect");
   Descriptor socket(
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return fail_socket("socket", errno);

@@ -17,6 +17,8 @@ std::unexpected<Error> fail_socket(std::string_view what, int errno_value);
 
 /// A listening socket. Port 0 takes any. A wildcard IPv6 address listens on IPv6 alone: one address, one
 /// socket.
+/// Link-local addresses are unsupported: hosts tell each other where they are, and those mean something else
+/// on each.
 Result<Descriptor> listen_on(const Address& address);
 /// One connection waiting on `listener`, with the peer's address in `peer`; would_block when there is none.
 Result<Descriptor> accept_one(int listener, Address& peer);

@@ -19,10 +19,16 @@ std::string to_string(const Address& address) {
   return (address.ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(address.port);
 }
 
+bool is_link_local(const Address& address) {
+  return address.ipv6 && address.bytes[0] == 0xFE && (address.bytes[1] & 0xC0) == 0x80;
+}
+
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port) {
   const auto bad = [&] {
     return fail(Errc::invalid_argument, "not a numeric address: '" + std::string(text) + "'");
   };
+  if (text.contains('%'))
+    return fail(Errc::invalid_argument, "an address with a zone: '" + std::string(text) + "'");
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;
@@ -45,7 +51,8 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
     if (error != std::errc{} || end != port.data() + port.size()) return bad();
   }
   const std::string host_text(host);
-  address.ipv6 = host.find(':') != std::string_view::npos;
+  address.ipv6 = host.contains(':');
+  if (host.contains('\0') || (text.starts_with('[') && !address.ipv6)) return bad();
   if (inet_pton(address.ipv6 ? AF_INET6 : AF_INET, host_text.c_str(), address.bytes.data()) != 1)
     return bad();
   return address;

@@ -33,8 +33,12 @@ std::string to_string(const Address& address);
 /// The same without the port, and without brackets.
 std::string host_string(const Address& address);
 
-/// Parses a numeric "ADDR[:PORT]" ("[V6]:PORT" or bare V6 without a port). Names are not resolved here.
-/// Errors: invalid_argument, naming the text.
+/// fe80::/10: means nothing without the interface that its link hangs on, which an Address does not hold.
+bool is_link_local(const Address& address);
+
+/// Parses a numeric "ADDR[:PORT]" ("[V6]:PORT" or bare V6 without a port). Names are not resolved here, and a
+/// zone ("%eth0") is refused: it holds on one host only, and addresses are passed on. Errors:
+/// invalid_argument, naming the text.
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port);
 
 }  // namespace rdmc

@@ -57,10 +57,19 @@ BOOST_AUTO_TEST_CASE(addresses_and_ports_may_hold_ranges) {
 }
 
 BOOST_AUTO_TEST_CASE(ipv6_addresses_take_a_port_behind_brackets) {
-  BOOST_TEST(expanded("[2001:DB8::1]:7701,[::1],fe80::2") == "[2001:db8::1]:7701 [::1]:7700 [fe80::2]:7700");
+  BOOST_TEST(expanded("[2001:DB8::1]:7701,[::1],fd00::2") == "[2001:db8::1]:7701 [::1]:7700 [fd00::2]:7700");
   BOOST_TEST(expanded("2001:db8::[1-2]") == "[2001:db8::1]:7700 [2001:db8::2]:7700");
   BOOST_TEST(mentions(expanded("[2001:db8::1]7700"), "after an address in brackets"));
   BOOST_TEST(mentions(expanded("[1:2:3]"), "'1:2:3' is not an IPv6 address"));
+}
+
+BOOST_AUTO_TEST_CASE(link_local_addresses_are_refused_by_name) {
+  for (const std::string host : {"fe80::1%eth0", "[fe80::1%eth0]:7701", "fe80::1", "[febf::1]"}) {
+    const auto text = expanded("n1," + host);
+    BOOST_TEST(mentions(text, "position 4, in '" + host + "'"), text);
+    BOOST_TEST(mentions(text, "is link-local"), text);
+  }
+  BOOST_TEST(expanded("fec0::1,169.254.0.1") == "[fec0::1]:7700 169.254.0.1:7700");
 }
 
 BOOST_AUTO_TEST_CASE(exclusions_take_hosts_away_with_any_port_or_with_the_one_named) {

@@ -54,6 +54,15 @@ BOOST_FIXTURE_TEST_CASE(a_name_is_resolved_and_its_addresses_are_tried_until_one
   BOOST_TEST(to_string(outcome.result->value().peer()) == to_string(listener->address()));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_link_local_address_is_refused_as_such, Harness) {
+  Outcome outcome(*this);
+  outcome.connect_to("fe80::1", 7700, new_key());
+  const auto error = outcome.error();
+  BOOST_TEST((error.code == Errc::unsupported));
+  BOOST_TEST(error.what == "[fe80::1]:7700: connect: a link-local address; use one that all hosts reach");
+  BOOST_TEST((listen_on(parse_address("[fe80::1]:0", 0).value()).error().code == Errc::unsupported));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_name_that_does_not_exist_is_not_found, Harness) {
   // "invalid" never resolves (RFC 6761); without any name server the resolver says "try again" instead.
   Outcome outcome(*this);
