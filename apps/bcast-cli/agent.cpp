@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "apps/bcast-cli/turn_away.hpp"
@@ -20,7 +22,8 @@ Agent::Agent(control::ControlLoop& loop, Root root, control::Security security, 
                       for (const auto& [number, reception] : receptions_)
                         if (reception->is_of(session)) return reception;
                       return nullptr;
-                    }},
+                    },
+                    .admit = [this](const Address& peer) { return admit(peer); }},
       outcome_(std::move(outcome)),
       refused_(std::move(refused)),
       max_receptions_(max_receptions) {}
@@ -46,10 +49,8 @@ Agent::~Agent() {
 }
 
 void Agent::on_channel(control::Channel channel) {
-  if (receptions_.size() >= max_receptions_) {
-    return refuse(std::move(channel),
-                  {Errc::resource_limit, fmt::format("has {} transfers under way", receptions_.size())});
-  }
+  if (receptions_.size() >= max_receptions_ + kMaxNewcomers)
+    return refuse(std::move(channel), {Errc::resource_limit, "has too many connections that say nothing"});
   const auto number = next_number_++;
   auto reception =
       Reception::begin(surroundings_, std::move(channel),
@@ -58,6 +59,16 @@ void Agent::on_channel(control::Channel channel) {
   receptions_.emplace(number, std::move(*reception));
   const std::lock_guard lock(mutex_);
   active_ = receptions_.size();
+}
+
+/// A survivor that comes for a transfer under way is none more; nobody is asked here about such a channel.
+Result<void> Agent::admit(const Address& peer) {
+  const auto under_way = static_cast<std::size_t>(
+      std::ranges::count_if(receptions_ | std::views::values, &Reception::is_admitted));
+  if (under_way < max_receptions_) return {};
+  auto full = fail(Errc::resource_limit, fmt::format("has {} transfers under way", under_way));
+  on_refused(peer, full.error());
+  return full;
 }
 
 void Agent::refuse(control::Channel channel, Error cause) {

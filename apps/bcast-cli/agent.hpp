@@ -25,6 +25,9 @@ namespace rdmc::bcast {
 
 /// Files received at the same time; each takes a ring of up to 32 MB. More are refused, and told why.
 constexpr std::size_t kMaxReceptions = 64;
+/// Channels beside these of which it is not known yet whether they bring a file, or a survivor of one that is
+/// being received.
+constexpr std::size_t kMaxNewcomers = 64;
 /// Those that are being told at the same time; more are just cut off.
 constexpr long kMaxTurnedAway = 64;
 /// The operator hears of refused senders at most this often: their number is not ours to choose.
@@ -58,6 +61,7 @@ class Agent {
   Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
         RefusedHandler refused, std::size_t max_receptions);
   void on_channel(control::Channel channel);
+  Result<void> admit(const Address& peer);
   void refuse(control::Channel channel, Error cause);
   void on_refused(const Address& peer, const Error& cause);
   void on_finished(const Reception::Outcome& outcome, std::uint64_t number);

@@ -91,10 +91,15 @@ void Reception::on_timer() {
 }
 
 void Reception::on_message(std::vector<std::byte> message) {
-  if (!std::exchange(spoken_to_, true)) {
+  const bool greeting = !std::exchange(spoken_to_, true);
+  if (greeting) {
     if (const auto takeover = session::takeover_of(message)) return give_away(*takeover, std::move(message));
   }
   participant_.on_message(message, monotonic_now());
+  if (greeting) {
+    if (auto room = surroundings_.admit(channel_->peer()); !room) return stop(std::move(room.error()));
+    admitted_ = true;
+  }
   pump();
 }
 

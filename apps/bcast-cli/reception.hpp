@@ -43,6 +43,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
     control::Security security;  ///< for channels to other survivors
     /// The reception of that session, if there is one.
     std::function<std::shared_ptr<Reception>(const session::SessionId&)> find;
+    /// Whether there is room for one more, from that peer; asked when it has greeted. The error is what the
+    /// peer is told.
+    std::function<Result<void>(const Address& peer)> admit;
   };
 
   /// `finished` is called once, on the loop's thread, when nothing of it is left but the object. A channel on
@@ -55,6 +58,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   /// Gives up and tells the sender why; `finished` follows.
   void stop(Error cause);
 
+  /// It takes up one of the agent's places.
+  bool is_admitted() const { return admitted_; }
   /// Of the job that it was offered, while it is not over.
   bool is_of(const session::SessionId& session) const {
     return job_offered_ && !participant_.finished() && participant_.session() == session;
@@ -127,6 +132,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Outcome outcome_;
   bool pumping_ = false;
   bool spoken_to_ = false;
+  bool admitted_ = false;
   bool job_offered_ = false;
   bool follows_own_ = false;  // its coordinator is successor_
   bool channel_closed_ = false;

@@ -14,6 +14,9 @@
 #include "apps/bcast-cli/agent.hpp"
 #include "apps/bcast-cli/commands.hpp"
 #include "apps/bcast-cli/sender.hpp"
+#include "controlplane/connect/connector.hpp"
+#include "controlplane/session/messages.hpp"
+#include "controlplane/session/takeover.hpp"
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 #include "tests/apps/bcast-cli/store_harness.hpp"
 
@@ -130,6 +133,47 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_says_so) {
   BOOST_TEST(result.summary.failed == 1u);
   BOOST_TEST(file_content(told).find("failed  has 0 transfers under way") != std::string::npos,
              file_content(told));
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_still_listens_to_survivors_of_what_it_does) {
+  Cluster cluster(0);
+  cluster.add(cluster.security, 1);
+  auto source = source_of(cluster.scratch / "source", random_text(1'000'000, 1), 65'536);
+  auto config = cluster.config(source, "copy");
+  const auto targets = config.targets;
+  config.job.limit_rate = 1'000'000;  // it would take eight seconds
+  const auto running = cluster.begin(source, config);
+  while (!fs::exists(cluster.root_of(0) / ".copy.rdmc-partial")) std::this_thread::yield();
+
+  // Another file finds no room.
+  auto other = source_of(cluster.scratch / "other", random_text(1000, 2));
+  BOOST_TEST(cluster.send(other, cluster.config(other, "other")).summary.failed == 1u);
+
+  // Who leads on with the first one is answered by its reception, here that its sender is alive.
+  session::wire::Envelope hello;
+  hello.mutable_hello()->set_version(session::kProtocolVersion);
+  hello.mutable_hello()->set_session(std::string(session::SessionId{}.size(), '\0'));
+  hello.mutable_hello()->set_leader(2);
+  std::promise<std::vector<std::byte>> answered;
+  std::optional<control::Channel> channel;
+  const auto connecting =
+      control::connect(*cluster.loop, targets[0].host, targets[0].port, {.security = cluster.security},
+                       seconds(10), [&](Result<control::Channel> connected) {
+                         if (!connected) return answered.set_value({});
+                         channel.emplace(std::move(*connected));
+                         channel->start(
+                             [&, first = true](std::vector<std::byte> message) mutable {
+                               if (std::exchange(first, false)) answered.set_value(std::move(message));
+                             },
+                             [](const Error&) {});
+                         (void)channel->send(session::serialize(hello));
+                       });
+  BOOST_TEST((answered.get_future().get() == session::takeover_refusal()));
+  cluster.loop->call([&] {
+    channel.reset();
+    running->sender->stop({Errc::cancelled, "enough"});
+  });
+  BOOST_TEST(cluster.end(*running).summary.failed == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(hosts_of_two_address_families_are_refused_before_anything_is_sent) {
