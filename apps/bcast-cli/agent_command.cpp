@@ -91,9 +91,10 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
   if (!agent) return std::unexpected(agent.error());
   if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
   // Ctrl-C goes to the sender too, which ends the transfer in order and then us; SIGTERM comes from it, when
-  // nothing is left to do, or from the kernel when it is dead: then what can be finished without it is.
+  // nothing is left to do, or from the kernel when it is dead: then what can be finished without it is,
+  // unless the user has asked twice and wants nothing any more.
   (void)stop->wait(kLinkDescriptor);
-  (*agent)->finish(kFinishWithin);
+  if (!is_abandoned(kLinkDescriptor)) (*agent)->finish(kFinishWithin);
   ::alarm(kLastResortSeconds);
   return {};
 }

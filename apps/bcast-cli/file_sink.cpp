@@ -19,10 +19,11 @@ std::uint64_t bytes_in(const FileShape& shape, const BlockMap& held) {
 }  // namespace
 
 Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
-                                                  std::function<void()> wake) {
+                                                  std::function<void()> wake, std::stop_token unwanted) {
   if (map.count() == 0)
     return fail(Errc::protocol_error, fmt::format("the epoch has no blocks for {}", file.path()));
-  std::unique_ptr<FileSink> sink(new FileSink(file, std::move(map), ring, std::move(wake)));
+  std::unique_ptr<FileSink> sink(
+      new FileSink(file, std::move(map), ring, std::move(wake), std::move(unwanted)));
   try {
     sink->writer_ = std::thread([raw = sink.get()] { raw->write_all(); });
   } catch (const std::system_error& error) {
@@ -31,12 +32,14 @@ Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap m
   return sink;
 }
 
-FileSink::FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake)
+FileSink::FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake,
+                   std::stop_token unwanted)
     : file_(file),
       blocks_(file.shape(), std::move(map)),
       slots_(std::min<std::uint64_t>(blocks_.count(), ring.size() / file.shape().block_size)),
       ring_(ring.first(slots_ * file.shape().block_size)),
       wake_(std::move(wake)),
+      unwanted_(std::move(unwanted)),
       written_(slots_, false),
       bytes_held_(bytes_in(file.shape(), file.held())) {
   assert(slots_ > 0);
@@ -87,6 +90,7 @@ void FileSink::write_all() {
     }
     const auto consumed_before = next_to_hash_;
     auto outcome = take(batch);
+    if (unwanted_.stop_requested()) return;
     failed = !outcome;
     publish(consumed_before, std::move(outcome));
   }
@@ -94,6 +98,7 @@ void FileSink::write_all() {
 
 Result<void> FileSink::take(std::span<const std::uint64_t> arrived) {
   for (const auto index : arrived) {
+    if (unwanted_.stop_requested()) return {};
     const auto block = blocks_.real(index);
     if (!file_.held().contains(block)) {
       if (auto done = file_.write(block, slot_of(index)); !done) return done;

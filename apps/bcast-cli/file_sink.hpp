@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -27,11 +28,13 @@ class FileSink final : public group::Store {
  public:
   /// Starts the writer for an epoch that sends the blocks of `map`. What is behind a block that is still
   /// missing afterwards is hashed in a later epoch. `ring` has room for one block at least. `wake` is called
-  /// by the writer when poll_consumed() has news; it must not throw. One sink at a time for a file. Errors:
+  /// by the writer when poll_consumed() has news; it must not throw. Once `unwanted` is requested nothing
+  /// further is written or consumed. One sink at a time for a file. Errors:
   /// protocol_error (no block at all), resource_limit (no thread).
   static Result<std::unique_ptr<FileSink>> start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
-                                                 std::function<void()> wake);
-  /// Writes what has arrived, so that no successor epoch must send it again, and ends the writer.
+                                                 std::function<void()> wake, std::stop_token unwanted = {});
+  /// Writes what has arrived, so that no successor epoch must send it again, unless it is unwanted, and ends
+  /// the writer.
   ~FileSink() override;
 
   const VirtualBlocks& blocks() const { return blocks_; }
@@ -46,7 +49,8 @@ class FileSink final : public group::Store {
   void released(std::uint64_t) override {}
 
  private:
-  FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake);
+  FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake,
+           std::stop_token unwanted);
   void write_all();
   Result<void> take(std::span<const std::uint64_t> arrived);
   std::span<const std::byte> slot_of(std::uint64_t index) const;
@@ -57,6 +61,7 @@ class FileSink final : public group::Store {
   std::uint64_t slots_;
   std::span<std::byte> ring_;
   std::function<void()> wake_;
+  std::stop_token unwanted_;
 
   std::vector<bool> written_;       // writer: by slot, blocks from next_to_hash_ on
   std::uint64_t next_to_hash_ = 0;  // writer

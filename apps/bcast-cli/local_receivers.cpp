@@ -25,6 +25,7 @@ namespace {
 constexpr int kFirstFreeDescriptor = 10;  // above those that a receiver inherits
 constexpr std::size_t kMaxReport = 4096;
 constexpr std::string_view kListens = "listens ";
+constexpr char kGiveUp = '!';  // the only word of the sender
 
 /// What the child does between fork and exec: system calls only, for other threads may hold any lock.
 [[noreturn]] void become_receiver(pid_t parent, int link, int key, const char* program,
@@ -176,6 +177,14 @@ Result<void> LocalReceivers::await_addresses(int interrupt, Duration patience) {
   return {};
 }
 
+void LocalReceivers::abandon() const {
+  for (const auto& receiver : receivers_) {
+    if (receiver.pid <= 0) continue;
+    (void)::send(receiver.link.get(), &kGiveUp, sizeof kGiveUp, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::kill(receiver.pid, SIGCONT);
+  }
+}
+
 void LocalReceivers::stop(Duration patience) {
   for (auto& receiver : receivers_) {
     receiver.link.reset();  // its end of file asks the receiver to end
@@ -187,6 +196,11 @@ void LocalReceivers::stop(Duration patience) {
   for (auto& receiver : receivers_) {
     if (receiver.pid > 0) (void)reap(std::exchange(receiver.pid, -1), deadline);
   }
+}
+
+bool is_abandoned(int link) {
+  char word = 0;
+  return ::recv(link, &word, sizeof word, MSG_DONTWAIT) == sizeof word && word == kGiveUp;
 }
 
 Result<void> report_address(int link, const Address& address) {

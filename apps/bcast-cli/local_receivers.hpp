@@ -51,6 +51,9 @@ class LocalReceivers {
   ~LocalReceivers() { stop(); }
 
   const std::vector<Receiver>& receivers() const { return receivers_; }
+  /// Tells all to give up at once, and does not wait: the sender is about to end, and nobody is to go on
+  /// without it.
+  void abandon() const;
   /// Tells all to end, waits up to `patience`, kills who is left, and reaps.
   void stop(Duration patience = seconds(3));
 
@@ -62,8 +65,10 @@ class LocalReceivers {
   std::vector<Receiver> receivers_;
 };
 
-/// The receiver's side: says where it listens, or why it cannot. One line each; errors are the sender's
-/// death.
+/// The receiver's side. Whether the sender wanted the receivers to give up, rather than to go on without it
+/// if they can; known when it is gone.
+bool is_abandoned(int link);
+/// Says where it listens, or why it cannot. One line each; errors are the sender's death.
 Result<void> report_address(int link, const Address& address);
 Result<void> report_failure(int link, const Error& error);
 

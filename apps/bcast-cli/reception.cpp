@@ -138,6 +138,7 @@ void Reception::handle(session::Finished& finished) {
   if (finished.status != session::Status::ok) outcome_.event.cause = std::move(finished.cause.what);
   outcome_.event.seconds = (monotonic_now() - start_).seconds();
   if (channel_) channel_->close();
+  if (finished.status != session::Status::ok) unwanted_.request_stop();
   tear_down([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;

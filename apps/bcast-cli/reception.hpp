@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "apps/bcast-cli/data_plane_thread.hpp"
@@ -144,6 +145,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
   std::unique_ptr<DataPlaneThread> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs
+  std::stop_source unwanted_;         // the file will not be complete here
   std::unique_ptr<FileSink> sink_;
   std::optional<SourceFile> own_source_;  // the same file, read by source_
   std::unique_ptr<FileSource> source_;

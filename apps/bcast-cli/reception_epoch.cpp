@@ -60,7 +60,7 @@ void Reception::handle(session::PeersReady& peers) {
 Result<group::Store*> Reception::make_store() {
   const auto wake = [plane = data_plane_.get()] { plane->wake(); };
   if (!is_source_) {
-    auto sink = FileSink::start(*file_, epoch_blocks_, data_plane_->ring(), wake);
+    auto sink = FileSink::start(*file_, epoch_blocks_, data_plane_->ring(), wake, unwanted_.get_token());
     if (!sink) return std::unexpected(sink.error());
     sink_ = std::move(*sink);
     return sink_.get();

@@ -82,6 +82,7 @@ void Reception::handle(const session::CommitRequested&) {
 }
 
 void Reception::handle(const session::AbortRequested&) {
+  unwanted_.request_stop();
   tear_down([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;

@@ -60,8 +60,10 @@ Result<Prepared> prepare(const SendOptions& options) {
   return Prepared{std::move(*source), std::move(config)};
 }
 
-/// Runs the transfer to the targets of `prepared` and waits for its end.
-Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop) {
+/// Runs the transfer to the targets of `prepared` and waits for its end; `local`: the processes there, if
+/// they are ours.
+Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop,
+                              const LocalReceivers* local = nullptr) {
   session::SessionId id;
   if (auto filled = control::fill_random(id); !filled) return std::unexpected(filled.error());
   const auto loop = control::ControlLoop::create();
@@ -74,7 +76,10 @@ Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop
       });
   if (!sender) return std::unexpected(sender.error());
   while (stop.signals.wait() == StopSignals::Event::signal) {
-    if (stop.signalled) ::_exit(static_cast<int>(ExitCode::interrupted));  // asked twice: at once
+    if (stop.signalled) {  // asked twice: at once
+      if (local != nullptr) local->abandon();
+      ::_exit(static_cast<int>(ExitCode::interrupted));
+    }
     stop.signalled = true;
     reporter.say("interrupted: telling the receivers");
     (*loop)->post([weak = std::weak_ptr(*sender)] {
@@ -178,7 +183,7 @@ Result<SenderResult> transfer_locally(const SendOptions& options, Prepared& prep
   }
   SenderResult result;
   if (!directories.empty()) {
-    auto ended = transfer(prepared, reporter, stop);
+    auto ended = transfer(prepared, reporter, stop, &*local);
     if (!ended) return ended;
     result = std::move(*ended);
   }

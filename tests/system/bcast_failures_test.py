@@ -241,9 +241,9 @@ class Survivors(BcastCase):
 class Local(BcastCase):
     """--local: the receivers are ours, and go when we go."""
 
-    def start_local(self):
+    def start_local(self, *options):
         copies = self.folder / "copies"
-        transfer = self.start(self.file(SIZE), copies, "--local", 4, "--limit-rate", RATE, start_new_session=True)
+        transfer = self.start(self.file(SIZE), copies, "--local", 4, "--limit-rate", RATE, *options, start_new_session=True)
         transfer.wait_for_bytes(SIZE // 4)
         return transfer, copies
 
@@ -256,6 +256,17 @@ class Local(BcastCase):
         self.assert_code(transfer.wait(), ExitCode.INTERRUPTED)
         self.assert_nothing_in(copies)
         self.assertEqual(self.receivers_of(transfer), [])
+
+    def test_asked_twice_the_receivers_end_with_the_sender(self):
+        """Nobody goes on without it: one receiver is stopped, for which the others would wait if they did."""
+        transfer, copies = self.start_local("--suspect-after", "10s")
+        os.kill(self.receivers_of(transfer)[0], signal.SIGSTOP)
+        for number in (signal.SIGINT, signal.SIGTERM):  # two of a kind could come as one
+            transfer.process.send_signal(number)
+        self.assertEqual(transfer.process.wait(10), ExitCode.INTERRUPTED)
+        wait_until(lambda: not self.receivers_of(transfer), "the receivers have ended", 2)
+        self.assert_code(transfer.wait(), ExitCode.INTERRUPTED)
+        self.assert_nothing_in(copies)
 
     def test_the_sender_is_killed(self):
         transfer, copies = self.start_local()

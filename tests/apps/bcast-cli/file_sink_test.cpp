@@ -10,7 +10,9 @@
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <future>
 #include <set>
+#include <stop_token>
 
 #include "apps/bcast-cli/file_source.hpp"
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
@@ -117,6 +119,32 @@ bool mentions(const std::string& text, std::string_view part) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_not_wanted_any_more_is_not_written) {
+  const ScratchDirectory scratch;
+  const auto content = random_text(8 * kBlock, 1);
+  auto file = received(scratch.path(), "copy", {content.size(), kBlock});
+  std::vector<std::byte> ring(content.size());
+  std::memcpy(ring.data(), content.data(), content.size());
+  // The writer is held up when the first block is in the file.
+  std::promise<void> written, go_on;
+  std::stop_source unwanted;
+  auto sink = FileSink::start(
+      file, BlockMap::full(8), ring,
+      [&] {
+        written.set_value();
+        go_on.get_future().wait();
+      },
+      unwanted.get_token());
+  BOOST_REQUIRE(sink.has_value());
+  (*sink)->arrived(0, kBlock);
+  written.get_future().wait();
+  for (std::uint64_t block = 1; block < 8; ++block) (*sink)->arrived(block, kBlock);
+  unwanted.request_stop();
+  go_on.set_value();
+  sink->reset();
+  BOOST_TEST(file.held().count() == 1u);
+}
 
 BOOST_AUTO_TEST_CASE(blocks_in_any_order_within_the_window_become_the_file) {
   const ScratchDirectory scratch;

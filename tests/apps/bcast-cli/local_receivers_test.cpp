@@ -53,10 +53,16 @@ int receiver_main(std::string_view address, std::string_view directory) {
   if (!key || signal_at_death != SIGTERM || interrupt.sa_handler != SIG_IGN) return 2;
   auto answer = *listen;
   answer.port = static_cast<std::uint16_t>(7000 + key->text().size());
+  if (directory.starts_with("asks") && is_abandoned(kLinkDescriptor)) return 4;
   if (!report_address(kLinkDescriptor, answer)) return 3;
   if (directory.starts_with("stubborn")) {
     ::signal(SIGTERM, SIG_IGN);
     for (;;) ::pause();
+  }
+  if (directory.starts_with("asks")) {
+    pollfd word{kLinkDescriptor, POLLIN, 0};
+    ::poll(&word, 1, -1);
+    return is_abandoned(kLinkDescriptor) ? 42 : 5;
   }
   wait_for_the_sender_to_go();
   return 0;
@@ -131,6 +137,19 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_was_stopped_ends_by_itself_when_it_is_told_
   receivers.stop(seconds(3600));
   BOOST_TEST((monotonic_now() - before < seconds(60)));
   BOOST_TEST(!is_alive(pid));
+}
+
+BOOST_AUTO_TEST_CASE(a_receiver_hears_that_nobody_is_to_go_on_even_if_it_was_stopped) {
+  const auto receivers = started(2, "asks");
+  const auto pid = [&](std::size_t i) { return static_cast<id_t>(receivers.receivers()[i].pid); };
+  siginfo_t state{};
+  ::kill(receivers.receivers()[1].pid, SIGSTOP);
+  BOOST_REQUIRE(::waitid(P_PID, pid(1), &state, WSTOPPED) == 0);
+  receivers.abandon();
+  for (std::size_t i = 0; i < 2; ++i) {
+    BOOST_REQUIRE(::waitid(P_PID, pid(i), &state, WEXITED | WNOWAIT) == 0);
+    BOOST_TEST(state.si_status == 42);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(stopping_leaves_no_process_not_even_a_stubborn_one) {
