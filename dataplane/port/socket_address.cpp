@@ -11,7 +11,7 @@ SocketAddress::SocketAddress(const Address& address, std::uint32_t interface_ind
     ipv6.sin6_family = AF_INET6;
     ipv6.sin6_port = htons(address.port);
     std::memcpy(&ipv6.sin6_addr, address.bytes.data(), 16);
-    if (IN6_IS_ADDR_LINKLOCAL(&ipv6.sin6_addr)) ipv6.sin6_scope_id = interface_index;
+    if (is_link_local(address)) ipv6.sin6_scope_id = interface_index;
   } else {
     ipv4.sin_family = AF_INET;
     ipv4.sin_port = htons(address.port);

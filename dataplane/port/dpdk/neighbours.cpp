@@ -30,10 +30,7 @@ const Address kAllNodes{.ipv6 = true, .bytes = {0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0,
 bool Neighbours::on_link(const Address& address) const {
   const std::size_t whole = ours_.prefix_bits / 8;
   const auto mask = static_cast<std::uint8_t>(0xFF00 >> ours_.prefix_bits % 8);
-  const auto link_local = [](const Address& a) {
-    return a.ipv6 && a.bytes[0] == 0xFE && (a.bytes[1] & 0xC0) == 0x80;
-  };
-  if (link_local(address)) return true;
+  if (is_link_local(address)) return true;
   return std::equal(address.bytes.begin(), address.bytes.begin() + static_cast<std::ptrdiff_t>(whole),
                     ours_.ip.bytes.begin()) &&
          (whole == address.bytes.size() || ((address.bytes[whole] ^ ours_.ip.bytes[whole]) & mask) == 0);
