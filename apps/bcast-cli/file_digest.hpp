@@ -26,8 +26,6 @@ class FileDigest {
  public:
   explicit FileDigest(FileShape shape);
 
-  /// Blocks below this are hashed.
-  std::uint64_t next_block() const { return next_; }
   bool is_complete() const { return next_ == shape_.blocks(); }
 
   /// Hashes `block` from memory, after all unhashed blocks before it from `fd`; does nothing when it is

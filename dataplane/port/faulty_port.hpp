@@ -36,7 +36,6 @@ class FaultyPort final : public Port {
   void wake() noexcept override { inner_.wake(); }
   const PortCounters& counters() const noexcept override { return inner_.counters(); }
 
-  void set_rates(const sim::FaultRates& rates) { rates_ = rates; }
   const sim::FaultCounts& faults() const { return faults_; }
   /// When something held back is due; Time::never() if nothing is.
   Time next_release() const;

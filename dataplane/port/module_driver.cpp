@@ -17,6 +17,7 @@ class ModuleDriver final : public Driver {
   std::string_view name() const noexcept override { return module_.name; }
 
   Usability probe(const PortRequest& request) override {
+    if (request.device.empty()) return {.reason = "no device is named", .remedy = module_.devices};
     if (!driver_) {
       if (auto loaded = load(); !loaded) {
         return {.reason = std::move(loaded.error().what), .remedy = module_.remedy};

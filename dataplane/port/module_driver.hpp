@@ -1,7 +1,7 @@
-// A Driver that lives in a shared object of its own, loaded when it is first asked for: so nobody needs what
-// it links (DPDK) to copy a file over UDP. A module that is not installed, or was built with another version
-// of rdmc, is a driver that cannot be used and says why. Once loaded it stays until the process ends, so
-// ports need not outlive anything. Owned by a Registry; one thread at a time.
+// A Driver that lives in a shared object of its own, loaded when it is first asked for a device: so nobody
+// needs what it links (DPDK) to copy a file over UDP. A module that is not installed, or was built with
+// another version of rdmc, is a driver that cannot be used and says why. Once loaded it stays until the
+// process ends, so ports need not outlive anything. Owned by a Registry; one thread at a time.
 //
 // A module exports, with default visibility and C linkage:
 //   const char* rdmc_port_module_version();          RDMC_VERSION of its build
@@ -16,10 +16,11 @@
 namespace rdmc::port {
 
 struct Module {
-  std::string name;    ///< of its driver
-  std::string file;    ///< "librdmc_dpdk.so", found as dlopen finds it (the program's runpath, then the
-                       ///< system's), or a path
-  std::string remedy;  ///< the command that installs it
+  std::string name;     ///< of its driver
+  std::string file;     ///< "librdmc_dpdk.so", found as dlopen finds it (the program's runpath, then the
+                        ///< system's), or a path
+  std::string remedy;   ///< the command that installs it
+  std::string devices;  ///< the command that lists what a request may name
 };
 
 std::unique_ptr<Driver> module_driver(Module module);

@@ -9,9 +9,7 @@ namespace {
 
 std::string why_not(const Driver& driver, const Usability& usability) {
   std::string text(driver.name());
-  text += " cannot be used: " + usability.reason;
-  if (!usability.remedy.empty()) text += "; to make it usable: " + usability.remedy;
-  return text;
+  return text + " cannot be used: " + usability.reason;
 }
 
 OpenedPort opened(std::unique_ptr<Port> port, std::string reason) {
@@ -46,7 +44,10 @@ Result<OpenedPort> Registry::open(std::string_view wanted, const PortRequest& re
     return fail(Errc::not_found, "'" + std::string(wanted) + "' is unknown; there are " + known);
   }
   const Usability usability = (*found)->probe(request);
-  if (!usability.usable) return fail(Errc::unsupported, why_not(**found, usability));
+  if (!usability.usable) {
+    const std::string remedy = usability.remedy.empty() ? "" : "; to make it usable: " + usability.remedy;
+    return fail(Errc::unsupported, why_not(**found, usability) + remedy);
+  }
   auto port = (*found)->open(request);
   if (!port) return std::unexpected(std::move(port.error()));
   return opened(std::move(*port), "asked for");

@@ -164,7 +164,6 @@ class Relay {
   /// Polls give nothing any more; events are ignored, except that on_write_complete still counts, so that
   /// writes_in_flight() says when the memory is quiet.
   void cancel() { cancelled_ = true; }
-  bool is_cancelled() const { return cancelled_; }
 
  private:
   /// A member that sends to us: which of its writes we saw last, foretold last, and permit.

@@ -137,10 +137,6 @@ void Connection::expect_write(std::span<std::byte> where) {
   if (!impl_->failed() && impl_->config.selective_repeat) impl_->responder.prediction().expect(where);
 }
 
-void Connection::forget_expected_writes() {
-  impl_->responder.prediction().forget();
-}
-
 void Connection::close() {
   impl_->fail(FailureCause::closed);
 }

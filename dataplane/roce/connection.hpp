@@ -198,8 +198,6 @@ class Connection {
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
   /// `where` lies in registered memory; a hint elsewhere is not used. Gone when its first packet arrives.
   void expect_write(std::span<std::byte> where);
-  /// No hint given so far is used any more. Revoking a key needs no call of this.
-  void forget_expected_writes();
 
   /// To the error state with cause `closed`; everything posted is flushed.
   void close();

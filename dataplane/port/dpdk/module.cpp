@@ -37,9 +37,7 @@ class DpdkDriver final : public Driver {
 
   Usability probe(const PortRequest& request) override {
     const auto options = parse_options(request.device);
-    if (!options)
-      return {.reason = options.error().what,
-              .remedy = request.device.empty() ? "dpdk-devbind.py --status-dev net" : ""};
+    if (!options) return {.reason = options.error().what};
     return judge(*options, look_around(*options));
   }
 

@@ -17,6 +17,7 @@
 #include "apps/bcast-cli/file_source.hpp"
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 #include "tests/apps/bcast-cli/store_harness.hpp"
+#include "tests/skipped_cases.hpp"
 
 namespace fs = std::filesystem;
 using namespace rdmc;
@@ -309,8 +310,8 @@ BOOST_AUTO_TEST_CASE(a_disk_that_is_clearly_too_small_is_named_before_a_byte_is_
 BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_meanwhile_is_named_and_the_sink_still_ends) {
   const ScratchDirectory scratch;
   if (::mount("tmpfs", scratch.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
-    BOOST_TEST_MESSAGE("SKIPPED: a small file system can be mounted by root only");
-    std::cerr << "SKIPPED: a_disk_that_fills_up_meanwhile needs root\n";
+    rdmc::testing::SkippedCases::reason() =
+        "a small file system, which fills up, can be mounted by root only";
     return;
   }
   {

@@ -12,24 +12,28 @@ using namespace rdmc::port::test;
 
 namespace {
 
+const PortRequest kOnDevice{.address = {}, .device = "the first"};
+
 Registry with_module(std::string file) {
   Registry registry(std::make_unique<FakeDriver>("udp", Usability{.usable = true}));
-  registry.add(module_driver({.name = "loaded", .file = std::move(file), .remedy = "apt install it"}));
+  registry.add(module_driver(
+      {.name = "loaded", .file = std::move(file), .remedy = "apt install it", .devices = "list them"}));
+
   return registry;
 }
 
 /// That the module in `file` is passed over with these words, and refused with them when asked for by name.
 void check_refused(std::string file, std::string_view words) {
   Registry registry = with_module(std::move(file));
-  const auto opened = registry.open(kAutomatic, {});
+  const auto opened = registry.open(kAutomatic, kOnDevice);
   BOOST_REQUIRE(opened.has_value());
   BOOST_TEST(opened->port->info().driver == "udp");
   BOOST_TEST(opened->reason.find(words) != std::string::npos, opened->reason);
-  BOOST_TEST(opened->reason.find("apt install it") != std::string::npos);
-  const auto named = registry.open("loaded", {});
+  const auto named = registry.open("loaded", kOnDevice);
   BOOST_REQUIRE(!named.has_value());
   BOOST_TEST((named.error().code == Errc::unsupported));
   BOOST_TEST(named.error().what.find(words) != std::string::npos, named.error().what);
+  BOOST_TEST(named.error().what.find("apt install it") != std::string::npos);
 }
 
 }  // namespace
@@ -38,11 +42,21 @@ BOOST_AUTO_TEST_CASE(a_module_brings_a_driver_whose_ports_outlive_the_registry) 
   std::unique_ptr<Port> port;
   {
     Registry registry = with_module(RDMC_TEST_MODULE);
-    auto opened = registry.open(kAutomatic, {});
+    auto opened = registry.open(kAutomatic, kOnDevice);
     BOOST_REQUIRE(opened.has_value());
     port = std::move(opened->port);
   }
   BOOST_TEST(port->info().driver == "loaded");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_loaded_for_a_request_that_names_no_device) {
+  Registry registry = with_module("librdmc_nowhere.so");
+  const auto opened = registry.open(kAutomatic, {});
+  BOOST_REQUIRE(opened.has_value());
+  BOOST_TEST(opened->reason == "loaded cannot be used: no device is named");
+  const auto named = registry.open("loaded", {});
+  BOOST_REQUIRE(!named.has_value());
+  BOOST_TEST(named.error().what.find("list them") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_module_that_is_not_installed_is_passed_over_with_the_command_that_installs_it) {

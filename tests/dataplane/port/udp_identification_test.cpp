@@ -19,6 +19,7 @@
 
 #include "dataplane/base/bytes.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
+#include "tests/skipped_cases.hpp"
 
 using namespace rdmc;
 using namespace rdmc::port;
@@ -105,7 +106,7 @@ class Capture {
 struct OwnNetwork {
   OwnNetwork() : permitted(enter_own_network()) {
     if (!permitted)
-      std::fputs("SKIPPED: packets can only be seen as root (CAP_NET_ADMIN, CAP_NET_RAW)\n", stderr);
+      rdmc::testing::SkippedCases::reason() = "packets can only be seen as root (CAP_NET_ADMIN, CAP_NET_RAW)";
   }
   const bool permitted;
 };

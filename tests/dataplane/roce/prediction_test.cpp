@@ -98,11 +98,7 @@ BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
   CHECK_LINES(predicted(s), "8192:256");
 }
 
-BOOST_AUTO_TEST_CASE(forgetting_drops_the_hints_and_strangers_have_none) {
-  Script s(kSelective);
-  s.connection().expect_write(s.memory().first(kMtu));
-  s.connection().forget_expected_writes();
-  CHECK_LINES(predicted(s));
+BOOST_AUTO_TEST_CASE(strangers_have_no_hints) {
   Script stranger;
   stranger.connection().expect_write(stranger.memory().first(kMtu));
   CHECK_LINES(predicted(stranger));

@@ -71,6 +71,20 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_and_no_byte_is_copied) {
+  constexpr std::uint32_t kBlock = 4 << 20;  // far beyond the length from which an exchange gains
+  SimGroup group(3, group_of(4, kBlock), {.mtu = 9000});
+  group.send(2 * kBlock);
+  BOOST_REQUIRE(group.run_to_completion(kLimit));
+  for (std::size_t rank = 1; rank < 4; ++rank) {
+    const auto& counters = group[rank].group().counters();
+    BOOST_TEST(counters.first_blocks_exchanged == 1u);
+    BOOST_TEST(counters.bytes_copied == 0u);
+    // At the address that the application gave.
+    BOOST_TEST(std::ranges::equal(group[rank].bytes(0), group.root().bytes(0)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_member_that_is_late_with_its_memory_gets_the_message_all_the_same) {
   SimGroup group(4, group_of(5));
   group[3].accept_at_once = false;
