@@ -60,19 +60,20 @@ BOOST_DATA_TEST_CASE(a_member_with_a_slow_disk_may_lag_by_many_messages,
 }
 
 BOOST_DATA_TEST_CASE(hundreds_of_messages_of_known_length_queue_and_a_member_may_be_late_with_its_receives,
-                     bdata::make({2, 5, 9}) * bdata::make({1, 40}), members, blocks) {
+                     bdata::make({2, 9}) * bdata::make({1, 40}), members, blocks) {
   constexpr std::uint32_t kBlock = 4096;
-  constexpr std::uint64_t kMessages = 600;
+  const std::uint64_t messages =
+      blocks == 1 ? 600 : 200;  // more than a queue pair has receives, or many blocks
   const std::uint64_t bytes = static_cast<std::uint64_t>(blocks) * kBlock - 7;
   SimGroup group(
       12, {.members = static_cast<std::uint32_t>(members), .block_bytes = kBlock, .announce_lengths = false});
   const auto receive_all = [&](SimMember& member) {
-    for (std::uint64_t m = 0; m < kMessages; ++m)
+    for (std::uint64_t m = 0; m < messages; ++m)
       BOOST_REQUIRE(member.group().receive(member.store_for(m, bytes), bytes));
     member.wake();
   };
   for (std::size_t rank = 2; rank < group.members.size(); ++rank) receive_all(group[rank]);
-  for (std::uint64_t m = 0; m < kMessages; ++m) group.send(bytes);
+  for (std::uint64_t m = 0; m < messages; ++m) group.send(bytes);
   group.simulation.run_until(Time{50'000'000});
   BOOST_TEST(nobody_failed(group));
   receive_all(group[1]);
