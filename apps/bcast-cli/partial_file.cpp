@@ -102,7 +102,7 @@ Result<void> PartialFile::commit() {
   committed_ = true;
   // Some file systems cannot sync a directory and say EINVAL; the file itself is safe by then.
   if (sync(directory()) != 0 && errno != EINVAL)
-    return fail_errno(fmt::format("cannot sync the directory of {}", path()), errno);
+    return fail_errno(fmt::format("{} is in place, but its directory cannot be synced", path()), errno);
   return {};
 }
 

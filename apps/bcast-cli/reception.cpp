@@ -53,6 +53,7 @@ Reception::~Reception() {
 
 void Reception::stop(Error cause) {
   successor_.reset();  // whom it led will find somebody else
+  if (committer_) cause.what += session::kMayBeInPlace;
   participant_.fail(std::move(cause), monotonic_now());
   pump();
 }

@@ -84,7 +84,7 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
     case wire::Envelope::kDelivered:
       return on_delivered(member, Epoch{envelope.delivered().epoch()}, envelope.delivered().report(), now);
     case wire::Envelope::kCommitted: return on_committed(member, envelope.committed().report(), now);
-    case wire::Envelope::kFailed: return lose(member, load(envelope.failed().cause()), Parting::close, now);
+    case wire::Envelope::kFailed: return on_failed(member, load(envelope.failed().cause()), now);
     default:
       return broken_protocol(member, std::string("sent ").append(name(envelope)).append(" out of turn"), now);
   }
@@ -165,7 +165,7 @@ void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   member.commit_by = Time::never();
   if (!member.has_outcome) {
     Error outcome = cause;
-    if (commits) outcome.what += " while it was committing: its copy may be in place";
+    if (commits) outcome.what += kMayBeInPlace;
     conclude(member, Status::failed, std::move(outcome), {});
   }
   switch (parting) {
@@ -177,6 +177,12 @@ void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
       member.standing = Standing::aborting;
       expect(member, "confirm the abort", config_.timing.abort_timeout, now);
   }
+}
+
+/// Its last word: it knows better than we what has become of its copy.
+void Coordinator::on_failed(Member& member, Error cause, Time now) {
+  if (!member.has_outcome) conclude(member, Status::failed, cause, {});
+  lose(member, std::move(cause), Parting::close, now);
 }
 
 void Coordinator::broken_protocol(Member& member, std::string_view what, Time now) {

@@ -210,6 +210,7 @@ class Coordinator {
   void broadcast(const wire::Envelope& envelope, Time now);
   void close(Member& member);
   void lose(Member& member, Error cause, Parting parting, Time now);
+  void on_failed(Member& member, Error cause, Time now);
   void broken_protocol(Member& member, std::string_view what, Time now);
   void conclude(Member& member, Status status, Error cause, Bytes report);
   void expect(Member& member, std::string_view due, Duration within, Time now);

@@ -123,7 +123,9 @@ void Participant::on_closed(const Error& cause, Time now) {
 void Participant::give_up(Error cause, Time now) {
   if (listening() && phase_ != Phase::aborting) {
     wire::Envelope envelope;
-    store(*envelope.mutable_failed()->mutable_cause(), cause);
+    Error told = cause;
+    if (delivery_ == Delivery::committing) told.what += kMayBeInPlace;
+    store(*envelope.mutable_failed()->mutable_cause(), told);
     send(envelope, now);
   }
   close();

@@ -33,6 +33,8 @@ inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
 /// Texts from a peer (causes, names) are cut to this and stripped of control characters before anyone prints
 /// them.
 inline constexpr std::size_t kMaxTextBytes = 1024;
+/// Follows the cause of a loss that leaves open whether the rename has happened.
+inline constexpr const char* kMayBeInPlace = " while it was committing: its copy may be in place";
 /// Progress messages of one participant are at least this far apart.
 inline constexpr Duration kProgressInterval = milliseconds(250);
 /// A participant tells what its data path waits for once it has waited so long for the same.

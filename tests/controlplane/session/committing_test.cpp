@@ -26,6 +26,7 @@ BOOST_AUTO_TEST_CASE(a_rename_that_fails_fails_that_member_only) {
   world.behaviour(1).fails_at = "CommitRequested";
   BOOST_REQUIRE(world.run(kLimit));
   BOOST_TEST((world.outcome(1)->cause.code == Errc::no_space));
+  BOOST_TEST(world.outcome(1)->cause.what == "disk full");
   BOOST_TEST((world.outcome(2)->status == Status::ok));
 }
 
