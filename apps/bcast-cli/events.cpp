@@ -119,7 +119,7 @@ std::string text_line(const ReceiverEvent& event) {
     return fmt::format("{}  ok  {} in {}  {}  {}\n", host, size_words(event.bytes),
                        duration_words(event.seconds), rate_words(rate), printable(event.digest));
   }
-  return fmt::format("{}  {}  {}\n", host, word(event.status), printable(event.cause));
+  return fmt::format("{}  {}: {}\n", host, word(event.status), printable(event.cause));
 }
 
 std::string text_line(const SummaryEvent& event) {

@@ -201,6 +201,8 @@ class Coordinator {
   struct Suspicion {
     Rank observer{}, suspect{};
     std::string cause;
+    /// Whom it speaks against: the source cannot be left out.
+    Rank accused() const { return suspect == kRootRank ? observer : suspect; }
   };
 
   // coordinator.cpp: dispatch, sending, losing members
@@ -260,7 +262,8 @@ class Coordinator {
   void add_suspicion(Rank observer, Rank suspect, std::string cause, Time now);
   void probe(Rank rank, Time now);
   void judge(Time now);
-  Member* most_suspected();
+  const Suspicion* worst_suspicion();
+  const std::string& name_of(Rank rank) const;
 
   // coordinator_stall.cpp
   bool floods(Member& member, Time now);

@@ -90,38 +90,42 @@ void Coordinator::judge(Time now) {
     if (had_time)
       lose(member, {Errc::peer_failed, "is suspected and did not answer a probe"}, Parting::dismiss, now);
   }
-  while (Member* member = most_suspected()) {
-    const auto about = [&](const Suspicion& s) {
-      return s.suspect == member->rank || s.observer == member->rank;
-    };
-    const Suspicion& first = *std::ranges::find_if(suspicions_, about);
-    lose(*member, {Errc::peer_failed, "has a broken data link: " + first.cause}, Parting::abort, now);
+  while (const Suspicion* worst = worst_suspicion()) {
+    Member& member = *at(worst->accused());
+    const Rank other = worst->suspect == member.rank ? worst->observer : worst->suspect;
+    lose(member, {Errc::peer_failed, "has a broken data link to " + name_of(other) + ": " + worst->cause},
+         Parting::abort, now);
   }
   end_epoch(now);
 }
 
-/// Among the suspicions that no loss explains yet: the member with the most observers, the first suspected of
-/// equals. Suspecting the source, which cannot be left out, speaks against the observer. Links of members
-/// that have delivered need no victim: those members take no part in the next epoch anyway.
-Coordinator::Member* Coordinator::most_suspected() {
-  Member* most = nullptr;
+/// Of a member of epoch_, or one that was; of our own process, too.
+const std::string& Coordinator::name_of(Rank rank) const {
+  const std::size_t position = by_rank_[value_of(rank)];
+  return position == kLocal ? config_.name : members_[position].spec.name;
+}
+
+/// Among the suspicions that no loss explains yet: the first against the member with the most observers, the
+/// first suspected of equals. Links of members that have delivered need no victim: those members take no part
+/// in the next epoch anyway.
+const Coordinator::Suspicion* Coordinator::worst_suspicion() {
+  const Suspicion* worst = nullptr;
   std::size_t most_observers = 0;
   const auto leaves = [&](Rank rank) {
     if (rank == kRootRank) return false;
     const Member* member = at(rank);
     return member == nullptr || member->delivery != Delivery::none;
   };
-  const auto accused = [](const Suspicion& s) { return s.suspect == kRootRank ? s.observer : s.suspect; };
   const auto open = [&](const Suspicion& s) { return !leaves(s.observer) && !leaves(s.suspect); };
   for (const Suspicion& candidate : suspicions_) {
     if (!open(candidate)) continue;
-    const auto against = [&](const Suspicion& s) { return open(s) && accused(s) == accused(candidate); };
+    const auto against = [&](const Suspicion& s) { return open(s) && s.accused() == candidate.accused(); };
     const auto observers = static_cast<std::size_t>(std::ranges::count_if(suspicions_, against));
     if (observers <= most_observers) continue;
     most_observers = observers;
-    most = at(accused(candidate));
+    worst = &candidate;
   }
-  return most;
+  return worst;
 }
 
 }  // namespace rdmc::session

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(people_read_who_what_and_how_fast_or_why_not) {
              "h:1  ok  1.00 MiB in 0.500 s  16.8 Mb/s  00ff\n");
   BOOST_TEST(text_line(ReceiverEvent{"h:1", session::Status::ok, 0, 0.5, "", ""}) == "h:1  ok\n");
   BOOST_TEST(text_line(ReceiverEvent{"h:1", session::Status::failed, 0, 0.5, "", "it burnt"}) ==
-             "h:1  failed  it burnt\n");
+             "h:1  failed: it burnt\n");
 }
 
 BOOST_AUTO_TEST_CASE(the_fabric_is_told_with_the_reason_for_it) {

@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_says_so) {
   ::dup2(errors.get(), STDERR_FILENO);
   BOOST_TEST(result.summary.ok == 1u);
   BOOST_TEST(result.summary.failed == 1u);
-  BOOST_TEST(file_content(told).find("failed  has 0 transfers under way") != std::string::npos,
+  BOOST_TEST(file_content(told).find("failed: has 0 transfers under way") != std::string::npos,
              file_content(told));
 }
 
