@@ -1,5 +1,7 @@
 #include "apps/bcast-cli/sender.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -7,6 +9,7 @@
 
 #include "apps/bcast-cli/commit_time.hpp"
 #include "apps/bcast-cli/hostlist.hpp"
+#include "apps/units/units.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
@@ -132,8 +135,27 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
 
 void Sender::on_closed(std::size_t index, const Error& cause) {
   receivers_[index].open = false;
-  coordinator_.on_closed(session::MemberId{static_cast<std::uint32_t>(index + 1)}, cause, monotonic_now());
+  notice_absence();
+  const auto now = monotonic_now();
+  const session::MemberId member{static_cast<std::uint32_t>(index + 1)};
+  if (away_ > Duration{} && now < away_until_ + config_.suspect_after) {  // what they did when we were silent
+    coordinator_.on_closed(
+        member,
+        {Errc::peer_failed, fmt::format("this sender was stopped for {} and the receivers went on without it",
+                                        duration_words(away_.seconds()))},
+        now);
+  } else {
+    coordinator_.on_closed(member, cause, now);
+  }
   pump();
+}
+
+/// We were stopped ourselves, for longer than anybody waits for us: the timer comes so much too late.
+void Sender::notice_absence() {
+  const auto now = monotonic_now();
+  if (timer_at_ == Time::never() || now - timer_at_ <= config_.suspect_after) return;
+  away_ = now - timer_at_;
+  away_until_ = now;
 }
 
 void Sender::stop(Error cause) {
@@ -160,6 +182,7 @@ void Sender::arm_timer() {
   timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
+      self->notice_absence();
       self->timer_at_ = Time::never();
       self->coordinator_.on_timer(monotonic_now());
       self->pump();

@@ -78,6 +78,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void connect(std::size_t index);
   void on_connected(std::size_t index, Result<control::Channel> channel);
   void on_closed(std::size_t index, const Error& cause);
+  void notice_absence();
   void pump();
   void arm_timer();
   void handle(session::Send& send);
@@ -119,6 +120,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   control::Timer last_words_;
   Time timer_at_ = Time::never();
   Time start_;
+  Duration away_{};    // for so long we were stopped ourselves
+  Time away_until_{};  // and until then
   SenderResult result_;
   bool pumping_ = false;
   bool job_finished_ = false;

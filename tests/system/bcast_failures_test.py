@@ -234,6 +234,8 @@ class Survivors(BcastCase):
         transfer.process.send_signal(signal.SIGCONT)
         self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)  # as far as it knows
         self.assertEqual(transfer.receivers[agents[0].host]["status"], "ok", str(transfer))
+        self.assertRegex(transfer.receivers[agents[3].host]["cause"],
+                         r"^this sender was stopped for \d.* and the receivers went on without it")
         self.assert_all_have_it(source, agents, 1)
         self.assert_usable(agents)
 
