@@ -52,9 +52,10 @@ void Agent::on_channel(control::Channel channel) {
   if (receptions_.size() >= max_receptions_ + kMaxNewcomers)
     return refuse(std::move(channel), {Errc::resource_limit, "has too many connections that say nothing"});
   const auto number = next_number_++;
-  auto reception =
-      Reception::begin(surroundings_, std::move(channel),
-                       [this, number](const Reception::Outcome& outcome) { on_finished(outcome, number); });
+  auto reception = Reception::begin(surroundings_, std::move(channel),
+                                    [this, number, peer = channel.peer()](const Reception::Outcome& outcome) {
+                                      on_finished(outcome, peer, number);
+                                    });
   if (!reception) return refuse(std::move(channel), std::move(reception.error()));
   receptions_.emplace(number, std::move(*reception));
   const std::lock_guard lock(mutex_);
@@ -79,12 +80,14 @@ void Agent::refuse(control::Channel channel, Error cause) {
 }
 
 void Agent::on_refused(const Address& peer, const Error& cause) {
-  if (!refused_ || cause.code == Errc::peer_failed) return;  // whoever only looked whether the port is open
+  // Whoever only looked whether the port is open, and a sender that changed its mind, are no news.
+  if (!refused_ || cause.code == Errc::peer_failed || cause.code == Errc::cancelled) return;
   if (const auto others = refusals_.take(monotonic_now())) refused_(peer, cause, *others);
 }
 
-void Agent::on_finished(const Reception::Outcome& outcome, std::uint64_t number) {
+void Agent::on_finished(const Reception::Outcome& outcome, const Address& peer, std::uint64_t number) {
   if (!outcome.path.empty() && outcome_) outcome_(outcome);
+  if (outcome.strange) on_refused(peer, *outcome.strange);
   receptions_.erase(number);
   // Many transfers at once leave the allocator with much that is free and resident: an idle agent is small.
   if (receptions_.empty()) ::malloc_trim(0);

@@ -64,7 +64,7 @@ class Agent {
   Result<void> admit(const Address& peer);
   void refuse(control::Channel channel, Error cause);
   void on_refused(const Address& peer, const Error& cause);
-  void on_finished(const Reception::Outcome& outcome, std::uint64_t number);
+  void on_finished(const Reception::Outcome& outcome, const Address& peer, std::uint64_t number);
 
   control::ControlLoop& loop_;
   Reception::Surroundings surroundings_;

@@ -52,6 +52,7 @@ Reception::~Reception() {
 }
 
 void Reception::stop(Error cause) {
+  stopped_ = true;
   successor_.reset();  // whom it led will find somebody else
   if (committer_) cause.what += session::kMayBeInPlace;
   participant_.fail(std::move(cause), monotonic_now());
@@ -106,6 +107,10 @@ void Reception::on_message(std::vector<std::byte> message) {
 
 void Reception::on_channel_closed(const Error& cause) {
   channel_closed_ = true;
+  if (outcome_.path.empty() && !stopped_ && !outcome_.strange) {
+    const bool silent = !spoken_to_ && cause.code == Errc::cancelled;
+    outcome_.strange = silent ? Error{Errc::protocol_error, "closed the channel without a word"} : cause;
+  }
   if (!follows_own_) participant_.on_closed(cause, monotonic_now());
   pump();
 }
@@ -136,6 +141,7 @@ void Reception::handle(const session::CloseChannel&) {
 
 void Reception::handle(session::Finished& finished) {
   outcome_.event.status = finished.status;
+  if (outcome_.path.empty() && !stopped_ && !outcome_.strange) outcome_.strange = finished.cause;
   if (finished.status != session::Status::ok) outcome_.event.cause = std::move(finished.cause.what);
   outcome_.event.seconds = (monotonic_now() - start_).seconds();
   if (channel_) channel_->close();

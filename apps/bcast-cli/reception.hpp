@@ -35,6 +35,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
     std::string path;
     ReceiverEvent event;
     bool dry_run = false;
+    std::optional<Error> strange;  ///< why its peer came to offer nothing, unless that was our own wish
   };
   using FinishedHandler = std::move_only_function<void(const Outcome&)>;
   /// What it shares with the others of its agent; it outlives them.
@@ -133,6 +134,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Outcome outcome_;
   bool pumping_ = false;
   bool spoken_to_ = false;
+  bool stopped_ = false;
   bool admitted_ = false;
   bool job_offered_ = false;
   bool follows_own_ = false;  // its coordinator is successor_

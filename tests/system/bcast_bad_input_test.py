@@ -243,6 +243,18 @@ class Strangers(BcastCase):
                     pass
         self.assert_usable(agents)
 
+    def test_who_breaks_the_protocol_without_a_key_is_named(self):
+        for rubbish in (bytes(4), (20).to_bytes(4, "big") + b"\xff" * 20, b"\x7f" * 4, b"\xff" * 4):
+            with self.subTest(rubbish=rubbish):
+                agent = self.agent(key=None)
+                with socket.create_connection((agent.address, self.port), timeout=10) as connection:
+                    connection.sendall(b"rdmc" + (1).to_bytes(2, "big") + bytes(2))
+                    connection.recv(8, socket.MSG_WAITALL)  # its preamble: the channel is open
+                    connection.sendall(rubbish)
+                    peer = "{}:{}".format(*connection.getsockname())
+                    wait_until(lambda: "refused" in agent.output(), "its operator is told", 10)
+                self.assertRegex(agent.output(), rf"refused .*{peer}: \w+")
+
     def test_an_agent_serves_others_while_a_stranger_holds_a_connection(self):
         agents = self.agents(2)
         with socket.create_connection((agents[0].address, self.port), timeout=10):
