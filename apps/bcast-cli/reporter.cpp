@@ -20,7 +20,8 @@ void write_line(int fd, std::string_view text) {
 
 }  // namespace
 
-Reporter::Reporter(bool json) : json_(json), line_(STDERR_FILENO) {}
+Reporter::Reporter(bool json)
+    : json_(json), json_on_terminal_(json && ::isatty(STDOUT_FILENO) == 1), line_(STDERR_FILENO) {}
 
 Result<std::unique_ptr<Reporter>> Reporter::start(bool json) {
   std::unique_ptr<Reporter> reporter(new Reporter(json));
@@ -50,7 +51,7 @@ void Reporter::put(std::string json, std::string text) {
 void Reporter::progress(const ProgressEvent& event) {
   if (progress_waits_.exchange(true)) return;
   worker_->post([this, event] {
-    line_.show(event);
+    if (!json_on_terminal_) line_.show(event);
     if (json_) write_line(STDOUT_FILENO, json_line(event));
     progress_waits_ = false;
   });

@@ -44,6 +44,7 @@ class Reporter {
   void put(std::string json, std::string text);
 
   bool json_;
+  bool json_on_terminal_;  // it would be glued to the progress line, and says the same
   std::atomic<bool> progress_waits_ = false;
   std::atomic<std::size_t> unread_ = 0;     // bytes posted and not yet written
   std::atomic<std::uint64_t> dropped_ = 0;  // lines, since the last time it was said

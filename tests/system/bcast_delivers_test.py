@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """rdmc_bcast brings files of every size to agents and to local receivers, whole, and says so truthfully."""
+import json
 import os
 import pathlib
 import stat
@@ -54,6 +55,24 @@ class Delivers(BcastCase):
         progress = done.of_kind("progress")
         self.assertGreaterEqual(len(progress), 2)
         self.assertLessEqual(len(progress), 4 * done.seconds + 1)
+
+    def test_json_on_a_terminal_that_shows_the_text_too_has_lines_of_its_own(self):
+        ours, theirs = os.openpty()
+        command = [BCAST, "--json", "--local", "2", "--limit-rate", "20m", self.file(4 * BLOCK), self.folder / "copies"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                              env={**self.environment, "TERM": "xterm"}) as process:
+            os.close(theirs)
+            shown = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    shown += piece
+            except OSError:  # how a terminal says that nobody writes any more
+                pass
+            finally:
+                os.close(ours)
+        self.assertEqual(process.returncode, ExitCode.SUCCESS, shown)
+        told = [line for line in shown.decode().splitlines() if '"event"' in line]
+        self.assertIn("progress", [json.loads(line)["event"] for line in told])
 
     def test_a_destination_that_is_a_directory_takes_the_file_under_its_name(self):
         agent = self.agent()
