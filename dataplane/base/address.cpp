@@ -46,15 +46,17 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
   }
   Address address;
   address.port = default_port;
-  if (has_port) {
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-    if (error != std::errc{} || end != port.data() + port.size()) return bad();
-  }
   const std::string host_text(host);
   address.ipv6 = host.contains(':');
   if (host.contains('\0') || (text.starts_with('[') && !address.ipv6)) return bad();
   if (inet_pton(address.ipv6 ? AF_INET6 : AF_INET, host_text.c_str(), address.bytes.data()) != 1)
     return bad();
+  if (has_port) {
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+    if (error != std::errc{} || end != port.data() + port.size())
+      return fail(Errc::invalid_argument,
+                  "'" + std::string(port) + "' is not a port, in '" + std::string(text) + "': 0 to 65535");
+  }
   return address;
 }
 
