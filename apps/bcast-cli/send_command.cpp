@@ -210,6 +210,7 @@ Result<SenderResult> send(const SendOptions& options, Reporter& reporter, Stop& 
 
 ExitCode exit_code(const SenderResult& result, bool signalled) {
   if (signalled) return ExitCode::interrupted;
+  if (result.named_twice) return ExitCode::usage;
   if (result.interrupted) return ExitCode::local_error;
   const auto& summary = result.summary;
   if (summary.failed == 0 && summary.refused == 0) return ExitCode::success;

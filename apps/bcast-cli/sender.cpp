@@ -114,6 +114,7 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
     coordinator_.on_closed(member, channel.error(), monotonic_now());
     return pump();
   }
+  if (is_named_twice(index, channel->peer())) return pump();
   auto& receiver = receivers_[index];
   receiver.channel.emplace(std::move(*channel));
   receiver.open = true;
@@ -131,6 +132,19 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
       });
   coordinator_.on_connected(member, monotonic_now());
   pump();
+}
+
+/// Two names can mean one agent, which could take the file only once: that ends the transfer before it
+/// begins.
+bool Sender::is_named_twice(std::size_t index, const Address& peer) {
+  const auto [entry, is_new] = connected_.emplace(peer, index);
+  if (is_new) return false;
+  result_.named_twice = true;
+  coordinator_.interrupt({Errc::invalid_argument, fmt::format("{} and {} are one agent, at {}: name it once",
+                                                              config_.targets[entry->second].name,
+                                                              config_.targets[index].name, to_string(peer))},
+                         monotonic_now());
+  return true;
 }
 
 void Sender::on_closed(std::size_t index, const Error& cause) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,7 @@ struct SenderResult {
   SummaryEvent summary;
   std::vector<session::Status> statuses;  ///< of the targets
   std::optional<Error> interrupted;       ///< by stop(), or a failure of our own
+  bool named_twice = false;               ///< that failure: two of the targets are one agent
 };
 
 class Sender : public std::enable_shared_from_this<Sender> {
@@ -77,6 +79,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void begin();
   void connect(std::size_t index);
   void on_connected(std::size_t index, Result<control::Channel> channel);
+  bool is_named_twice(std::size_t index, const Address& peer);
   void on_closed(std::size_t index, const Error& cause);
   void notice_absence();
   void pump();
@@ -114,7 +117,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   SenderConfig config_;
   FinishedHandler finished_;
   session::Coordinator coordinator_;
-  std::vector<Receiver> receivers_;  // of the member with id index + 1
+  std::vector<Receiver> receivers_;           // of the member with id index + 1
+  std::map<Address, std::size_t> connected_;  // which of them that is
   Progress progress_;
   control::Timer timer_;
   control::Timer last_words_;

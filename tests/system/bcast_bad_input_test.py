@@ -104,6 +104,23 @@ class Destination(BcastCase):
         self.assertEqual(blocked.read_text(), "in the way")
 
 
+class Hosts(BcastCase):
+    def test_two_names_of_one_agent_are_refused_before_anything_is_sent(self):
+        root = self.folder / "root"
+        root.mkdir()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        agent = harness.Agent(self, "127.0.0.1", port, root, self.key())
+        for options in ([], ["--dry-run"]):
+            done = self.send(self.file(MIB), "copy", *options, to=[agent, f"localhost:{port}"])
+            self.assert_code(done, ExitCode.USAGE)
+            self.assertRegex(done.errors, rf"(?m)^rdmc_bcast: (127.0.0.1|localhost):{port} and (127.0.0.1|localhost):{port} are "
+                                          rf"one agent, at 127.0.0.1:{port}: name it once$")
+            self.assertIn("are one agent", done.summary["cause"])
+        self.assert_nothing_in(agent.root)
+        self.assert_usable([agent])
+
+
 class Agents(BcastCase):
     def test_a_root_that_is_missing_is_named_at_once(self):
         done = self.start_agent("--listen", f"{self.net}.1", "--root", self.folder / "nowhere", "--key-file", self.key())
