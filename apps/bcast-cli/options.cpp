@@ -79,6 +79,7 @@ struct SendTexts {
   std::string launch = "agent";
   bool resume = false;
   std::string block_size;
+  std::string connect_within;
   std::string suspect_after;
   std::string limit_rate;
 };
@@ -109,6 +110,9 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
                  "bytes relayed as one, 4K to 2M; by the file's size, unless given")
       ->type_name("SIZE");
   app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
+  app.add_option("--connect-within", texts.connect_within,
+                 "what a host may take to answer at the start, while the others wait (default 5s)")
+      ->type_name("TIME");
   app.add_option("--suspect-after", texts.suspect_after,
                  "silence after which a receiver counts as dead (default 600ms)")
       ->type_name("TIME");
@@ -120,6 +124,15 @@ Result<void> check_block_size(std::uint64_t size) {
   if (size < kMinBlockSize || size > kMaxBlockSize || size % kMinBlockSize != 0)
     return fail(Errc::invalid_argument,
                 fmt::format("--block-size: {} is not a multiple of 4K from 4K to 2M", size));
+  return {};
+}
+
+/// How long something may take, if the option was given.
+Result<void> take_wait(const char* option, const std::string& text, Duration& into) {
+  if (text.empty()) return {};
+  if (auto done = take(option, parse_duration(text), into); !done) return done;
+  if (into < milliseconds(50) || into > seconds(60))
+    return fail(Errc::invalid_argument, fmt::format("{}: '{}' is not between 50ms and 60s", option, text));
   return {};
 }
 
@@ -146,14 +159,9 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
     if (auto done = take("--limit-rate", parse_rate(texts.limit_rate), send.limit_rate.emplace()); !done)
       return done;
   }
-  if (!texts.suspect_after.empty()) {
-    if (auto done = take("--suspect-after", parse_duration(texts.suspect_after), send.suspect_after); !done)
-      return done;
-    if (send.suspect_after < milliseconds(50) || send.suspect_after > seconds(60))
-      return fail(Errc::invalid_argument,
-                  fmt::format("--suspect-after: '{}' is not between 50ms and 60s", texts.suspect_after));
-  }
-  return {};
+  if (auto done = take_wait("--connect-within", texts.connect_within, send.connect_within); !done)
+    return done;
+  return take_wait("--suspect-after", texts.suspect_after, send.suspect_after);
 }
 
 Result<Command> parse_send(const std::vector<std::string>& arguments, const ListReader& reader) {

@@ -32,6 +32,7 @@ enum class ExitCode : int {
 
 constexpr std::uint32_t kMaxLocalReceivers = 256;
 constexpr Duration kDefaultSuspectAfter = milliseconds(600);
+constexpr Duration kDefaultConnectWithin = seconds(5);
 
 struct SendOptions {
   std::string source;
@@ -46,6 +47,7 @@ struct SendOptions {
   bool dry_run = false;
   std::optional<std::uint32_t> block_size;  ///< by the file's size, unless given
   Duration suspect_after = kDefaultSuspectAfter;
+  Duration connect_within = kDefaultConnectWithin;
   std::optional<std::uint64_t> limit_rate;  ///< bits per second
 };
 

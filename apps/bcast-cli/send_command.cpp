@@ -49,6 +49,7 @@ Result<Prepared> prepare(const SendOptions& options) {
                               .limit_rate = options.limit_rate},
                       .targets = {},
                       .security = control::Insecure{},
+                      .connect_within = options.connect_within,
                       .suspect_after = options.suspect_after,
                       .fabric = options.fabric};
   for (const auto& host : options.hosts) config.targets.push_back({to_string(host), host.name, host.port});

@@ -15,8 +15,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A little less than the session waits, so that the precise cause is heard.
-constexpr Duration kConnectWithin = session::Timing{}.connect_timeout - milliseconds(500);
+/// The session waits a little longer than a connection may take, so that the precise cause is heard.
+constexpr Duration kCauseWithin = milliseconds(500);
 /// What a receiver that failed may take to read why, once all the others are done.
 constexpr Duration kLastWords = milliseconds(500);
 
@@ -28,6 +28,8 @@ session::CoordinatorConfig session_config(const SenderConfig& config, session::S
   session::CoordinatorConfig session{.session = id, .name = "the sender", .address = {}, .timing = {}};
   session.job_bytes = config.job.shape.size;
   session.timing.commit_timeout = session.timing.commit_timeout + time_to_sync(config.job.shape.size);
+  session.timing.connect_timeout = config.connect_within + kCauseWithin;
+  session.timing.greet_timeout = config.connect_within;
   session.timing.suspect_after = config.suspect_after;
   session.timing.heartbeat_interval = std::min(session.timing.heartbeat_interval, config.suspect_after / 6);
   session.timing.probe_timeout = std::max(session.timing.probe_timeout, config.suspect_after / 2);
@@ -101,11 +103,11 @@ void Sender::begin() {
 
 void Sender::connect(std::size_t index) {
   const auto& target = config_.targets[index];
-  receivers_[index].connecting =
-      control::connect(loop_, target.host, target.port, {.security = config_.security}, kConnectWithin,
-                       [weak = weak_from_this(), index](Result<control::Channel> channel) {
-                         if (const auto self = weak.lock()) self->on_connected(index, std::move(channel));
-                       });
+  receivers_[index].connecting = control::connect(
+      loop_, target.host, target.port, {.security = config_.security}, config_.connect_within,
+      [weak = weak_from_this(), index](Result<control::Channel> channel) {
+        if (const auto self = weak.lock()) self->on_connected(index, std::move(channel));
+      });
 }
 
 void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {

@@ -37,6 +37,7 @@ struct SenderConfig {
   JobDescription job;
   std::vector<SenderTarget> targets;
   control::Security security;
+  Duration connect_within{};  ///< and as long again for its greeting
   Duration suspect_after{};
   std::string fabric{port::kAutomatic};  ///< a driver's name, or kAutomatic
 };

@@ -38,7 +38,7 @@ class Receivers(BcastCase):
     def assert_survivors_have_it(self, source, agents, transfer):
         self.assert_code(transfer, ExitCode.SOME_FAILED)
         self.assert_cause(transfer, agents[1].host, "failed", "connection", "silent", "gone", "failed", "died", "no answer",
-                          "stopped")
+                          "stopped", "no handshake")
         for agent in agents[:1] + agents[2:]:
             self.assertEqual(transfer.receivers[agent.host]["status"], "ok", str(transfer))
             self.assert_copy(source, agent.root / "copy")
@@ -67,6 +67,21 @@ class Receivers(BcastCase):
                 agents[1].signal(signal.SIGCONT)
                 self.assert_nothing_in(agents[1].root)
                 self.assert_usable(agents)
+
+    def test_stopped_for_good_before_the_start(self):
+        """The others wait for its answer, as long as they were asked to and no longer."""
+        for key in (True, None):
+            with self.subTest(key=bool(key)):
+                agents = [self.agent(key=key) for _ in range(4)]
+                agents[1].signal(signal.SIGSTOP)
+                source = self.file(MIB)
+                transfer = self.send(source, "copy", "--connect-within", "800ms", to=agents, key=key)
+                self.assertLess(transfer.seconds, 4.0, "5 s are the default")
+                self.assert_survivors_have_it(source, agents, transfer)
+                agents[1].signal(signal.SIGCONT)
+                self.assert_nothing_in(agents[1].root)
+                again = self.send(source, "again", to=agents, key=key)
+                self.assert_code(again, ExitCode.SUCCESS)
 
     def test_stopped_at_the_very_end_it_has_the_whole_file_or_none(self):
         """It may have been told to put the file in its place already, or find that word when it goes on."""

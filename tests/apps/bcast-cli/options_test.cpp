@@ -43,6 +43,7 @@ BOOST_AUTO_TEST_CASE(a_send_has_a_source_a_destination_and_hosts) {
   BOOST_TEST(to_string(send.hosts[2]) == "m:70");
   BOOST_TEST(!send.overwrite);
   BOOST_TEST(!send.block_size.has_value());
+  BOOST_TEST((send.connect_within == seconds(5)));
   BOOST_TEST((send.suspect_after == kDefaultSuspectAfter));
 }
 
@@ -54,9 +55,10 @@ BOOST_AUTO_TEST_CASE(hostlists_given_several_times_add_up) {
 }
 
 BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
-  const auto send = command<SendOptions>({"--local", "8", "--fabric", "udp", "--overwrite", "--json",
-                                          "--dry-run", "--launch", "agent", "--block-size", "256K",
-                                          "--limit-rate", "1.5g", "--suspect-after", "700ms", "s", "d"});
+  const auto send =
+      command<SendOptions>({"--local", "8", "--fabric", "udp", "--overwrite", "--json", "--dry-run",
+                            "--launch", "agent", "--block-size", "256K", "--limit-rate", "1.5g",
+                            "--connect-within", "1.5s", "--suspect-after", "700ms", "s", "d"});
   BOOST_TEST(send.local_receivers == 8u);
   BOOST_TEST(send.fabric == "udp");
   BOOST_TEST(send.overwrite);
@@ -64,6 +66,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
   BOOST_TEST(send.dry_run);
   BOOST_TEST(send.block_size.value() == 262144u);
   BOOST_TEST(send.limit_rate.value() == 1'500'000'000u);
+  BOOST_TEST((send.connect_within == milliseconds(1500)));
   BOOST_TEST((send.suspect_after == milliseconds(700)));
 }
 
@@ -122,6 +125,7 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "d", "--local", "2", "--block-size", "1x"}, "--block-size: '1x' is not a size"},
       {{"s", "d", "--local", "2", "--limit-rate", "0"}, "--limit-rate"},
       {{"s", "d", "--local", "2", "--suspect-after", "500"}, "--suspect-after: '500' is not between"},
+      {{"s", "d", "--local", "2", "--connect-within", "61s"}, "--connect-within: '61s' is not between"},
       {{"s", "d", "--local", "2", "--resume"}, "--resume"},
       {{"agent", "--root", "/", "--insecure"}, "--listen"},
       {{"agent", "--listen", "nohost", "--root", "/", "--insecure"},
@@ -152,6 +156,7 @@ BOOST_AUTO_TEST_CASE(help_lists_options_exit_codes_and_nothing_that_does_not_wor
                            "--key-file",
                            "--insecure",
                            "--overwrite",
+                           "--connect-within",
                            "--suspect-after",
                            "--json",
                            "--dry-run",

@@ -60,6 +60,7 @@ struct Cluster {
                                 .allocated_bytes = source.allocated_bytes()},
                         .targets = {},
                         .security = security,
+                        .connect_within = seconds(10),
                         .suspect_after = seconds(5)};
     for (const auto& agent : agents) {
       const auto& address = agent->address();
