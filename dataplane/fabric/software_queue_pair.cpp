@@ -178,7 +178,8 @@ std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
                       completion.kind != roce::CompletionKind::receive_write_immediate;
     if (ours) {
       // The memory is the caller's again: a repetition that waits for a full port must not read it any more.
-      fabric_.batch_.drop(posted_.front());
+      // The same block on its way to others must.
+      fabric_.batch_.drop(flow_, posted_.front());
       posted_.pop();
     }
     out[count++] = {.work_id = completion.work_id,

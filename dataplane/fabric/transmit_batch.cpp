@@ -20,6 +20,13 @@ std::uint32_t icrc_of(const roce::TxPacket& packet, std::uint16_t identification
                : icrc.compute(identification, bytes, header, packet.payload, packet.pad_bytes);
 }
 
+bool refers(const port::TxTrain& train, std::span<const std::byte> memory) {
+  return std::ranges::any_of(train.pieces, [memory](const iovec& piece) {
+    const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
+    return begin < memory.data() + memory.size() && memory.data() < begin + piece.iov_len;
+  });
+}
+
 }  // namespace
 
 void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc* icrc,
@@ -90,11 +97,11 @@ void TransmitBatch::drop(port::FlowId flow) {
 }
 
 void TransmitBatch::drop(std::span<const std::byte> memory) {
-  const auto refers = [memory](const iovec& piece) {
-    const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
-    return begin < memory.data() + memory.size() && memory.data() < begin + piece.iov_len;
-  };
-  drop_if([&](const port::TxTrain& train) { return std::ranges::any_of(train.pieces, refers); });
+  drop_if([memory](const port::TxTrain& train) { return refers(train, memory); });
+}
+
+void TransmitBatch::drop(port::FlowId flow, std::span<const std::byte> memory) {
+  drop_if([&](const port::TxTrain& train) { return train.source == flow && refers(train, memory); });
 }
 
 bool TransmitBatch::send(port::Port& port) {

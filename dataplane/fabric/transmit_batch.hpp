@@ -40,10 +40,11 @@ class TransmitBatch {
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
-  /// Drops the unsent trains of a flow, or those that refer to `memory`: to their connection they are lost on
-  /// the way.
+  /// Drops the unsent trains of a flow, those that refer to `memory`, or those of both: to their connection
+  /// they are lost on the way.
   void drop(port::FlowId flow);
   void drop(std::span<const std::byte> memory);
+  void drop(port::FlowId flow, std::span<const std::byte> memory);
 
   /// Hands the unsent trains to the port. False if the port had no room for all.
   bool send(port::Port& port);

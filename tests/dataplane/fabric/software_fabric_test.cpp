@@ -91,6 +91,27 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST((target[0] == std::byte{0x11} && target[1000] == std::byte{0x22}));
 }
 
+BOOST_AUTO_TEST_CASE(a_block_that_waits_for_a_full_port_still_leaves_when_it_has_reached_somebody_else) {
+  Cable cable;
+  auto [to_one, one] = cable.connect();
+  auto [to_other, other] = cable.connect();
+  std::vector<std::byte> target(2000);
+  const std::vector<std::byte> block(1000, std::byte{0x11});
+  const auto region = *cable.b.fabric.register_memory(target);
+  BOOST_REQUIRE(to_one->post_write({.bytes = block, .remote_key = region->remote_key()}));
+  cable.turn(2);
+  cable.a.port.room = 0;
+  BOOST_REQUIRE(
+      to_other->post_write({.bytes = block, .remote_address = 1000, .remote_key = region->remote_key()}));
+  cable.turn();
+  Completion completion;
+  BOOST_TEST(to_one->poll_completions({&completion, 1}) == 1u);
+  cable.a.port.room = SIZE_MAX;
+  cable.turn(3);  // far less than a timeout
+  BOOST_TEST(to_other->poll_completions({&completion, 1}) == 1u);
+  BOOST_TEST(cable.a.fabric.connection_counters().retransmitted == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(destroying_a_queue_pair_costs_the_others_none_of_their_waiting_packets) {
   Cable cable;
   auto [stays_a, stays_b] = cable.connect();
