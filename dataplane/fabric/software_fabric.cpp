@@ -100,20 +100,22 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   const auto index = static_cast<std::size_t>(value_of(*flow));
   if (by_flow_.size() <= index) by_flow_.resize(index + 1);
   by_flow_[index] = queue_pair.get();
-  // Room for all at once now: a turn allocates nothing. transmit() lets the ready list grow to twice as many
-  // and a batch before it moves them up.
+  // Room for all at once now: a turn allocates nothing.
   deadlines_.reserve(by_flow_.size());
   due_.reserve(by_flow_.capacity());
   touched_.reserve(by_flow_.capacity());
   planned_.reserve(by_flow_.capacity());
-  ready_.reserve(2 * by_flow_.capacity() + TransmitBatch::kPackets);
+  ready_.reserve(by_flow_.capacity());
+  answers_.reserve(by_flow_.capacity());
   return queue_pair;
 }
 
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
   if (queue_pair.connected_) closed_connections_ += queue_pair.connected_->connection.counters();
   batch_.drop(queue_pair.flow_);
-  std::erase(ready_, &queue_pair);
+  if (std::erase_if(ready_, [&](const Ready& ready) { return ready.queue_pair == &queue_pair; }) != 0)
+    std::ranges::make_heap(ready_, std::greater());
+  std::erase(answers_, &queue_pair);
   std::erase(touched_, &queue_pair);
   deadlines_.set(value_of(queue_pair.flow_), Time::never());
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
@@ -153,7 +155,7 @@ std::size_t SoftwareFabric::progress(Time now) {
 
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
-  if (!ready_.empty()) return last_progress_;  // posted since
+  if (!ready_.empty() || !answers_.empty()) return last_progress_;  // posted since
   return deadlines_.earliest();
 }
 

@@ -99,6 +99,9 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
 
   // transmit.cpp
   std::size_t transmit(Time now);
+  bool transmit_answers(Time now, std::size_t& sent);
+  std::size_t transmit_turn(SoftwareQueuePair& queue_pair, Time now);
+  void make_ready(SoftwareQueuePair& queue_pair);
   std::uint32_t packets_per_train(std::uint32_t path_mtu) const;  // at least 1
   void mark_ready(SoftwareQueuePair& queue_pair);
   /// To be called whenever something has happened to a connection: keeps deadlines_ true.
@@ -119,7 +122,15 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::vector<SoftwareQueuePair*> by_flow_;  // by FlowId
   DeadlineHeap deadlines_;                   // by FlowId: each connection's next_deadline()
   std::vector<DeadlineHeap::Slot> due_;      // in this turn
-  std::vector<SoftwareQueuePair*> ready_;    // may have something to send, in turn; each at most once
+  /// A queue pair that may have something to send, at the place it had when it was put here.
+  struct Ready {
+    std::uint64_t place;
+    SoftwareQueuePair* queue_pair;
+    bool operator>(const Ready& other) const { return place > other.place; }
+  };
+  std::vector<Ready> ready_;                 // a heap, the least place first; each queue pair at most once
+  std::vector<SoftwareQueuePair*> answers_;  // may have answers to send; they become ready afterwards
+  std::uint64_t next_place_ = 0;             // of what is posted next, in the order in which works leave
   std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
   std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst
   TransmitBatch batch_;

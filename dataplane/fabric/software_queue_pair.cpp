@@ -93,7 +93,7 @@ Result<roce::Connection*> SoftwareQueuePair::connection() {
 /// `bytes`: what packets of this work will refer to.
 Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const std::byte> bytes) {
   if (posted) {
-    posted_.push(bytes);
+    posted_.push({.bytes = bytes, .place = fabric_.next_place_++});
     fabric_.mark_ready(*this);
     fabric_.note_deadline(*this);
   }
@@ -169,6 +169,23 @@ void SoftwareQueuePair::expect_write(std::span<std::byte> where) {
   if (connected_) connected_->connection.expect_write(where);
 }
 
+std::uint64_t SoftwareQueuePair::place() const {
+  const auto work = connected_->connection.next_to_leave();
+  return work ? posted_[*work].place : ready_since_;
+}
+
+void SoftwareQueuePair::had_turn(std::size_t bytes) {
+  ready_since_ = fabric_.next_place_++;
+  const auto work = connected_->connection.next_to_leave();
+  if (!work) return;
+  if (*work != in_turn_) turn_bytes_ = 0;
+  in_turn_ = *work;
+  turn_bytes_ += bytes;
+  if (turn_bytes_ < kTurnBytes) return;
+  posted_[*work].place = ready_since_;
+  turn_bytes_ = 0;
+}
+
 std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
   if (!connected_) return 0;
   std::size_t count = 0;
@@ -179,7 +196,7 @@ std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
     if (ours) {
       // The memory is the caller's again: a repetition that waits for a full port must not read it any more.
       // The same block on its way to others must.
-      fabric_.batch_.drop(flow_, posted_.front());
+      fabric_.batch_.drop(flow_, posted_.front().bytes);
       posted_.pop();
     }
     out[count++] = {.work_id = completion.work_id,

@@ -71,15 +71,34 @@ class SoftwareQueuePair final : public QueuePair {
   Result<roce::Connection*> connection();
   Result<void> note_posted(Result<void> posted, std::span<const std::byte> bytes);
 
+  /// What was posted and whose completion was not polled: the memory, and its place in the order in which the
+  /// works of all queue pairs leave.
+  struct Posted {
+    std::span<const std::byte> bytes;
+    std::uint64_t place = 0;
+  };
+  /// A work that has had so much of the link while others waited goes behind them: a long message does not
+  /// shut out what is posted after it, and a block leaves whole.
+  static constexpr std::size_t kTurnBytes = 1 << 20;
+
+  /// Of the work that leaves next; of a READ's responses, of when they were asked for or last had a turn.
+  std::uint64_t place() const;
+  /// So many bytes of it have just left.
+  void had_turn(std::size_t bytes);
+
   SoftwareFabric& fabric_;
   QueuePairOptions options_;
   ConnectionInfo local_;
   port::FlowId flow_;
   std::optional<Connected> connected_;
-  roce::FixedRing<std::span<const std::byte>> posted_;  // sends and writes whose completion was not polled
-  std::vector<roce::ReceiveWork> early_receives_;       // posted before connect, as verbs allows (state INIT)
-  bool ready_ = false;                                  // in the fabric's ready list
-  bool touched_ = false;                                // in its touched list
+  roce::FixedRing<Posted> posted_;                 // by index: the connection's works
+  std::uint64_t ready_since_ = 0;                  // a place
+  std::uint64_t in_turn_ = 0;                      // the work that
+  std::size_t turn_bytes_ = 0;                     // so many bytes have left of
+  std::vector<roce::ReceiveWork> early_receives_;  // posted before connect, as verbs allows (state INIT)
+  bool answers_ = false;                           // in the fabric's list of those that may have answers
+  bool ready_ = false;                             // in its ready heap
+  bool touched_ = false;                           // in its touched list
   TrainLength train_length_;
   std::uint32_t planned_packets_ = 0;  // predicted for this burst's trains so far
 };

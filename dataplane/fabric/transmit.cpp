@@ -1,5 +1,7 @@
-// Sending: the ready queue pairs take turns at filling a batch, the batch goes to the port.
+// Sending: answers first, then what was posted, in the order in which it was posted over all queue pairs. It
+// is decided a turn at a time, since what has gone to the port keeps its order.
 #include <algorithm>
+#include <functional>
 
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/fabric/software_queue_pair.hpp"
@@ -7,9 +9,12 @@
 namespace rdmc::fabric {
 namespace {
 
-/// Packets that one queue pair may send before the next has its turn: a few trains, so that several
-/// connections share a link evenly and one system call still carries many packets.
-constexpr std::size_t kPacketsPerTurn = 64;
+/// What goes to the port at a time: a few trains, so that one system call still carries many packets, and an
+/// answer that comes up meanwhile does not wait for more.
+constexpr std::size_t kPacketsPerTurn = 64, kBytesPerTurn = 64 << 10;
+
+/// Of one queue pair in one turn: a notification, a NAK and an acknowledgement.
+constexpr std::size_t kMostAnswers = 4;
 
 }  // namespace
 
@@ -21,9 +26,15 @@ std::uint32_t SoftwareFabric::packets_per_train(std::uint32_t path_mtu) const {
 }
 
 void SoftwareFabric::mark_ready(SoftwareQueuePair& queue_pair) {
-  if (queue_pair.ready_) return;
+  if (queue_pair.answers_) return;
+  queue_pair.answers_ = true;
+  answers_.push_back(&queue_pair);
+}
+
+void SoftwareFabric::make_ready(SoftwareQueuePair& queue_pair) {
   queue_pair.ready_ = true;
-  ready_.push_back(&queue_pair);
+  ready_.push_back({queue_pair.place(), &queue_pair});
+  std::ranges::push_heap(ready_, std::greater());
 }
 
 void SoftwareFabric::note_deadline(const SoftwareQueuePair& queue_pair) {
@@ -41,35 +52,52 @@ void SoftwareFabric::run_timers(Time now) {
   }
 }
 
-// A queue of those that may have something: whoever used up its turn goes to the end, whoever has nothing
-// leaves. Nobody else is looked at, and of those only as many as the port takes packets from.
+/// Whoever was marked may have answers, and is ready from then on. False: the port has no room.
+bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
+  while (!answers_.empty()) {
+    SoftwareQueuePair& queue_pair = *answers_.back();
+    if (batch_.room() < kMostAnswers && !batch_.send(port_)) return false;
+    auto& connected = *queue_pair.connected_;
+    const std::size_t count = connected.connection.poll_answers(now, batch_.space(kMostAnswers));
+    batch_.seal(count, connected.transmit, port_.info(), arrived_);
+    sent += count;
+    answers_.pop_back();
+    queue_pair.answers_ = false;
+    note_deadline(queue_pair);
+    if (queue_pair.ready_) continue;
+    queue_pair.ready_since_ = next_place_++;
+    make_ready(queue_pair);
+  }
+  return batch_.empty() || batch_.send(port_);
+}
+
+std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time now) {
+  auto& connected = *queue_pair.connected_;
+  const std::size_t train = connected.packets_per_train;
+  const std::size_t packets = std::min(kPacketsPerTurn, kBytesPerTurn / connected.path_mtu);
+  const auto space = batch_.space(std::max<std::size_t>(packets / train, 1) * train);
+  const std::size_t count = connected.connection.poll_transmit(now, space);
+  batch_.seal(count, connected.transmit, port_.info(), arrived_);
+  note_deadline(queue_pair);
+  queue_pair.had_turn(count * connected.path_mtu);
+  if (count == space.size()) make_ready(queue_pair);
+  return count;
+}
+
+// A heap of those that may have something: whoever has nothing, or may send nothing, leaves. Nobody else is
+// looked at, and of those only as many as the port takes packets from.
 std::size_t SoftwareFabric::transmit(Time now) {
   if (!batch_.empty() && !batch_.send(port_)) return 0;
   std::size_t sent = 0;
-  std::size_t served = 0;  // at the head of ready_, and gone from there or queued anew
-  bool port_takes = true;
-  while (port_takes && served < ready_.size()) {
-    while (served < ready_.size()) {
-      SoftwareQueuePair& queue_pair = *ready_[served];
-      auto& connected = *queue_pair.connected_;
-      const std::size_t turn = kPacketsPerTurn / connected.packets_per_train * connected.packets_per_train;
-      if (batch_.room() < turn) break;
-      const auto space = batch_.space(turn);
-      const std::size_t count = connected.connection.poll_transmit(now, space);
-      batch_.seal(count, connected.transmit, port_.info(), arrived_);
-      sent += count;
-      ++served;
-      queue_pair.ready_ = count == space.size();
-      if (queue_pair.ready_) ready_.push_back(&queue_pair);
-      note_deadline(queue_pair);
-    }
-    if (2 * served >= ready_.size()) {
-      ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(served));
-      served = 0;
-    }
+  bool port_takes = transmit_answers(now, sent);
+  while (port_takes && !ready_.empty()) {
+    std::ranges::pop_heap(ready_, std::greater());
+    SoftwareQueuePair& queue_pair = *ready_.back().queue_pair;
+    ready_.pop_back();
+    queue_pair.ready_ = false;
+    sent += transmit_turn(queue_pair, now);
     port_takes = batch_.empty() || batch_.send(port_);
   }
-  ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(served));
   return sent;
 }
 

@@ -108,6 +108,17 @@ std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out) {
   return self.failed() ? count : count + self.requester.transmit(now, out.subspan(count));
 }
 
+std::size_t Connection::poll_answers(Time now, std::span<TxPacket> out) {
+  Impl& self = *impl_;
+  if (self.failed() || self.responder.is_responding()) return 0;
+  return self.responder.transmit(now, out);
+}
+
+std::optional<std::uint64_t> Connection::next_to_leave() const {
+  if (impl_->failed() || impl_->responder.is_responding()) return std::nullopt;
+  return impl_->requester.next_to_leave();
+}
+
 bool Connection::poll_completion(WorkCompletion& out) {
   if (impl_->completions.empty()) return false;
   out = impl_->completions.front();

@@ -182,6 +182,11 @@ class Connection {
 
   /// Fills `out` with what may be sent now, answers first; returns how many. Payloads refer to posted memory.
   std::size_t poll_transmit(Time now, std::span<TxPacket> out);
+  /// Of the same, only answers: few, small, and awaited. Responses to a READ are not among them.
+  std::size_t poll_answers(Time now, std::span<TxPacket> out);
+  /// The posted work, counted from 0, of which a packet is to leave next; nothing if none waits, or responses
+  /// to the peer's READ go with it.
+  std::optional<std::uint64_t> next_to_leave() const;
   bool poll_completion(WorkCompletion& out);
   /// When on_timer or poll_transmit (a paced or delayed packet) must be called next; Time::never() if at
   /// rest.

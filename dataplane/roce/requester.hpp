@@ -35,6 +35,9 @@ class Requester {
   /// Retransmissions first, then new packets, as far as the window allows.
   std::size_t transmit(Time now, std::span<TxPacket> out);
 
+  /// The posted work, counted from 0, of which a packet is to leave next; nothing if none is waiting.
+  std::optional<std::uint64_t> next_to_leave() const;
+
   /// acknowledge or x_acknowledge. The answer other than none is a reason to fail the connection.
   [[nodiscard]] FailureCause on_acknowledge(const Packet& packet, Time now);
   /// A READ response or atomic_acknowledge; `arrival` says where its payload belongs.

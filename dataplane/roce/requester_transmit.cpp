@@ -42,6 +42,12 @@ bool Requester::may_fill(std::uint32_t window) const {
          waiting * std::max(config_.path_mtu, kMinimumCharge) <= room;
 }
 
+std::optional<std::uint64_t> Requester::next_to_leave() const {
+  if (lost_count_ > 0) return slots_[index(lost_.first_set(una_))].work;
+  if (next_ < assigned_) return next_work_;
+  return std::nullopt;
+}
+
 std::size_t Requester::transmit(Time now, std::span<TxPacket> out) {
   if (resume_) {
     if (now < *resume_) return 0;

@@ -18,6 +18,25 @@ BOOST_AUTO_TEST_CASE(virtual_seconds_run_from_the_send_to_the_last_delivery) {
   BOOST_TEST(result.virtual_seconds < 2 * bound, result.virtual_seconds << " s, bound " << bound);
 }
 
+// Blocks that several queue pairs cut up among them take several times their time each, and those that meet
+// at a receiver overflow its link.
+BOOST_AUTO_TEST_CASE(a_loss_free_run_is_within_five_percent_of_the_bound_and_headers_and_overflows_no_link) {
+  constexpr double kHeaders = 1.011;  // 8928 bytes of payload in packets of 9028 on the wire
+  for (const std::uint32_t members : {4U, 8U, 16U}) {
+    ScenarioOptions options{.members = members,
+                            .size_bytes = 64 << 20,
+                            .block_bytes = 256 << 10,
+                            .window_bytes = 64 << 20,
+                            .rate = 10'000'000'000,
+                            .mtu = 9000};
+    const ScenarioResult result = run_bcast(options);
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.virtual_seconds < 1.05 * kHeaders * result.bound_seconds,
+               members << " members: " << result.virtual_seconds << " s, bound " << result.bound_seconds);
+    BOOST_TEST(result.faults.at("queue_full") == 0u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_disk_that_filled_up_is_counted_and_nothing_is_delivered_to_it) {
   ScenarioOptions options{.members = 2, .full_disks = 1};
   const ScenarioResult result = run_bcast(options);
