@@ -20,6 +20,9 @@ MOMENTS = (0.0, 0.1, 0.5, 0.8)
 SLOW_DISK = {"LD_PRELOAD": os.environ["RDMC_SLOW_DISK"], "ASAN_OPTIONS": "verify_asan_link_order=0"}
 # From the blow to the end of rdmc_bcast, the rest of the transfer at its limited rate included.
 BOUND = 12.0
+# What a death costs those that live, beyond the time that the whole takes at its rate.
+LEAST_SECONDS = SIZE * 8 / 100e6
+MOST_DELAY = 1.0
 
 
 class Receivers(BcastCase):
@@ -46,11 +49,16 @@ class Receivers(BcastCase):
         self.assertEqual(transfer.summary["seconds"], max(times), "the time of those that have it")
         self.assertFalse((agents[1].root / "copy").exists(), "half a file under the final name")
 
+    def assert_hardly_delayed(self, transfer):
+        self.assertGreater(transfer.summary["seconds"], 0.9 * LEAST_SECONDS, "the rate was not kept")
+        self.assertLess(transfer.summary["seconds"] - LEAST_SECONDS, MOST_DELAY, str(transfer))
+
     def test_killed(self):
         for moment in MOMENTS:
             with self.subTest(moment=moment):
                 source, agents, transfer = self.strike(signal.SIGKILL, moment)
                 self.assert_survivors_have_it(source, agents, transfer)
+                self.assert_hardly_delayed(transfer)
                 self.assert_killed_agent_tidies_when_it_is_back(agents[1])
 
     def assert_killed_agent_tidies_when_it_is_back(self, agent):
@@ -64,6 +72,7 @@ class Receivers(BcastCase):
             with self.subTest(moment=moment):
                 source, agents, transfer = self.strike(signal.SIGSTOP, moment, "--suspect-after", "500ms")
                 self.assert_survivors_have_it(source, agents, transfer)
+                self.assert_hardly_delayed(transfer)
                 agents[1].signal(signal.SIGCONT)
                 self.assert_nothing_in(agents[1].root)
                 self.assert_usable(agents)
