@@ -121,7 +121,7 @@ class Devices(unittest.TestCase):
         self.assertIn("sudo ip link set near0 up", self.refused("vdev=net_af_packet0,iface=near0 huge=no"))
         self.assertIn("there is no network interface 'none0'", self.refused("vdev=net_af_packet0,iface=none0 huge=no"))
         self.assertIn("'speed=9'", self.refused("vdev=net_tap0 speed=9"))
-        self.assertIn("no DPDK device is named", self.refused(""))
+        self.assertIn("no device is named", self.refused(""))
 
 
 if __name__ == "__main__":

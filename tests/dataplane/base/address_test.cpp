@@ -106,7 +106,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_address_is_refused_and_named) {
     const auto address = parse_address(text, kDefaultPort);
     BOOST_REQUIRE_MESSAGE(!address.has_value(), text);
     BOOST_TEST((address.error().code == Errc::invalid_argument));
-    BOOST_TEST(address.error().what == "not a numeric address: '" + text + "'");
+    const bool names_it = address.error().what.find("'" + text + "'") != std::string::npos;
+    BOOST_TEST(names_it, address.error().what);
   }
 }
 
@@ -124,6 +125,10 @@ BOOST_AUTO_TEST_CASE(link_local_are_the_first_ten_bits_of_ipv6) {
     BOOST_TEST(is_link_local(parse_address(text, 0).value()), text);
   for (const auto* text : {"fec0::1", "fe7f::1", "ff02::1", "::1", "169.254.0.1", "254.128.0.1"})
     BOOST_TEST(!is_link_local(parse_address(text, 0).value()), text);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_port_is_named_as_one) {
+  BOOST_TEST(parse_address("10.0.0.5:65536", kDefaultPort).error().what.starts_with("'65536' is not a port"));
 }
 
 }  // namespace rdmc
