@@ -34,7 +34,7 @@ void Manager::send_until_answered(Connection& connection, const Message& message
   connection.latest = encode(message);
   connection.repeats = 0;
   connection.deadline = now + timeout_of(kResponseTimeout);
-  send(connection.peer, connection.latest);
+  send_latest(connection);
 }
 
 void Manager::end(CommunicationId id, Connection& connection, Time now) {
@@ -71,7 +71,7 @@ void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
   Connection& connection = found->second;
   const auto answered = connection.state == State::requested ? Answered::request : Answered::other;
   connection.latest = encode({connection.transaction, Reject{id, connection.remote, answered, reason, {}}});
-  send(connection.peer, connection.latest);
+  send_latest(connection);
   end(id, connection, now);
 }
 
@@ -87,7 +87,9 @@ void Manager::on_datagram(const Address& source, std::span<const std::byte> mad,
 // The peer asks for patience: it counts from now.
 void Manager::on_message(const Address& source, const Message&, const MessageReceived& received, Time now) {
   Connection* const connection = find(received.remote, source, received.local);
-  if (connection == nullptr || connection->deadline == Time::never() || connection->state == State::ended) {
+  const bool waits = connection != nullptr && connection->latest && connection->deadline != Time::never() &&
+                     connection->state != State::ended;
+  if (!waits) {
     ++counters_.strays;
     return;
   }
@@ -138,8 +140,9 @@ void Manager::give_up(CommunicationId id, Connection& connection, Time now) {
   }
   // The peer may be there after all, and only its answers lost: it must not wait for us.
   const auto answered = connection.state == State::reply_sent ? Answered::reply : Answered::request;
-  send(connection.peer,
-       encode({connection.transaction, Reject{id, connection.remote, answered, RejectReason::timeout, {}}}));
+  connection.latest =
+      encode({connection.transaction, Reject{id, connection.remote, answered, RejectReason::timeout, {}}});
+  send_latest(connection);
   events_.push_back({.kind = Event::Kind::unreachable, .connection = id});
   connection.state = State::ended;
   connection.deadline = now + kTimeWait;
@@ -158,7 +161,7 @@ void Manager::on_timer(Time now) {
       ++connection.repeats;
       ++counters_.repeated;
       connection.deadline = now + timeout_of(kResponseTimeout);
-      send(connection.peer, connection.latest);
+      send_latest(connection);
     }
   }
 }

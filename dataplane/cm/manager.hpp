@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "dataplane/base/error.hpp"
@@ -99,7 +100,9 @@ class Manager {
     CommunicationId remote{};
     Qpn local_qpn{}, remote_qpn{};
     std::uint64_t transaction = 0;
-    Mad latest{};  ///< repeated until it is answered, and whenever the peer asks for it again
+    /// Repeated until it is answered, and whenever the peer asks for it again; nothing if we have not
+    /// answered.
+    std::optional<Mad> latest;
     std::uint32_t path_mtu = 0;
     Time deadline = Time::never();
     std::uint32_t repeats = 0;
@@ -110,6 +113,9 @@ class Manager {
   CommunicationId fresh_id();
   Connection* find(CommunicationId local, const Address& source, CommunicationId remote);
   void send(const Address& peer, const Mad& mad) { outgoing_.push_back({peer, mad}); }
+  void send_latest(const Connection& connection) {
+    if (connection.latest) send(connection.peer, *connection.latest);
+  }
   void send_until_answered(Connection& connection, const Message& message, Time now);
   void end(CommunicationId id, Connection& connection, Time now);
   void on_message(const Address& source, const Message& message, const MessageReceived& received, Time now);

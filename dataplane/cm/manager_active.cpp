@@ -45,7 +45,7 @@ void Manager::on_message(const Address& source, const Message&, const Reply& rep
   if (connection->state != State::request_sent) {
     ++counters_.duplicates;
     // Our confirmation was lost; before it was given there is nothing to repeat.
-    if (connection->state == State::established) send(connection->peer, connection->latest);
+    if (connection->state == State::established) send_latest(*connection);
     return;
   }
   connection->state = State::accepted;
@@ -65,7 +65,7 @@ void Manager::confirm(CommunicationId id) {
   if (found == connections_.end() || found->second.state != State::accepted) return;
   Connection& connection = found->second;
   connection.latest = encode({connection.transaction, ReadyToUse{id, connection.remote}});
-  send(connection.peer, connection.latest);
+  send_latest(connection);
   establish(id, connection);
 }
 

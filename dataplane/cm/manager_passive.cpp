@@ -24,7 +24,7 @@ void Manager::on_message(const Address& source, const Message& message, const Re
     ++counters_.duplicates;
     // Before accept or reject there is no answer yet: the peer repeats its request, or we answer in time.
     if (known->second.state == State::reply_sent || known->second.state == State::ended)
-      send(source, known->second.latest);
+      send_latest(known->second);
     return;
   }
   const auto refuse = [&](RejectReason reason) {

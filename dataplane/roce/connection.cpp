@@ -65,11 +65,15 @@ Arrival Connection::on_packet(const Packet& packet, Time now, bool congestion_ex
   const bool answer = is_answer(packet.bth.opcode);
   if (self.failed()) {
     if (!answer && packet.bth.opcode != Opcode::congestion_notification) self.responder.repeat_refusal();
+    ++self.counters.ignored;
     return {};
   }
   if (congestion_experienced) self.responder.on_mark(now);
   if (answer) {
-    if (packet.bth.opcode == Opcode::x_acknowledge && !self.config.selective_repeat) return {};
+    if (packet.bth.opcode == Opcode::x_acknowledge && !self.config.selective_repeat) {
+      ++self.counters.ignored;
+      return {};
+    }
     const bool acknowledgement =
         packet.bth.opcode == Opcode::acknowledge || packet.bth.opcode == Opcode::x_acknowledge;
     if (acknowledgement) {
@@ -87,6 +91,8 @@ Arrival Connection::on_packet(const Packet& packet, Time now, bool congestion_ex
     return {Arrival::Verdict::accepted};
   }
   const Arrival arrival = self.responder.on_request(packet, now);
+  if (arrival.verdict == Arrival::Verdict::not_ready) ++self.counters.not_ready;
+  if (arrival.verdict == Arrival::Verdict::ignored) ++self.counters.ignored;
   self.fail(self.responder.failure());
   return arrival;
 }
@@ -172,6 +178,7 @@ ConnectionCounters& ConnectionCounters::operator+=(const ConnectionCounters& oth
   duplicates += other.duplicates;
   out_of_order += other.out_of_order;
   ghosts += other.ghosts;
+  stale += other.stale;
   implied_naks += other.implied_naks;
   sequence_naks_sent += other.sequence_naks_sent;
   sequence_naks_received += other.sequence_naks_received;
@@ -180,6 +187,8 @@ ConnectionCounters& ConnectionCounters::operator+=(const ConnectionCounters& oth
   notifications_sent += other.notifications_sent;
   notifications_received += other.notifications_received;
   refused += other.refused;
+  not_ready += other.not_ready;
+  ignored += other.ignored;
   return *this;
 }
 

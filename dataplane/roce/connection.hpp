@@ -141,7 +141,7 @@ struct TxPacket {
 /// What became of a received packet. When `destination` is set, the fabric makes sure that the packet's
 /// payload is there (it may be already) before it polls completions or hands in the next packet.
 struct Arrival {
-  enum class Verdict : std::uint8_t { accepted, duplicate, out_of_order, refused, ignored };
+  enum class Verdict : std::uint8_t { accepted, duplicate, out_of_order, not_ready, refused, ignored };
   Verdict verdict = Verdict::ignored;
   std::byte* destination = nullptr;
 };
@@ -149,12 +149,17 @@ struct Arrival {
 struct ConnectionCounters {
   std::uint64_t packets_sent = 0, packets_received = 0, payload_bytes_sent = 0, payload_bytes_received = 0;
   std::uint64_t retransmitted = 0, timeouts = 0;
-  std::uint64_t duplicates = 0, out_of_order = 0, ghosts = 0;  ///< ghost: an ACK for what was never sent
+  /// Ghost: an ACK for what was never sent. Stale: an answer that a later one has overtaken.
+  std::uint64_t duplicates = 0, out_of_order = 0, ghosts = 0, stale = 0;
   std::uint64_t implied_naks = 0;  ///< READ responses or atomic ACKs that were found missing
   std::uint64_t sequence_naks_sent = 0, sequence_naks_received = 0;
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t notifications_sent = 0, notifications_received = 0;  ///< of congestion
-  std::uint64_t refused = 0;  ///< requests answered with NAK 0x61 … 0x63
+  std::uint64_t refused = 0;    ///< requests answered with NAK 0x61 … 0x63
+  std::uint64_t not_ready = 0;  ///< requests that found no posted receive, and are answered with RNR NAK
+  /// Dropped without an answer: of the extension that was not agreed, beyond the window, a reserved AETH
+  /// syndrome, or after the connection had failed.
+  std::uint64_t ignored = 0;
 
   ConnectionCounters& operator+=(const ConnectionCounters& other);
 };

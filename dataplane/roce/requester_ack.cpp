@@ -15,6 +15,10 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
     ++counters_.ghosts;
     return FailureCause::none;
   }
+  if (is_reserved(packet.aeth.syndrome)) {
+    ++counters_.ignored;
+    return FailureCause::none;
+  }
   const AethKind kind = kind_of(packet.aeth.syndrome);
   newly_acknowledged_ = 0;
   arrived_before_ = arrived_order_;
@@ -23,6 +27,7 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
   if (kind == AethKind::acknowledge) {
     rtt = round_trip(packet, s, now);
     const bool stale = s + 1 < una_;  // overtaken by a later one on the way
+    if (stale) ++counters_.stale;
     credits_.on_answer(packet.aeth.syndrome, packet.aeth.msn);
     advance(s + 1, now);
     if (s >= unanswered()) note_received(s + 1, now);
@@ -32,7 +37,10 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
     }
   } else {
     advance(s, now);
-    if (s < una_) return FailureCause::none;  // about what has been acknowledged since
+    if (s < una_) {  // about what has been acknowledged since
+      ++counters_.stale;
+      return FailureCause::none;
+    }
     if (kind == AethKind::receiver_not_ready) {
       cause = receiver_not_ready(s, packet.aeth.syndrome, now);
     } else {
@@ -41,7 +49,7 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
         case kInvalidRequest: cause = fail_at(s, FailureCause::remote_invalid_request); break;
         case kRemoteAccess: cause = fail_at(s, FailureCause::remote_access); break;
         case kRemoteOperational: cause = fail_at(s, FailureCause::remote_operational); break;
-        default: break;  // reserved
+        default: break;
       }
     }
   }

@@ -111,6 +111,11 @@ FailureCause Requester::on_response(const Packet& packet, Time now, Arrival& arr
     missing_response(now);
     return FailureCause::none;
   }
+  const bool has_aeth = packet.bth.opcode != Opcode::read_response_middle;
+  if (has_aeth && kind_of(packet.aeth.syndrome) != AethKind::acknowledge) {
+    ++counters_.ignored;
+    return FailureCause::none;
+  }
   FetchRequest& request = requests_.front();
   Fetch& fetch = fetches_[request.fetch];
   const Posted& posted = works_[fetch.work];
@@ -125,7 +130,7 @@ FailureCause Requester::on_response(const Packet& packet, Time now, Arrival& arr
     arrival.verdict = Arrival::Verdict::refused;
     return fail_at(s, FailureCause::bad_response);
   }
-  if (opcode != Opcode::read_response_middle) credits_.on_answer(packet.aeth.syndrome, packet.aeth.msn);
+  if (has_aeth) credits_.on_answer(packet.aeth.syndrome, packet.aeth.msn);
   newly_acknowledged_ = 0;
   arrived_before_ = arrived_order_;
   asked_again_ = false;

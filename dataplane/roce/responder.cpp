@@ -127,7 +127,7 @@ Arrival Responder::refuse_at(Sequence at, std::uint8_t syndrome, FailureCause ca
 Arrival Responder::not_ready() {
   nak_ = {rnr_syndrome(config_.rnr_timer), next_};
   gap_reported_ = true;
-  return {Arrival::Verdict::ignored};
+  return {Arrival::Verdict::not_ready};
 }
 
 void Responder::flush(FailureCause cause) {

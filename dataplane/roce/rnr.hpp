@@ -14,6 +14,11 @@ constexpr AethKind kind_of(std::uint8_t syndrome) {
   return static_cast<AethKind>(syndrome >> 5);
 }
 
+/// Kind 2, everything from kind 4 on and NAK codes from 4 on are reserved.
+constexpr bool is_reserved(std::uint8_t syndrome) {
+  return kind_of(syndrome) == AethKind{2} || syndrome >= 0x64;
+}
+
 /// ACK with credit code 31: this end reports no credits, RNR NAK holds back whoever sends too much.
 inline constexpr std::uint8_t kAckSyndrome = 0x1F;
 inline constexpr std::uint8_t kSequenceError = 0x60, kInvalidRequest = 0x61, kRemoteAccess = 0x62,

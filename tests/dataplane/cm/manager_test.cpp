@@ -224,6 +224,35 @@ BOOST_AUTO_TEST_CASE(a_program_that_never_decides_is_asked_no_longer_than_the_pe
   BOOST_TEST((world.b.manager.next_deadline() == Time::never()));
 }
 
+// Whatever the peer does meanwhile, it hears messages and nothing else.
+BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer) {
+  for (const bool patience : {false, true}) {
+    World world(11);
+    world.b.answers = false;
+    BOOST_REQUIRE(world.b.manager.listen(kPort));
+    world.connect();
+    Datagram request;
+    BOOST_REQUIRE(world.a.manager.poll_transmit(request));
+    const auto repeat = [&] { world.b.manager.on_datagram(world.a.address, request.mad, world.now); };
+    repeat();
+    world.drive(world.b);
+    const CommunicationId ours = world.b.last(Event::Kind::requested).connection,
+                          theirs = std::get<Request>(decode(request.mad)->body).local;
+    if (patience)
+      world.b.manager.on_datagram(
+          world.a.address, encode({1, MessageReceived{theirs, ours, Answered::request, 0}}), world.now);
+    else
+      world.b.manager.on_datagram(world.a.address, encode({1, DisconnectRequest{theirs, ours, {}}}),
+                                  world.now);
+    for (int i = 0; i < 100; ++i) {
+      repeat();
+      world.b.manager.on_timer(world.now);
+      world.now = world.now + milliseconds(500);
+    }
+    for (Datagram answer; world.b.manager.poll_transmit(answer);) BOOST_TEST(decode(answer.mad).has_value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
   Host host(1, 10);
   BOOST_REQUIRE(host.manager.listen(kPort));
