@@ -21,6 +21,8 @@ struct PortRequest {
   Address address;
   /// Which device, in the driver's own words (dpdk: EAL device arguments); empty: what it finds configured.
   std::string device;
+  /// A device that its words give another address has that one. Otherwise the two must not differ.
+  bool device_may_differ = false;
 };
 
 /// Whether a driver could open a port as requested. Texts are for people, without newlines.

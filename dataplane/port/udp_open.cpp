@@ -11,6 +11,9 @@
 namespace rdmc::port {
 namespace {
 
+/// As in roce/headers.hpp, which this room does not see.
+constexpr std::uint16_t kRocePort = 4791;
+
 constexpr std::uint32_t kSegmentsPerTrain = 64;  // UDP_MAX_SEGMENTS of the older kernels
 // The largest IP packet less its headers. An IPv6 payload could be 40 bytes longer, but not on every kernel.
 constexpr std::uint32_t kTrainBytesIpv4 = 65'535 - 20 - 8;
@@ -22,11 +25,20 @@ bool is_concrete(const Address& address) {
   return !zero && !multicast;
 }
 
+std::string owned_by(const std::string& device, const Address& address) {
+  return "UDP port 4791 of " + host_string(address) + " belongs to the RDMA device " + device;
+}
+
 class UdpDriver final : public Driver {
  public:
+  explicit UdpDriver(std::filesystem::path rdma_devices) : rdma_devices_(std::move(rdma_devices)) {}
   std::string_view name() const noexcept override { return "udp"; }
-  Usability probe(const PortRequest&) override {
-    return {.usable = true, .reason = "needs nothing but a UDP socket"};
+  Usability probe(const PortRequest& request) override {
+    Usability usability{.usable = true, .reason = "needs nothing but a UDP socket"};
+    if (const auto device = rdma_device_at(request.address, rdma_devices_))
+      usability.reason += "; " + owned_by(*device, request.address) +
+                          ": programs of ours use another, and peers that are not ours reach the device";
+    return usability;
   }
   std::array<PortRequest, 2> pair_on_this_host(std::string_view) override {
     const PortRequest loopback{.address = Address::ipv4(127, 0, 0, 1, 0), .device = {}};
@@ -35,14 +47,17 @@ class UdpDriver final : public Driver {
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
     if (!request.device.empty())
       return fail(Errc::invalid_argument, "udp takes an address and no device: '" + request.device + "'");
-    return open_udp_port({.address = request.address});
+    return open_udp_port({.address = request.address, .rdma_devices = rdma_devices_});
   }
+
+ private:
+  std::filesystem::path rdma_devices_;
 };
 
 }  // namespace
 
-std::unique_ptr<Driver> udp_driver() {
-  return std::make_unique<UdpDriver>();
+std::unique_ptr<Driver> udp_driver(std::filesystem::path rdma_devices) {
+  return std::make_unique<UdpDriver>(std::move(rdma_devices));
 }
 
 Result<std::unique_ptr<Port>> open_udp_port(const UdpPortOptions& options) {
@@ -59,6 +74,11 @@ Result<void> UdpPort::start() {
   if (!is_concrete(options_.address))
     return fail(Errc::invalid_argument,
                 host_string(options_.address) + " is not the address of one interface");
+  if (options_.address.port == kRocePort) {
+    // Binding would succeed, and nothing would ever arrive.
+    if (const auto device = rdma_device_at(options_.address, options_.rdma_devices))
+      return fail(Errc::already_exists, owned_by(*device, options_.address));
+  }
   const auto interface = find_interface(options_.address);
   if (!interface) return std::unexpected(interface.error());
   interface_ = *interface;

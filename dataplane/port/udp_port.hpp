@@ -8,12 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/port/driver.hpp"
 #include "dataplane/port/port.hpp"
+#include "dataplane/port/rdma_devices.hpp"
 
 namespace rdmc::port {
 
@@ -32,15 +34,18 @@ struct UdpPortOptions {
   Use segmentation = Use::automatic;    ///< UDP_SEGMENT: without it datagrams are sent one by one
   Use receive_trains = Use::automatic;  ///< UDP_GRO: without it they arrive one by one
   Use io_uring = Use::automatic;        ///< to learn which flows are readable; without it epoll says so
+  /// See rdma_device_at.
+  std::filesystem::path rdma_devices = kRdmaDevices;
 };
 
 /// Opens the shared flow and tries out on it what the kernel can do.
-/// Errors: invalid_argument (a wildcard or multicast address), already_exists (the UDP port is taken),
-/// not_found (not an address of this host), permission_denied, resource_limit, unsupported (a feature asked
-/// for with `on`), io_error.
+/// Errors: invalid_argument (a wildcard or multicast address), already_exists (the UDP port is taken, or it
+/// is 4791 and an RDMA device has it: another port of the address is free of either), not_found (not an
+/// address of this host), permission_denied, resource_limit, unsupported (a feature asked for with `on`),
+/// io_error.
 Result<std::unique_ptr<Port>> open_udp_port(const UdpPortOptions& options);
 
 /// The same with default options for a Registry. Always usable.
-std::unique_ptr<Driver> udp_driver();
+std::unique_ptr<Driver> udp_driver(std::filesystem::path rdma_devices = kRdmaDevices);
 
 }  // namespace rdmc::port

@@ -25,9 +25,13 @@ constexpr std::uint32_t kMostBuffers = 8191, kLeastBuffers = 1023;
 /// What all buffers may take; large frames get fewer.
 constexpr std::uint32_t kBufferBytes = 80 << 20;
 constexpr std::uint32_t kMostDescriptors = 1024;
+/// What a frame has beyond its IP packet.
+constexpr std::uint32_t kFraming = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 constexpr unsigned kBufferCache = 256;
 /// Of each buffer beyond the frame: AF_PACKET wants it as large as its slots.
 constexpr std::uint32_t kSlack = 64;
+/// AF_XDP's kernel half keeps this free before a frame, and drops one that does not fit behind it.
+constexpr std::uint32_t kXdpHeadroom = 256;
 /// How long opening waits for the link: a memif for its other end, a network card for the other card.
 constexpr auto kLinkPatience = std::chrono::seconds(3);
 constexpr auto kLinkNap = std::chrono::microseconds(500);
@@ -127,6 +131,10 @@ Result<void> Device::find(const DpdkOptions& options) {
 Result<void> Device::choose_sizes(const DpdkOptions& options) {
   std::uint16_t set = 0;
   if (mtu_ == 0 && rte_eth_dev_get_mtu(id_, &set) == 0) mtu_ = set;
+  // A TAP drops what is larger than the frame that it claims, whatever the interface's MTU is.
+  if (options.driver_name() == "net_tap")
+    info_.max_mtu =
+        std::min<std::uint16_t>(info_.max_mtu, static_cast<std::uint16_t>(info_.max_rx_pktlen - kFraming));
   if (options.mtu != 0 && (options.mtu < info_.min_mtu || options.mtu > info_.max_mtu))
     return fail(Errc::invalid_argument, name_ + " carries packets of " + std::to_string(info_.min_mtu) +
                                             " to " + std::to_string(info_.max_mtu) + " bytes, not " +
@@ -136,8 +144,9 @@ Result<void> Device::choose_sizes(const DpdkOptions& options) {
 }
 
 Result<void> Device::make_buffers() {
-  const std::uint32_t room =
-      RTE_PKTMBUF_HEADROOM + static_cast<std::uint32_t>(kEthernetBytes) + mtu_ + kSlack;
+  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + static_cast<std::uint32_t>(kEthernetBytes) + mtu_ +
+                             kSlack +
+                             (std::string_view(info_.driver_name) == "net_af_xdp" ? kXdpHeadroom : 0);
   if (room > UINT16_MAX) return fail(Errc::invalid_argument, "an MTU too large for DPDK's packet buffers");
   const std::uint32_t count = std::clamp(kBufferBytes / room, kLeastBuffers, kMostBuffers);
   descriptors_ = static_cast<std::uint16_t>(std::min(kMostDescriptors, std::bit_floor((count + 1) / 4)));
@@ -150,7 +159,6 @@ Result<void> Device::make_buffers() {
 int Device::try_configure(bool wakes) {
   rte_eth_conf conf{};
   // Software devices carry what a packet buffer holds, but claim the classic frame and refuse more here.
-  constexpr std::uint32_t kFraming = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
   conf.rxmode.mtu = std::min(mtu_, info_.max_rx_pktlen - kFraming);
   conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
   if (reads_at_once_) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;

@@ -33,11 +33,14 @@ class DpdkPort final : public Port {
   static constexpr std::uint16_t kBurst = 32;
   /// Payload below this is copied into the frame: cheaper than a further packet buffer to attach it to.
   static constexpr std::size_t kLeastAttached = 512;
-  /// Datagrams that wait for their neighbour to be found; more are dropped, as a kernel would.
-  static constexpr std::size_t kMostHeld = 256;
+  /// The share of the packet buffers that may hold datagrams whose neighbour is being looked for: a whole
+  /// window, but for the largest frames. More are refused while the answer to the first request may come;
+  /// then they are dropped, so that a host which is gone holds up nobody else.
+  static constexpr std::uint32_t kHeldShare = 4;
   /// The clock is read, and timers run, once in so many bursts.
   static constexpr std::uint32_t kBurstsPerTick = 32;
   static constexpr std::size_t kPaths = 256;
+  static constexpr std::size_t kKnown = 64;
 
   /// `address` is concrete and `device` started.
   static Result<std::unique_ptr<Port>> open(std::unique_ptr<Device> device, const Address& address,
@@ -65,7 +68,15 @@ class DpdkPort final : public Port {
     FlowId source{};
     std::uint64_t generation = 0;
     Time looked_up{};
-    std::optional<UdpHeaders> headers;  // none: the neighbour is being looked for
+    std::optional<UdpHeaders> headers;  // none: the neighbour is being looked for …
+    bool asked_once = false;            // … and may answer at any moment
+  };
+  /// Where datagrams came from lately, and how their frames begin.
+  struct Known {
+    UdpPattern pattern;
+    Address source;
+    std::uint16_t udp_port = 0;  // of ours
+    bool congestion_experienced = false;
   };
   /// A datagram whose neighbour is being looked for: the payload alone, in a packet buffer.
   struct Held {
@@ -91,21 +102,27 @@ class DpdkPort final : public Port {
   // port_transmit.cpp
   enum class Outcome : std::uint8_t { made, done, no_room };
   bool send_train(const TxTrain& train, std::size_t index, Batch& batch, std::size_t& unsent);
+  bool send_small(const TxTrain& train, const Path& path, std::size_t index, Batch& batch,
+                  std::size_t& unsent);
   Outcome make_frame(const Path& path, bool ecn_capable, PieceCutter& payload, std::size_t bytes,
                      rte_mbuf*& frame);
   bool append(rte_mbuf*& first, rte_mbuf*& last, const iovec& piece);
   void attach(rte_mbuf& buffer, const iovec& piece);
+  rte_mbuf* take_buffer();
   bool flush(Batch& batch, std::size_t& unsent);
   Path& path_to(const Address& destination, FlowId source);
-  Outcome hold(const TxTrain& train, PieceCutter& payload, std::size_t bytes);
-  void send_held();
+  Outcome hold(const TxTrain& train, const Path& path, PieceCutter& payload, std::size_t bytes);
+  bool send_held();
+  Outcome send_held(const Held& held);
   void send_neighbour_messages();
   void send_now(rte_mbuf* frame);
 
   // port_receive.cpp
   void tick(Time now);
   std::uint16_t fetch(std::uint16_t at_most);
-  bool accept(rte_mbuf& frame, RxTrain& train, iovec& piece);
+  bool accept(rte_mbuf& buffer, RxTrain& train, iovec& piece);
+  bool deliver(const Known& from, std::uint16_t identification, std::span<std::byte> payload, RxTrain& train,
+               iovec& piece);
   void release_received();
 
   // port_wait.cpp
@@ -121,8 +138,12 @@ class DpdkPort final : public Port {
   std::vector<Flow> flows_;                  // by FlowId
   std::vector<std::uint16_t> flow_of_port_;  // by UDP port: FlowId + 1; 0: nobody listens
   std::uint16_t next_udp_port_;
-  std::vector<Path> paths_;  // by a hash of destination and source
+  std::vector<Path> paths_;   // by a hash of destination and source
+  std::vector<Known> known_;  // by a hash of the UDP ports
   std::deque<Held> held_;
+  std::uint64_t held_generation_ = 0;      // of the neighbours when held_ was last looked through to its end
+  std::array<rte_mbuf*, kBurst> spare_{};  // packet buffers taken from the pool, the first `spares_`
+  std::uint16_t spares_ = 0;
   rte_mbuf_ext_shared_info attached_{};  // counts the packet buffers that refer to callers' memory
 
   std::array<rte_mbuf*, kBurst> received_{};  // of the last burst; the first `lent_` are lent to the caller

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 
@@ -60,6 +61,26 @@ using Frame = std::variant<UdpFrame, NeighbourMessage, Unusable>;
 
 /// Reads a frame (without the Ethernet checksum). Bytes behind the IP packet are padding.
 Frame read_frame(std::span<const std::byte> frame);
+
+/// What the datagrams from one UDP port to another have in common, as read from one of them and found again
+/// in the next: most of what arrives comes from where the last did, and need not be taken apart anew. IPv4
+/// only, where there is a checksum; other frames match nothing.
+class UdpPattern {
+ public:
+  UdpPattern() = default;
+  /// `frame`: one that read_frame takes for a datagram.
+  explicit UdpPattern(std::span<const std::byte> frame);
+
+  /// The payload's bytes if `frame` differs from that one in lengths and identification alone, and
+  /// read_frame would take it too. It begins where that one's did.
+  std::optional<std::size_t> match(std::span<const std::byte> frame) const;
+
+ private:
+  std::uint32_t type_and_class_ = 0;  // 0: matches nothing
+  std::uint32_t lifetime_and_protocol_ = 0, ports_ = 0;
+  std::uint64_t addresses_ = 0;
+  std::uint32_t checksum_ = 0;  // of the IP header: the sum of all that does not change
+};
 
 /// What all datagrams from one UDP port to one destination have in common, ready to be copied.
 class UdpHeaders {

@@ -137,6 +137,44 @@ Frame read_frame(std::span<const std::byte> frame) {
   }
 }
 
+namespace {
+
+// Offsets into a frame with an IPv4 header.
+constexpr std::size_t kTypeAt = 12, kLengthAt = 16, kIdentificationAt = 18, kFlagsAt = 20, kChecksumAt = 24,
+                      kAddressesAt = 26, kPortsAt = 34, kUdpLengthAt = 38,
+                      kPayloadAt = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+
+}  // namespace
+
+UdpPattern::UdpPattern(std::span<const std::byte> frame) {
+  if (frame.size() < kPayloadAt || load_be<std::uint16_t>(&frame[kTypeAt]) != kTypeIpv4) return;
+  type_and_class_ = load_be<std::uint32_t>(&frame[kTypeAt]);
+  lifetime_and_protocol_ = load_be<std::uint32_t>(&frame[kFlagsAt]);
+  addresses_ = load_be<std::uint64_t>(&frame[kAddressesAt]);
+  ports_ = load_be<std::uint32_t>(&frame[kPortsAt]);
+  for (const std::uint64_t part :
+       {std::uint64_t{type_and_class_ & 0xFFFF}, std::uint64_t{lifetime_and_protocol_}, addresses_ >> 32,
+        addresses_ & 0xFFFF'FFFF})
+    checksum_ += static_cast<std::uint32_t>((part >> 16) + (part & 0xFFFF));
+}
+
+std::optional<std::size_t> UdpPattern::match(std::span<const std::byte> frame) const {
+  if (type_and_class_ == 0 || frame.size() < kPayloadAt ||
+      load_be<std::uint32_t>(&frame[kTypeAt]) != type_and_class_ ||
+      load_be<std::uint32_t>(&frame[kFlagsAt]) != lifetime_and_protocol_ ||
+      load_be<std::uint64_t>(&frame[kAddressesAt]) != addresses_ ||
+      load_be<std::uint32_t>(&frame[kPortsAt]) != ports_)
+    return std::nullopt;
+  const std::uint32_t length = load_be<std::uint16_t>(&frame[kLengthAt]);
+  const std::uint32_t udp_length = load_be<std::uint16_t>(&frame[kUdpLengthAt]);
+  const std::uint32_t sum = checksum_ + length + load_be<std::uint16_t>(&frame[kIdentificationAt]) +
+                            load_be<std::uint16_t>(&frame[kChecksumAt]);
+  if (internet_checksum({}, sum) != 0 || udp_length < kUdpBytes || length < kIpv4Bytes + udp_length ||
+      kEthernetBytes + length > frame.size())
+    return std::nullopt;
+  return udp_length - kUdpBytes;
+}
+
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t sum) {
   for (; bytes.size() >= 2; bytes = bytes.subspan(2)) sum += load_be<std::uint16_t>(bytes.data());
   if (!bytes.empty()) sum += std::to_integer<std::uint32_t>(bytes[0]) << 8;

@@ -10,7 +10,7 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The address of the port: the request's or the options', which must not differ.
+/// The address of the port: the request's or the options'.
 Result<Address> address_of(const PortRequest& request, const DpdkOptions& options) {
   const auto concrete = [](const Address& address) {
     const bool multicast = address.ipv6 ? address.bytes[0] == 0xFF : address.bytes[0] >= 0xE0;
@@ -20,7 +20,7 @@ Result<Address> address_of(const PortRequest& request, const DpdkOptions& option
   if (options.address) {
     const bool differs = concrete(address) &&
                          (options.address->ipv6 != address.ipv6 || options.address->bytes != address.bytes);
-    if (differs)
+    if (differs && !request.device_may_differ)
       return fail(Errc::invalid_argument, "the port is to have the address " + host_string(address) +
                                               ", but its options say " + host_string(*options.address));
     address = *options.address;
@@ -42,13 +42,15 @@ class DpdkDriver final : public Driver {
   }
 
   /// A memif. The client lends its packet buffers, so that the server writes into them: one copy between the
-  /// two. An abstract socket leaves nothing behind.
+  /// two. Its ring is short, so that these buffers stay in the cache. An abstract socket leaves nothing
+  /// behind.
   std::array<PortRequest, 2> pair_on_this_host(std::string_view pair) override {
     const bool huge = look_around({}).free_hugepages >= 2 * kHugepagesWanted;
     const auto device = [&](const std::string& end, const std::string& role) {
       return PortRequest{.address = {},
-                         .device = "vdev=net_memif" + end + ",socket=/" + std::string(pair) + ",role=" +
-                                   role + " address=192.0.2." + end + "/24" + (huge ? "" : " huge=no")};
+                         .device = "vdev=net_memif" + end + ",socket=/" + std::string(pair) +
+                                   ",role=" + role + ",rsize=6 address=192.0.2." + end + "/24" +
+                                   (huge ? "" : " huge=no")};
     };
     return {device("1", "server"), device("2", "client,zero-copy=yes")};
   }

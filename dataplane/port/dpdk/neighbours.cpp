@@ -62,7 +62,7 @@ Neighbours::Lookup Neighbours::lookup(const Address& destination, Time now) {
   if (found == neighbours_.end()) {
     Neighbour& fresh = insert(*hop, {.state = State::resolving, .used = now});
     request(*hop, fresh, now);
-    return {Lookup::State::resolving};
+    return {.state = Lookup::State::resolving, .asked_once = true};
   }
   Neighbour& neighbour = found->second;
   neighbour.used = now;
@@ -75,7 +75,9 @@ Neighbours::Lookup Neighbours::lookup(const Address& destination, Time now) {
       }
       return {Lookup::State::known, neighbour.mac};
     case State::probing: return {Lookup::State::known, neighbour.mac};
-    case State::resolving: return {Lookup::State::resolving};
+    case State::resolving:
+      return {.state = Lookup::State::resolving,
+              .asked_once = neighbour.requests == 1 && now < neighbour.deadline};
     case State::unreachable: break;
   }
   if (now < neighbour.deadline) return {Lookup::State::unreachable};
@@ -83,7 +85,7 @@ Neighbours::Lookup Neighbours::lookup(const Address& destination, Time now) {
   neighbour.requests = 0;
   ++generation_;
   request(*hop, neighbour, now);
-  return {Lookup::State::resolving};
+  return {.state = Lookup::State::resolving, .asked_once = true};
 }
 
 void Neighbours::request(const Address& target, Neighbour& neighbour, Time now) {

@@ -51,6 +51,7 @@ class Neighbours {
     };
     State state;
     MacAddress mac{};
+    bool asked_once = false;  ///< resolving: the answer to the first request may still be on its way
   };
 
   explicit Neighbours(LinkAddress ours) : ours_(ours) {}

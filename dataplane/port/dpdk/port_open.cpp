@@ -42,7 +42,8 @@ DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours)
       neighbours_(ours),
       flow_of_port_(std::size_t{UINT16_MAX} + 1),
       next_udp_port_(kFirstFlowPort),
-      paths_(kPaths) {
+      paths_(kPaths),
+      known_(kKnown) {
   attached_.free_cb = [](void*, void*) {};
   rte_mbuf_ext_refcnt_set(&attached_, 1);  // ours: the memory is never the device's to free
 }
@@ -121,6 +122,7 @@ DpdkPort::~DpdkPort() {
   register_this_thread();
   release_received();
   for (const Held& held : held_) rte_pktmbuf_free(held.payload);
+  rte_pktmbuf_free_bulk(spare_.data(), spares_);
   flows_.clear();  // rules, while there is a device
 }
 

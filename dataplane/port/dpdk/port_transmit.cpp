@@ -1,5 +1,7 @@
 // Sending: each datagram of a train becomes a frame - its headers in a packet buffer, its payload attached
 // where the device reads it at once, else copied - and frames go to the device in bursts.
+#include <rte_memcpy.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -28,6 +30,10 @@ static_assert(DpdkPort::kPaths == 256, "index_of gives eight bits");
 
 std::size_t DpdkPort::send_burst(std::span<const TxTrain> trains) {
   register_this_thread();
+  if (!send_held()) {  // they come first
+    ++counters_.send_refused;
+    return 0;
+  }
   Batch batch;
   std::size_t unsent = trains.size();  // the first train that the device had no room for
   for (std::size_t i = 0; i < trains.size() && unsent == trains.size(); ++i) {
@@ -43,6 +49,12 @@ std::size_t DpdkPort::send_burst(std::span<const TxTrain> trains) {
 /// `unsent` says from which train on. The caller sends that train again from its start; datagrams of it that
 /// left already are duplicates, which a network may make at any time.
 bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch, std::size_t& unsent) {
+  if (train.total_bytes <= std::min<std::size_t>(train.segment_bytes, kLeastAttached)) {
+    if (const Path& path = path_to(train.destination, train.source); path.headers) {
+      ++counters_.trains_sent;
+      return send_small(train, path, index, batch, unsent);
+    }
+  }
   PieceCutter payload(train.pieces);
   for (std::uint32_t left = train.total_bytes; left > 0;) {
     const std::uint32_t bytes = std::min(left, train.segment_bytes);
@@ -55,7 +67,7 @@ bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch,
     } else if (const Path& path = path_to(train.destination, train.source); path.headers) {
       outcome = make_frame(path, train.ecn_capable, payload, bytes, frame);
     } else {
-      outcome = hold(train, payload, bytes);
+      outcome = hold(train, path, payload, bytes);
     }
     if (outcome == Outcome::no_room) {
       unsent = index;
@@ -70,6 +82,28 @@ bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch,
   return true;
 }
 
+/// A train of one datagram that is copied whole, as most are where messages are small.
+bool DpdkPort::send_small(const TxTrain& train, const Path& path, std::size_t index, Batch& batch,
+                          std::size_t& unsent) {
+  rte_mbuf* const frame = take_buffer();
+  if (frame == nullptr) {
+    unsent = index;
+    return false;
+  }
+  std::byte* const start = rte_pktmbuf_mtod(frame, std::byte*);
+  path.headers->write(start, train.total_bytes, train.ecn_capable);
+  std::byte* end = start + path.headers->bytes();
+  for (const iovec& piece : train.pieces) {
+    rte_memcpy(end, piece.iov_base, piece.iov_len);
+    end += piece.iov_len;
+  }
+  frame->data_len = static_cast<std::uint16_t>(end - start);
+  frame->pkt_len = frame->data_len;
+  batch.frames[batch.count] = frame;
+  batch.train[batch.count++] = index;
+  return batch.count < kBurst || flush(batch, unsent);
+}
+
 DpdkPort::Path& DpdkPort::path_to(const Address& destination, FlowId source) {
   Path& path = paths_[index_of(destination, source)];
   if (path.source == source && path.destination == destination &&
@@ -81,7 +115,8 @@ DpdkPort::Path& DpdkPort::path_to(const Address& destination, FlowId source) {
           .source = source,
           .generation = neighbours_.generation(),
           .looked_up = now_,
-          .headers = std::nullopt};
+          .headers = std::nullopt,
+          .asked_once = next_hop.asked_once};
   if (next_hop.state == Neighbours::Lookup::State::known) {
     Address from = info_.address;
     from.port = udp_port(source);
@@ -95,7 +130,7 @@ DpdkPort::Path& DpdkPort::path_to(const Address& destination, FlowId source) {
 
 DpdkPort::Outcome DpdkPort::make_frame(const Path& path, bool ecn_capable, PieceCutter& payload,
                                        std::size_t bytes, rte_mbuf*& frame) {
-  frame = rte_pktmbuf_alloc(device_->buffers());
+  frame = take_buffer();
   if (frame == nullptr) return Outcome::no_room;
   path.headers->write(rte_pktmbuf_mtod(frame, std::byte*), bytes, ecn_capable);
   frame->data_len = static_cast<std::uint16_t>(path.headers->bytes());
@@ -116,7 +151,7 @@ DpdkPort::Outcome DpdkPort::make_frame(const Path& path, bool ecn_capable, Piece
 bool DpdkPort::append(rte_mbuf*& first, rte_mbuf*& last, const iovec& piece) {
   const bool attached = device_->reads_at_once() && piece.iov_len >= kLeastAttached;
   if (attached || RTE_MBUF_HAS_EXTBUF(last)) {
-    rte_mbuf* const buffer = rte_pktmbuf_alloc(device_->buffers());
+    rte_mbuf* const buffer = take_buffer();
     if (buffer == nullptr) return false;
     last->next = buffer;
     last = buffer;
@@ -125,11 +160,21 @@ bool DpdkPort::append(rte_mbuf*& first, rte_mbuf*& last, const iovec& piece) {
   if (attached) {
     attach(*last, piece);
   } else {
-    std::memcpy(rte_pktmbuf_mtod_offset(last, std::byte*, last->data_len), piece.iov_base, piece.iov_len);
+    rte_memcpy(rte_pktmbuf_mtod_offset(last, std::byte*, last->data_len), piece.iov_base, piece.iov_len);
   }
   last->data_len = static_cast<std::uint16_t>(last->data_len + piece.iov_len);
   first->pkt_len += static_cast<std::uint32_t>(piece.iov_len);
   return true;
+}
+
+/// One of the pool's, of which a burst's worth is taken at a time. Null: there are none.
+rte_mbuf* DpdkPort::take_buffer() {
+  if (spares_ == 0) {
+    if (rte_pktmbuf_alloc_bulk(device_->buffers(), spare_.data(), kBurst) != 0)
+      return rte_pktmbuf_alloc(device_->buffers());
+    spares_ = kBurst;
+  }
+  return spare_[--spares_];
 }
 
 void DpdkPort::attach(rte_mbuf& buffer, const iovec& piece) {
@@ -155,8 +200,11 @@ bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
 }
 
 /// Keeps a copy of a datagram until its neighbour is known; it counts as sent.
-DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, PieceCutter& payload, std::size_t bytes) {
-  rte_mbuf* const buffer = held_.size() < kMostHeld ? rte_pktmbuf_alloc(device_->buffers()) : nullptr;
+DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, const Path& path, PieceCutter& payload,
+                                 std::size_t bytes) {
+  const bool room = held_.size() < device_->buffers()->size / kHeldShare;
+  rte_mbuf* const buffer = room ? rte_pktmbuf_alloc(device_->buffers()) : nullptr;
+  if (buffer == nullptr && path.asked_once) return Outcome::no_room;
   for (std::size_t done = 0; done < bytes;) {
     const iovec piece = payload.next(bytes - done);
     if (buffer != nullptr)
@@ -168,36 +216,48 @@ DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, PieceCutter& payload, std
     ++counters_.send_failed;
     return Outcome::done;
   }
+  if (held_.empty()) held_generation_ = path.generation;
   held_.push_back({buffer, train.destination, train.source, train.ecn_capable});
   return Outcome::done;
 }
 
-/// Sends what was held for neighbours that are known now, drops what was for those that do not answer. What
-/// the device has no room for waits on.
-void DpdkPort::send_held() {
-  for (std::size_t left = held_.size(); left > 0; --left) {
-    const Held held = held_.front();
-    held_.pop_front();
-    const Path& path = path_to(held.destination, held.source);
-    if (path.headers) {
-      const std::uint32_t bytes = held.payload->pkt_len;
-      char* const header =
-          rte_pktmbuf_prepend(held.payload, static_cast<std::uint16_t>(path.headers->bytes()));
-      path.headers->write(reinterpret_cast<std::byte*>(header), bytes, held.ecn_capable);
-      rte_mbuf* frame = held.payload;
-      if (rte_eth_tx_burst(device_->id(), 0, &frame, 1) == 0) {
-        rte_pktmbuf_adj(held.payload, static_cast<std::uint16_t>(path.headers->bytes()));
-        held_.push_front(held);
-        return;
-      }
-      ++counters_.datagrams_sent;
-    } else if (neighbours_.lookup(held.destination, now_).state == Neighbours::Lookup::State::resolving) {
-      held_.push_back(held);
-    } else {
-      ++counters_.send_failed;
-      rte_pktmbuf_free(held.payload);
-    }
+/// Sends what was held for neighbours that are known now, drops what was for those that do not answer. False
+/// if the device has no room: the rest waits on, and what comes later must not overtake it.
+bool DpdkPort::send_held() {
+  if (held_.empty() || held_generation_ == neighbours_.generation()) return true;
+  const std::uint64_t generation = neighbours_.generation();
+  bool room = true;
+  std::erase_if(held_, [&](const Held& held) {
+    if (!room) return false;
+    const Outcome outcome = send_held(held);
+    room = outcome != Outcome::no_room;
+    return outcome == Outcome::made;
+  });
+  if (room) held_generation_ = generation;
+  return room;
+}
+
+/// made: it has left, or was dropped; done: it goes on waiting.
+DpdkPort::Outcome DpdkPort::send_held(const Held& held) {
+  const Path& path = path_to(held.destination, held.source);
+  if (!path.headers) {
+    if (neighbours_.lookup(held.destination, now_).state == Neighbours::Lookup::State::resolving)
+      return Outcome::done;
+    ++counters_.send_failed;
+    rte_pktmbuf_free(held.payload);
+    return Outcome::made;
   }
+  const std::uint32_t bytes = held.payload->pkt_len;
+  const auto header_bytes = static_cast<std::uint16_t>(path.headers->bytes());
+  char* const header = rte_pktmbuf_prepend(held.payload, header_bytes);
+  path.headers->write(reinterpret_cast<std::byte*>(header), bytes, held.ecn_capable);
+  rte_mbuf* frame = held.payload;
+  if (rte_eth_tx_burst(device_->id(), 0, &frame, 1) == 0) {
+    rte_pktmbuf_adj(held.payload, header_bytes);
+    return Outcome::no_room;
+  }
+  ++counters_.datagrams_sent;
+  return Outcome::made;
 }
 
 void DpdkPort::send_neighbour_messages() {

@@ -104,6 +104,35 @@ BOOST_AUTO_TEST_CASE(a_frame_of_a_network_card_is_read_and_our_header_checksum_i
   BOOST_TEST(std::equal(ours.begin() + 14, ours.end(), frame.begin() + 14));
 }
 
+BOOST_AUTO_TEST_CASE(a_pattern_finds_the_datagrams_of_its_kind_and_never_what_reading_refuses) {
+  BOOST_TEST(rc::check([] {
+    const Address from = *any_address(false), to = *any_address(false);
+    const UdpPattern pattern(udp_frame(from, to, *rc::gen::inRange<std::size_t>(0, 100)));
+    const auto payload = *rc::gen::inRange<std::size_t>(0, 2000);
+    Bytes frame = udp_frame(from, to, payload);
+    frame.resize(frame.size() + *rc::gen::inRange<std::size_t>(0, 60));
+    const auto matched = pattern.match(frame);
+    RC_ASSERT(matched.has_value() && *matched == payload);
+    RC_ASSERT(!UdpPattern().match(frame).has_value());
+
+    // Whatever becomes of the headers or the end: what is found is what would be read.
+    for (auto changes = *rc::gen::inRange(1, 4); changes > 0; --changes)
+      frame[*rc::gen::inRange<std::size_t>(12, 42)] =
+          static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>());
+    frame.resize(*rc::gen::inRange<std::size_t>(0, frame.size() + 1));
+    const auto found = pattern.match(frame);
+    if (!found) return;
+    const Frame read = read_frame(frame);
+    RC_ASSERT(std::holds_alternative<UdpFrame>(read));
+    const UdpFrame& udp = std::get<UdpFrame>(read);
+    RC_ASSERT(udp.payload_bytes == *found && udp.source == from && udp.destination == to);
+    RC_ASSERT(!udp.congestion_experienced);
+  }));
+  const Address v6 = *parse_address("2001:db8::1", 7);
+  const Bytes frame = udp_frame(v6, v6, 100);
+  BOOST_TEST(!UdpPattern(frame).match(frame).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(congestion_marks_of_routers_are_told) {
   for (const bool ipv6 : {false, true}) {
     const Address from{.ipv6 = ipv6, .bytes = {10, 0, 0, 1}, .port = 1};

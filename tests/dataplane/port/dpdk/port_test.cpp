@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "dataplane/base/bytes.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
@@ -14,10 +15,10 @@ using namespace rdmc::port::test;
 
 namespace {
 
-std::unique_ptr<Port> open_memif(const std::string& role, const std::string& name,
-                                 const std::string& address) {
+std::unique_ptr<Port> open_memif(const std::string& role, const std::string& name, const std::string& address,
+                                 const std::string& id = "0") {
   const std::string device = "vdev=" + name + ",socket=/rdmc_port_test-" + std::to_string(getpid()) +
-                             ",role=" + role + " mtu=4200 huge=no address=" + address;
+                             ",role=" + role + ",id=" + id + " mtu=4200 huge=no address=" + address;
   auto opened = standard_drivers().open("dpdk", {.address = {}, .device = device});
   BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().what));
   return std::move(opened->port);
@@ -78,6 +79,35 @@ BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbo
   BOOST_TEST((got[0].bytes == sent));
   BOOST_TEST((got[0].source == a->info().address));
   BOOST_TEST((got[0].flow == kSharedFlow));
+}
+
+// As many as a queue pair sends before it needs an answer, and then as many as the port takes: refusing the
+// rest.
+BOOST_AUTO_TEST_CASE(a_whole_window_arrives_in_order_although_nobody_knew_its_neighbour) {
+  for (const std::size_t window : {1024, 5000}) {
+    const Pair pair{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
+                    open_memif("client", "net_memif3", "192.0.2.4/24", "1")};
+    auto& [a, b] = pair;
+    const std::uint64_t failed = a->counters().send_failed;  // its announcement: nobody was there to hear it
+    NoPlan no_plan;
+    std::array<RxTrain, 16> trains;
+    std::vector<Datagram> got;
+    const Time deadline = monotonic_now() + kPatience;
+    Sendable sendable(Bytes(64), 64, b->info().address);
+    for (std::uint32_t next = 0; got.size() < window;) {
+      for (; next < window; ++next) {
+        store_be(sendable.bytes.data(), next);
+        if (a->send_burst(std::span(&sendable.train, 1)) == 0) break;
+      }
+      a->receive_burst(no_plan, trains);
+      const std::size_t count = b->receive_burst(no_plan, trains);
+      for (const RxTrain& train : std::span(trains).first(count)) cut(train, got);
+      BOOST_REQUIRE(monotonic_now() < deadline);
+    }
+    for (std::uint32_t i = 0; i < window; ++i)
+      BOOST_REQUIRE(load_be<std::uint32_t>(got[i].bytes.data()) == i);
+    BOOST_TEST(a->counters().send_failed == failed);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(trains_of_any_shape_arrive_in_order_in_the_flow_that_they_were_sent_to) {
