@@ -1,0 +1,135 @@
+#include "dataplane/memory/mapping_watch.hpp"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <system_error>
+#include <utility>
+
+#include "dataplane/memory/arena.hpp"
+
+namespace rdmc::memory {
+namespace {
+
+const std::byte* at(std::uint64_t address) {
+  return reinterpret_cast<const std::byte*>(address);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
+  // Faults of the kernel's own would take a privilege; there are none.
+  const int fault_fd =
+      static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  if (fault_fd < 0) return fail(Errc::unsupported, "this kernel has no userfaultfd for us");
+  std::unique_ptr<MappingWatch> self(new MappingWatch(fault_fd, eventfd(0, EFD_CLOEXEC)));
+  uffdio_api api{.api = UFFD_API,
+                 .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP |
+                             UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP,
+                 .ioctls = 0};
+  if (ioctl(fault_fd, UFFDIO_API, &api) != 0)
+    return fail(Errc::unsupported, "this kernel does not tell of unmapped memory");
+  if (self->stop_fd_ < 0) return fail_errno("eventfd", errno);
+  // A signal handler there might give memory back, and wait for this very thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto unblock = [&] { pthread_sigmask(SIG_SETMASK, &before, nullptr); };
+  try {
+    self->thread_ = std::thread([watch = self.get()] { watch->listen(); });
+  } catch (const std::system_error& error) {
+    unblock();
+    return fail(Errc::resource_limit, std::string("no thread to watch mappings: ") + error.what());
+  }
+  unblock();
+  return self;
+}
+
+MappingWatch::~MappingWatch() {
+  // A child that was forked keeps the descriptor open, and whoever then unmaps would wait for ever: nothing
+  // may be watched any more. The thread still listens, and takes the descriptor down before it ends: it may
+  // itself have to wait, at its end, for somebody who unmaps.
+  for (const auto& range : watched_) {
+    uffdio_range gone{.start = range.begin, .len = range.end - range.begin};
+    ioctl(fault_fd_, UFFDIO_UNREGISTER, &gone);  // not there any more: all the better
+  }
+  if (thread_.joinable()) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = write(stop_fd_, &one, sizeof one);
+    thread_.join();
+  } else {
+    close(fault_fd_);
+  }
+  if (stop_fd_ >= 0) close(stop_fd_);
+}
+
+Result<void> MappingWatch::watch(std::span<const std::byte> memory) {
+  if (memory.empty()) return {};
+  if (const std::scoped_lock lock(mutex_); dead_) return fail(Errc::unsupported, "the watch has ended");
+  const auto begin = reinterpret_cast<std::uint64_t>(memory.data()) / kPageBytes * kPageBytes;
+  const auto end = round_up_to_page(reinterpret_cast<std::uint64_t>(memory.data()) + memory.size());
+  uffdio_register wanted{
+      .range = {.start = begin, .len = end - begin}, .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
+  if (ioctl(fault_fd_, UFFDIO_REGISTER, &wanted) != 0)
+    return fail(Errc::unsupported, "the kernel does not watch this memory");
+  watched_.push_back({begin, end});
+  return {};
+}
+
+void MappingWatch::listen() {
+  std::array<pollfd, 2> watched{
+      {{.fd = fault_fd_, .events = POLLIN, .revents = 0}, {.fd = stop_fd_, .events = POLLIN, .revents = 0}}};
+  for (;;) {
+    const int ready = poll(watched.data(), watched.size(), -1);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0 || watched[1].revents != 0) break;
+    const std::scoped_lock lock(mutex_);
+    uffd_msg event{};
+    while (read(fault_fd_, &event, sizeof event) == sizeof event) {
+      switch (event.event) {
+        case UFFD_EVENT_UNMAP:
+        case UFFD_EVENT_REMOVE: note(event.arg.remove.start, event.arg.remove.end); break;
+        case UFFD_EVENT_REMAP: note(event.arg.remap.from, event.arg.remap.from + event.arg.remap.len); break;
+        default: break;
+      }
+    }
+  }
+  close(fault_fd_);
+  const std::scoped_lock lock(mutex_);
+  dead_ = true;
+}
+
+void MappingWatch::note(std::uint64_t begin, std::uint64_t end) {
+  if (gone_.count == Gone::kRoom) {
+    gone_.everything = true;
+  } else {
+    gone_.ranges[gone_.count++] = {at(begin), at(end)};
+  }
+}
+
+MappingWatch::Gone MappingWatch::take() {
+  const std::scoped_lock lock(mutex_);
+  if (dead_) gone_.everything = true;
+  if (gone_.count == 0 && !gone_.everything) return {};
+  return std::exchange(gone_, {});
+}
+
+bool MappingWatch::Gone::touches(std::span<const std::byte> memory) const {
+  const std::less<const std::byte*> before;
+  return everything || std::ranges::any_of(std::span(ranges).first(count), [&](const auto& range) {
+           return before(range.data(), memory.data() + memory.size()) &&
+                  before(memory.data(), range.data() + range.size());
+         });
+}
+
+}  // namespace rdmc::memory
