@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dataplane/base/bytes.hpp"
+#include "dataplane/roce/headers.hpp"
 
 namespace rdmc::fabric {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::uint32_t kMagic = 0x52445150;
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagStranger = 4, kFlagPsnForOther = 8,
-                       kFlagIcrcOptional = 16;
+                       kFlagIcrcOptional = 16, kFlagNic = 32;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
 /// IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 or 4096.
@@ -40,7 +41,7 @@ ConnectionBlob encode(const ConnectionInfo& info) {
   put(static_cast<std::uint8_t>(
       (info.shared.ipv6 ? kFlagIpv6 : 0) | (info.selective_repeat ? kFlagSelectiveRepeat : 0) |
       (info.stranger ? kFlagStranger : 0) | (info.psn_for_other ? kFlagPsnForOther : 0) |
-      (info.icrc_optional ? kFlagIcrcOptional : 0)));
+      (info.icrc_optional ? kFlagIcrcOptional : 0) | (info.nic ? kFlagNic : 0)));
   std::memcpy(at, info.shared.bytes.data(), 16);
   at += 16;
   put(info.shared.port);
@@ -76,6 +77,7 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   info.stranger = (flags & kFlagStranger) != 0;
   info.psn_for_other = (flags & kFlagPsnForOther) != 0;
   info.icrc_optional = (flags & kFlagIcrcOptional) != 0;
+  info.nic = (flags & kFlagNic) != 0;
   std::memcpy(info.shared.bytes.data(), at, 16);
   at += 16;
   info.shared.port = take(std::uint16_t{});
@@ -96,15 +98,22 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
 }
 
 Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs) {
-  if (theirs.stranger) {
+  if (theirs.stranger && !theirs.nic) {
     const bool standard = std::has_single_bit(theirs.path_mtu) && theirs.path_mtu <= kLargestStandardMtu;
     if (!standard || theirs.path_mtu > ours.path_mtu)
       return fail(Errc::unsupported, "a path MTU of " + std::to_string(theirs.path_mtu) +
                                          " bytes; the interface carries " + std::to_string(ours.path_mtu));
   }
-  const std::uint32_t mtu = std::min(ours.path_mtu, theirs.path_mtu);
-  if (mtu < 256) return fail(Errc::unsupported, "no common path MTU of at least 256 bytes");
-  return mtu;
+  const std::uint32_t smaller = std::min(ours.path_mtu, theirs.path_mtu);
+  if (smaller < 256) return fail(Errc::unsupported, "no common path MTU of at least 256 bytes");
+  if (!ours.nic && !theirs.nic) return smaller;
+  for (const ConnectionInfo* side : {&ours, &theirs}) {
+    if (side->shared.port != roce::kRocePort)
+      return fail(Errc::unsupported, "an RDMA NIC sends to UDP port 4791 only; another program on " +
+                                         host_string(side->shared) + " has that, and this one port " +
+                                         std::to_string(side->shared.port));
+  }
+  return std::min(std::bit_floor(smaller), kLargestStandardMtu);
 }
 
 }  // namespace rdmc::fabric

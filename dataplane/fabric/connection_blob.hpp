@@ -23,6 +23,8 @@ struct ConnectionInfo {
   /// Not one of ours: a textbook endpoint whose packets come from any UDP port, with any IPv4 identification,
   /// to our shared flow.
   bool stranger = false;
+  /// An RDMA NIC of ours: on the wire a stranger, but one that reads our blobs and agrees on a path MTU.
+  bool nic = false;
   /// first_psn is where the other side begins, as rdma_cm tells it: each uses the other's number.
   bool psn_for_other = false;
   bool icrc_optional = false;  ///< does without ICRCs where the packets stay on this host
@@ -34,8 +36,10 @@ ConnectionBlob encode(const ConnectionInfo& info);
 /// Errors: protocol_error (not a blob, or fields out of range), version_mismatch (naming both versions).
 Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob);
 
-/// The path MTU two endpoints use: the smaller offer. A stranger does not negotiate: its own, one of the
-/// specification's five sizes, or none. Errors: unsupported if it is below 256 or not a stranger's.
+/// The path MTU two endpoints use: the smaller offer; the next of the specification's five sizes below it
+/// where a NIC is on one side. A stranger does not negotiate: its own, one of the five, or none. Errors:
+/// unsupported if it is below 256 or not a stranger's, or if a NIC cannot reach the other side: it knows UDP
+/// port 4791 only.
 Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs);
 
 }  // namespace rdmc::fabric

@@ -42,14 +42,16 @@ bool ManagementQueuePair::poll(ManagementDatagram& out) {
   return true;
 }
 
-bool ManagementQueuePair::on_datagram(const Address& source, std::span<const std::byte> datagram,
-                                      std::span<const std::byte, roce::kMadBytes> mad, std::uint32_t icrc) {
+ManagementQueuePair::Fate ManagementQueuePair::on_datagram(const Address& source,
+                                                           std::span<const std::byte> datagram,
+                                                           std::span<const std::byte, roce::kMadBytes> mad,
+                                                           std::uint32_t icrc) {
   const auto header = datagram.first(roce::kManagementHeaderBytes);
-  if (!check_.matches(source, header, mad, 0, datagram.size(), icrc)) return false;
-  if (received_.size() == kMostWaiting) return true;
+  if (!check_.matches(source, header, mad, 0, datagram.size(), icrc)) return Fate::corrupt;
+  if (received_.size() == kMostWaiting) return Fate::no_room;
   received_.push_back({.peer = source, .mad = {}});
   std::ranges::copy(mad, received_.back().mad.begin());
-  return true;
+  return Fate::kept;
 }
 
 }  // namespace rdmc::fabric

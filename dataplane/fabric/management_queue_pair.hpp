@@ -36,8 +36,8 @@ class ManagementQueuePair {
 
  private:
   friend class SoftwareFabric;
-  /// False if the ICRC is wrong.
-  bool on_datagram(const Address& source, std::span<const std::byte> datagram,
+  enum class Fate : std::uint8_t { kept, no_room, corrupt };
+  Fate on_datagram(const Address& source, std::span<const std::byte> datagram,
                    std::span<const std::byte, roce::kMadBytes> mad, std::uint32_t icrc);
 
   SoftwareFabric& fabric_;

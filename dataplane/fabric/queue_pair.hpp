@@ -1,4 +1,4 @@
-// The queue pair as every provider offers it: software (our RC transport over a port), later verbs and shm.
+// The queue pair as every provider offers it: software (our RC transport over a port), verbs, later shm.
 // It is the verbs model with values for structures: post work, poll completions; each completion names its
 // work request. One engine thread owns a fabric and all its queue pairs. Memory named by a work request is
 // the caller's and stays untouched until its completion has been polled.
@@ -150,6 +150,9 @@ struct QueuePairOptions {
   std::uint8_t max_rd_atomic = 16;      ///< READ requests and atomics under way, in each direction; 1 … 255
   bool selective_repeat = true;         ///< offered; used when the peer offers it too
   std::uint32_t path_mtu = 0;           ///< largest payload per packet; 0 = what the port's MTU allows
+  /// Nobody sends this queue pair a longer SEND; 0 = not known. A NIC then receives short ones in a queue
+  /// that all queue pairs share, and a peer that sends more than there are receives posted is cut off.
+  std::uint32_t largest_receive = 0;
 };
 
 struct FabricInfo {
@@ -157,6 +160,9 @@ struct FabricInfo {
   std::uint32_t path_mtu = 0;          ///< the most a queue pair of this fabric can agree to
   bool icrc = true;                    ///< of packets to our own endpoints; strangers' always have one
   double receive_copies_per_byte = 0;  ///< copies that the provider itself adds
+  /// A device knows memory by its pages: registered ones must not be exchanged for others, and a work's
+  /// memory that no region covers costs a registration.
+  bool pins_memory = false;
 };
 
 class Fabric {
@@ -168,7 +174,8 @@ class Fabric {
       std::span<std::byte> memory, MemoryUse use = MemoryUse::general,
       RemoteAccess access = RemoteAccess::write) = 0;
 
-  /// Receives, sends and runs timers; returns how much was done (0 = nothing).
+  /// Sends, receives and runs timers; returns how much was done (0 = nothing). What is received is answered
+  /// by the next call, together with what the caller has posted meanwhile.
   virtual std::size_t progress(Time now) = 0;
   /// When progress must be called even if nothing arrives.
   virtual Time next_deadline() const = 0;

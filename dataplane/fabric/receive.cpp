@@ -13,7 +13,6 @@
 namespace rdmc::fabric {
 namespace {
 
-constexpr std::size_t kTrainsPerBurst = 16;
 constexpr std::size_t kMostPredicted = 64;
 constexpr std::size_t kBetweenPayloads = roce::kIcrcBytes + roce::kXWriteHeaderBytes;
 
@@ -72,21 +71,21 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
 
 std::size_t SoftwareFabric::receive(Time now) {
   landing_scratch_used_ = 0;
-  std::array<port::RxTrain, kTrainsPerBurst> trains;
-  const std::size_t count = port_.receive_burst(*this, trains);
-  const auto received = std::span(trains).first(count);
+  const std::size_t count = port_.receive_burst(*this, trains_);
+  const auto received = std::span(trains_).first(count);
   // Gather all that landed elsewhere before anything is placed: one train's right place may be where another
   // one's bytes lie.
   std::size_t scattered = 0;
   for (const port::RxTrain& train : received) scattered += train.pieces.size() > 1 ? train.total_bytes : 0;
   if (scattered > linear_.size()) linear_.resize(scattered);
   std::size_t used = 0;
-  std::array<std::optional<std::span<const std::byte>>, kTrainsPerBurst> gathered;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!received[i].planned || !is_in_place(received[i])) gathered[i] = gather(received[i], used);
+    const bool in_place = received[i].planned && is_in_place(received[i]);
+    gathered_[i] = in_place ? std::span<const std::byte>{} : gather(received[i], used);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    gathered[i] ? receive_gathered(received[i], *gathered[i], now) : receive_in_place(received[i], now);
+    gathered_[i].empty() ? receive_in_place(received[i], now)
+                         : receive_gathered(received[i], gathered_[i], now);
     note_length(received[i]);
   }
   for (SoftwareQueuePair* queue_pair : touched_) {
@@ -176,9 +175,14 @@ void SoftwareFabric::receive_management(std::span<const std::byte> datagram, con
   const auto mad = roce::parse_management(datagram);
   if (!mad) {
     count(mad.error());
-  } else if (!management_->on_datagram(source, datagram, *mad,
-                                       load_le32(datagram.data() + datagram.size() - 4))) {
-    ++counters_.icrc_errors;
+    return;
+  }
+  using Fate = ManagementQueuePair::Fate;
+  switch (
+      management_->on_datagram(source, datagram, *mad, load_le32(datagram.data() + datagram.size() - 4))) {
+    case Fate::kept: ++counters_.management_datagrams; return;
+    case Fate::no_room: ++counters_.management_overflow; return;
+    case Fate::corrupt: ++counters_.icrc_errors; return;
   }
 }
 
@@ -209,15 +213,24 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
   return check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes) == icrc;
 }
 
+/// Null: there is none. A peer of ours sends nearly everything to the flow of its queue pair.
+SoftwareQueuePair* SoftwareFabric::find(Qpn qpn, port::FlowId flow) const {
+  const auto index = static_cast<std::size_t>(value_of(flow));
+  SoftwareQueuePair* const usual = index < by_flow_.size() ? by_flow_[index] : nullptr;
+  if (usual != nullptr && usual->local_.qpn == qpn) return usual;
+  const auto found = queue_pairs_.find(value_of(qpn));
+  return found == queue_pairs_.end() ? nullptr : found->second;
+}
+
 void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte* header_bytes,
                                     const port::RxTrain& train, std::size_t datagram_bytes,
                                     std::uint32_t icrc, Time now) {
-  const auto found = queue_pairs_.find(value_of(packet.bth.destination));
-  if (found == queue_pairs_.end() || !found->second->connected_) {
+  SoftwareQueuePair* const found = find(packet.bth.destination, train.flow);
+  if (found == nullptr || !found->connected_) {
     ++counters_.unknown_queue_pair;
     return;
   }
-  SoftwareQueuePair& queue_pair = *found->second;
+  SoftwareQueuePair& queue_pair = *found;
   auto& connected = *queue_pair.connected_;
   if (!comes_from(connected.peer_source, train.source, connected.stranger.has_value())) {
     ++counters_.wrong_source;

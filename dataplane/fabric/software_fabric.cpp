@@ -148,9 +148,14 @@ roce::ConnectionCounters SoftwareFabric::connection_counters() const {
 
 std::size_t SoftwareFabric::progress(Time now) {
   last_progress_ = now;
+  const std::size_t sent = transmit(now);
   const std::size_t received = receive(now);
-  run_timers(now);
-  return received + transmit(now);
+  run_timers(now);  // after what has arrived: a process that got no CPU for a while must not take it for lost
+  // An answer may wait for what the caller posts to it, but not one that ends the connection: the caller may
+  // end, too, and the peer would never learn why.
+  const bool refused = std::ranges::any_of(
+      answers_, [](const SoftwareQueuePair* one) { return one->connected_->connection.failed(); });
+  return received + sent + (refused ? transmit(now) : 0);
 }
 
 Time SoftwareFabric::next_deadline() const {

@@ -43,9 +43,11 @@ struct SoftwareFabricCounters {
   std::uint64_t icrc_errors = 0;
   std::uint64_t unknown_queue_pair = 0;  ///< also queue pairs that were destroyed: a fenced member's packets
   std::uint64_t wrong_source = 0;        ///< right queue pair number, but not from its peer's address
-  std::uint64_t packets_in_place = 0;    ///< payload landed where it belongs
-  std::uint64_t packets_repaired = 0;    ///< X_WRITE payload had to be copied: landed elsewhere
-  std::uint64_t bytes_copied = 0;        ///< all payload bytes that this process copied after the kernel did
+  std::uint64_t management_datagrams = 0;  ///< kept for the connection manager …
+  std::uint64_t management_overflow = 0;   ///< … or lost, because it did not fetch those before
+  std::uint64_t packets_in_place = 0;      ///< payload landed where it belongs
+  std::uint64_t packets_repaired = 0;      ///< X_WRITE payload had to be copied: landed elsewhere
+  std::uint64_t bytes_copied = 0;  ///< all payload bytes that this process copied after the kernel did
 };
 
 class SoftwareFabric final : public Fabric, private port::LandingPlanner {
@@ -78,6 +80,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   // receive.cpp
   std::size_t plan(port::FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) override;
   std::size_t receive(Time now);
+  SoftwareQueuePair* find(Qpn qpn, port::FlowId flow) const;
   void note_length(const port::RxTrain& train);
   struct Landed {
     const std::byte* header;
@@ -134,6 +137,9 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
   std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst
   TransmitBatch batch_;
+  static constexpr std::size_t kTrainsPerBurst = 32;
+  std::array<port::RxTrain, kTrainsPerBurst> trains_;                 // of this burst
+  std::array<std::span<const std::byte>, kTrainsPerBurst> gathered_;  // their bytes; empty: they are in place
   std::vector<std::byte> landing_scratch_;  // headers and trailers of planned trains
   std::size_t landing_scratch_used_ = 0;
   std::vector<std::byte> linear_;  // trains gathered for repair

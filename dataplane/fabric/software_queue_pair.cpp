@@ -95,7 +95,6 @@ Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const
   if (posted) {
     posted_.push({.bytes = bytes, .place = fabric_.next_place_++});
     fabric_.mark_ready(*this);
-    fabric_.note_deadline(*this);
   }
   return posted;
 }

@@ -52,7 +52,8 @@ void SoftwareFabric::run_timers(Time now) {
   }
 }
 
-/// Whoever was marked may have answers, and is ready from then on. False: the port has no room.
+/// Whoever was marked may have answers, and is ready from then on. They leave with the first turn's packets.
+/// False: the port has no room.
 bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
   while (!answers_.empty()) {
     SoftwareQueuePair& queue_pair = *answers_.back();
@@ -68,7 +69,7 @@ bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
     queue_pair.ready_since_ = next_place_++;
     make_ready(queue_pair);
   }
-  return batch_.empty() || batch_.send(port_);
+  return true;
 }
 
 std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time now) {

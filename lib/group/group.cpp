@@ -34,8 +34,10 @@ Result<std::unique_ptr<Group>> Group::create(fabric::Fabric& fabric, const Group
     auto region = fabric.register_memory(group->arena_.bytes());
     if (!region) return std::unexpected(region.error());
     group->arena_region_ = std::move(*region);
-    if (auto exchange = memory::PageExchange::make(config.block_bytes))
-      group->exchange_ = std::move(*exchange);
+    if (!fabric.info().pins_memory) {
+      if (auto exchange = memory::PageExchange::make(config.block_bytes))
+        group->exchange_ = std::move(*exchange);
+    }
   }
   return group;
 }
@@ -130,6 +132,11 @@ Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) 
     message.region = std::move(*region);
     memory.remote_address = message.region->remote_address();
     memory.key = message.region->remote_key();
+  } else if (fabric_.info().pins_memory && needed != 0) {
+    auto region =
+        fabric_.register_memory(store.memory().first(needed), fabric::MemoryUse::general, RemoteAccess::none);
+    if (!region) return std::unexpected(region.error());
+    message.region = std::move(*region);
   }
   if (auto set = message.relay.set_length(bytes); !set) return set;
   if (auto set = message.relay.set_memory(memory); !set) return set;
@@ -171,9 +178,9 @@ void Group::fail(std::optional<Rank> peer, const Error& error) {
 
 void Group::end() {
   failed_ = true;
+  links_.clear();  // first: with its queue pairs gone, no write of a peer holds a region up
   for (Message& message : messages_) message.region.reset();
   arena_region_.reset();
-  links_.clear();
   messages_.clear();
 }
 

@@ -102,7 +102,7 @@ class Group final : public engine::Agent {
     std::uint64_t number;
     relay::Relay relay;
     Store* store = nullptr;
-    std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while sources may write into it
+    std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while peers or a NIC reach it
     std::vector<Rank> announced_to;
     std::uint64_t released = 0;
     std::uint64_t consumed = 0;  // blocks; receivers only

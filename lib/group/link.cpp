@@ -22,10 +22,17 @@ Result<std::unique_ptr<Link>> Link::create(fabric::Fabric& fabric, Rank peer,
   auto buffers = memory::Arena::make((kReceives + kControlSends) * kControlFrameBytes);
   if (!buffers) return std::unexpected(buffers.error());
   link->buffers_ = std::move(*buffers);
+  if (fabric.info().pins_memory) {
+    auto region =
+        fabric.register_memory(link->buffers_.bytes(), fabric::MemoryUse::general, RemoteAccess::none);
+    if (!region) return std::unexpected(region.error());
+    link->region_ = std::move(*region);
+  }
   if (options.send_depth == 0) return fail(Errc::invalid_argument, "a queue pair that can send nothing");
   link->most_writes_ = options.send_depth;
   options.send_depth += kControlSends;
   options.receive_depth = kReceives;
+  options.largest_receive = kControlFrameBytes;
   auto queue_pair = fabric.create_queue_pair(options);
   if (!queue_pair) return std::unexpected(queue_pair.error());
   link->queue_pair_ = std::move(*queue_pair);

@@ -57,6 +57,7 @@ class Link {
 
   Rank peer_;
   memory::Arena buffers_;  // receives first, then control sends; outlives the queue pair
+  std::unique_ptr<fabric::MemoryRegion> region_;  // of the buffers, where a device must know them
   std::vector<std::uint32_t> free_sends_;
   std::uint32_t writes_ = 0, most_writes_ = 0;  ///< posted and not completed, and at most
   std::unique_ptr<fabric::QueuePair> queue_pair_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ namespace rdmc::fabric::testing {
 
 class CablePort final : public port::Port {
  public:
-  explicit CablePort(std::uint8_t host, bool same_host_only = false) {
+  explicit CablePort(std::uint8_t host, bool same_host_only = false)
+      : CablePort(Address::ipv4(10, 0, 0, host, 4791), same_host_only) {}
+  explicit CablePort(const Address& address, bool same_host_only = false) {
     info_ = {.driver = "cable",
-             .address = Address::ipv4(10, 0, 0, host, 4791),
+             .address = address,
              .mtu = 9000,
              .train_segments = 64,
              .same_host_only = same_host_only,
@@ -33,6 +36,8 @@ class CablePort final : public port::Port {
                                      : static_cast<std::uint16_t>(50'000 + value_of(flow));
   }
   void close_flow(port::FlowId) override {}
+  /// The next process at this address gets the same UDP ports.
+  void forget_flows() { flows_ = 0; }
 
   std::size_t send_burst(std::span<const port::TxTrain> trains) override {
     std::size_t taken = 0;
@@ -64,14 +69,17 @@ class CablePort final : public port::Port {
                       .source = train.source,
                       .pieces = {&train.piece, 1},
                       .segment_bytes = train.segment_bytes,
-                      .total_bytes = static_cast<std::uint32_t>(train.bytes.size())};
+                      .total_bytes = static_cast<std::uint32_t>(train.bytes.size()),
+                      .identification = train.identification};
     }
     return count;
   }
-  /// A datagram to the shared flow from somebody who is not on the cable.
-  void deliver(const Address& source, std::vector<std::byte> bytes) {
+  /// A datagram to the shared flow from somebody who is not on the cable; its IPv4 identification, if this
+  /// port is to see it.
+  void deliver(const Address& source, std::vector<std::byte> bytes,
+               std::optional<std::uint16_t> identification = std::nullopt) {
     const auto size = static_cast<std::uint32_t>(bytes.size());
-    arrived_.push_back({info_.address.port, source, size, std::move(bytes)});
+    arrived_.push_back({info_.address.port, source, size, std::move(bytes), identification});
   }
   void wait(Time) override {}
   void wake() noexcept override {}
@@ -89,6 +97,7 @@ class CablePort final : public port::Port {
     Address source;
     std::uint32_t segment_bytes;
     std::vector<std::byte> bytes;
+    std::optional<std::uint16_t> identification{};
     iovec piece{};
   };
   port::PortInfo info_;

@@ -27,7 +27,8 @@ bool equal(const ConnectionInfo& a, const ConnectionInfo& b) {
   return a.shared == b.shared && a.bulk_port == b.bulk_port && a.qpn == b.qpn && a.first_psn == b.first_psn &&
          a.path_mtu == b.path_mtu && a.receive_window == b.receive_window &&
          a.selective_repeat == b.selective_repeat && a.stranger == b.stranger &&
-         a.psn_for_other == b.psn_for_other && a.icrc_optional == b.icrc_optional && a.host_id == b.host_id;
+         a.psn_for_other == b.psn_for_other && a.icrc_optional == b.icrc_optional && a.nic == b.nic &&
+         a.host_id == b.host_id;
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_blob_carries_every_field_of_both_address_families) {
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
   info.shared = *parse_address("[2001:db8::1]:4791", 0);
   info.selective_repeat = false;
-  info.stranger = info.psn_for_other = info.icrc_optional = true;
+  info.stranger = info.psn_for_other = info.icrc_optional = info.nic = true;
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
 }
 
@@ -117,4 +118,30 @@ BOOST_AUTO_TEST_CASE(a_strangers_path_mtu_is_one_of_the_specifications_and_is_ta
   theirs.path_mtu = 4096;
   ours.path_mtu = 1432;  // it would send what we cannot receive
   BOOST_TEST(!agree_path_mtu(ours, theirs));
+}
+
+BOOST_AUTO_TEST_CASE(a_nic_and_any_of_us_agree_on_a_path_mtu_of_the_specification_and_on_port_4791) {
+  auto nic = example();
+  nic.nic = nic.stranger = true;
+  nic.selective_repeat = false;
+  nic.path_mtu = 4096;
+  auto ours = example();
+  for (const auto& [offered, agreed] :
+       {std::pair(61'440U, 4096U), std::pair(8928U, 4096U), std::pair(1432U, 1024U), std::pair(1024U, 1024U),
+        std::pair(256U, 256U)}) {
+    ours.path_mtu = offered;
+    BOOST_TEST(*agree_path_mtu(ours, nic) == agreed);
+    BOOST_TEST(*agree_path_mtu(nic, ours) == agreed);
+  }
+  ours.shared.port = 50'000;
+  for (const auto& refused : {agree_path_mtu(ours, nic), agree_path_mtu(nic, ours)}) {
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST((refused.error().code == Errc::unsupported));
+  }
+  auto stranger = example();  // agrees on nothing
+  stranger.stranger = true;
+  stranger.path_mtu = 2048;
+  BOOST_TEST(*agree_path_mtu(nic, stranger) == 2048u);
+  nic.path_mtu = 1024;
+  BOOST_TEST(!agree_path_mtu(nic, stranger));
 }

@@ -74,4 +74,5 @@ BOOST_AUTO_TEST_CASE(datagrams_without_end_fill_no_memory) {
   for (std::size_t i = 0; i < ManagementQueuePair::kMostWaiting + 100; ++i) cable.sent_by_a(std::byte{2});
   for (int i = 0; i < 100; ++i) cable.b.fabric.progress(cable.now);
   BOOST_TEST(cable.polled_by_b() == ManagementQueuePair::kMostWaiting);
+  BOOST_TEST(cable.b.fabric.counters().management_overflow == 100u);
 }

@@ -160,6 +160,8 @@ BOOST_AUTO_TEST_CASE(an_answer_leaves_before_what_was_posted) {
   const auto at_b = *cable.b.fabric.register_memory(target);
   BOOST_REQUIRE(from_b->post_write({.bytes = little, .remote_key = at_a->remote_key()}));
   cable.b.fabric.progress(cable.now);
+  cable.a.fabric.progress(cable.now);
+  BOOST_TEST(cable.a.port.sent.empty());  // its answer leaves with what is posted now
   BOOST_REQUIRE(from_a->post_write({.bytes = block, .remote_key = at_b->remote_key()}));
   cable.a.fabric.progress(cable.now);
   BOOST_REQUIRE(cable.a.port.sent.size() == 2u);
@@ -236,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_receive_that_a_write_waited_for_wants_a_turn_at_once) {
   BOOST_TEST((cable.b.fabric.next_deadline() > cable.now));
   BOOST_REQUIRE(at_b->post_receive({.work_id = 2, .bytes = {}}));
   BOOST_TEST((cable.b.fabric.next_deadline() <= cable.now));
-  cable.turn(2);
+  cable.turn(3);
   std::array<Completion, 1> done;
   BOOST_TEST(at_a->poll_completions(done) == 1u);
 }

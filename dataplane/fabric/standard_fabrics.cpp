@@ -1,0 +1,106 @@
+#include "dataplane/fabric/standard_fabrics.hpp"
+
+#include <utility>
+
+#include "dataplane/port/standard_drivers.hpp"
+#if RDMC_VERBS
+#include "dataplane/fabric/verbs/verbs_fabric.hpp"
+#endif
+
+namespace rdmc::fabric {
+namespace {
+
+constexpr const char* kInstall =
+    "sudo apt-get install libibverbs-dev ibverbs-providers, then build rdmc again";
+/// What makes one of any network card; slower than our own endpoint, but it is one.
+constexpr const char* kSoftRoce =
+    "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev INTERFACE";
+
+Result<OpenedFabric> open_verbs([[maybe_unused]] const Address& address,
+                                [[maybe_unused]] const SoftwareFabricOptions& software) {
+#if RDMC_VERBS
+  auto fabric = VerbsFabric::open(address, software.entropy);
+  if (!fabric) return std::unexpected(fabric.error());
+  OpenedFabric opened{.name = std::string(kVerbs)};
+  opened.reason = "the RDMA device " + (*fabric)->device() + " has " + host_string(address);
+  opened.fabric = std::move(*fabric);
+  return opened;
+#else
+  return fail(Errc::unsupported, "built without libibverbs");
+#endif
+}
+
+/// Soft-RoCE: slower than our own endpoint.
+bool is_emulated([[maybe_unused]] const Fabric& fabric) {
+#if RDMC_VERBS
+  return static_cast<const VerbsFabric&>(fabric).is_emulated();
+#else
+  return false;
+#endif
+}
+
+std::string remedy_of(const Error& error, const Address& address) {
+  if (!RDMC_VERBS) return kInstall;
+  const bool loopback = !address.ipv6 && address.bytes[0] == 127;
+  switch (error.code) {
+    case Errc::resource_limit: return "ulimit -l unlimited";
+    case Errc::permission_denied: return "sudo chmod a+rw /dev/infiniband/uverbs*";
+    case Errc::not_found: return loopback ? "" : kSoftRoce;
+    default: return "";
+  }
+}
+
+Result<OpenedFabric> open_software(port::Registry& drivers, std::string_view wanted,
+                                   const port::PortRequest& request, const SoftwareFabricOptions& software) {
+  auto opened = drivers.open(wanted, request);
+  if (!opened) return std::unexpected(opened.error());
+  OpenedFabric result = on_port(std::move(opened->port), software);
+  result.reason = std::move(opened->reason);
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> fabric_names() {
+  std::vector<std::string> names = port::standard_drivers().names();
+  names.insert(names.begin() + 1, std::string(kVerbs));
+  return names;
+}
+
+port::Usability probe_verbs(const Address& address) {
+  const auto opened = open_verbs(address, {.entropy = [] { return 0U; }});
+  if (opened) return {.usable = true, .reason = opened->reason};
+  return {.reason = opened.error().what, .remedy = remedy_of(opened.error(), address)};
+}
+
+OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptions& software) {
+  auto fabric = std::make_unique<SoftwareFabric>(*port, software);
+  OpenedFabric opened{.port = std::move(port), .software = fabric.get()};
+  opened.fabric = std::move(fabric);
+  opened.name = opened.port->info().driver;
+  return opened;
+}
+
+Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortRequest& request,
+                                 const SoftwareFabricOptions& software) {
+  auto drivers = port::standard_drivers();
+  return open_fabric(drivers, wanted, request, software);
+}
+
+Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
+                                 const port::PortRequest& request, const SoftwareFabricOptions& software) {
+  if (wanted != kVerbs && wanted != port::kAutomatic)
+    return open_software(drivers, wanted, request, software);
+  if (wanted == port::kAutomatic && !request.device.empty())  // a port's
+    return open_software(drivers, wanted, request, software);
+  auto verbs = open_verbs(request.address, software);
+  if (verbs && (wanted == kVerbs || !is_emulated(*verbs->fabric))) return verbs;
+  const std::string why = verbs ? "verbs passed over: " + verbs->reason + ", but it is emulated by the kernel"
+                                : "verbs cannot be used: " + verbs.error().what;
+  if (wanted == kVerbs) return fail(verbs.error().code, why);
+  auto opened = open_software(drivers, wanted, request, software);
+  if (opened) opened->reason = why + "; " + opened->reason;
+  return opened;
+}
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,104 @@
+#include "dataplane/fabric/verbs/local_keys.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "dataplane/memory/arena.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+bool covers(std::span<const std::byte> whole, std::span<const std::byte> part) {
+  const std::less_equal<const std::byte*> not_after;
+  return not_after(whole.data(), part.data()) &&
+         not_after(part.data() + part.size(), whole.data() + whole.size());
+}
+
+std::span<const std::byte> pages_around(std::span<const std::byte> memory) {
+  const auto before = reinterpret_cast<std::uintptr_t>(memory.data()) % memory::kPageBytes;
+  return {memory.data() - before, memory::round_up_to_page(before + memory.size())};
+}
+
+}  // namespace
+
+Result<VerbsHandle<ibv_mr>> register_with_device(ibv_pd* domain, std::span<const std::byte> memory,
+                                                 std::uint64_t address, int access) {
+  void* const start = const_cast<std::byte*>(memory.data());
+  VerbsHandle<ibv_mr> region(ibv_reg_mr_iova(domain, start, memory.size(), address, access));
+  if (region) return region;
+  if (errno == ENOMEM)
+    return fail(Errc::resource_limit, std::to_string(memory.size()) +
+                                          " bytes cannot be registered with the RDMA device: raise the limit "
+                                          "on locked memory (ulimit -l unlimited)");
+  return fail_errno("registering memory with the RDMA device", errno);
+}
+
+LocalKeys::LocalKeys(ibv_pd* domain) : domain_(domain) {
+  if (auto watch = memory::MappingWatch::open()) mappings_ = std::move(*watch);
+}
+
+Result<LocalKeys::Lease> LocalKeys::lease(std::span<const std::byte> memory, Holder holder, Use use) {
+  drop_what_has_gone();
+  Registration* registration = find(memory, use);
+  if (registration == nullptr) {
+    const auto made = make(memory, use);
+    if (!made) return std::unexpected(made.error());
+    registration = *made;
+  }
+  ++(holder == Holder::region ? registration->regions : registration->works);
+  registration->last_use = ++uses_;
+  return Lease{registration->handle->lkey, registration};
+}
+
+void LocalKeys::release(const Lease& lease, Holder holder) {
+  if (lease.registration == nullptr) return;
+  Registration& one = *lease.registration;
+  --(holder == Holder::region ? one.regions : one.works);
+  if (one.works + one.regions == 0 && (one.gone || !one.watched))
+    known_.remove_if([&](const Registration& known) { return &known == &one; });
+}
+
+void LocalKeys::drop_what_has_gone() {
+  if (!mappings_) return;
+  const auto gone = mappings_->take();
+  if (gone.count == 0 && !gone.everything) return;
+  for (Registration& known : known_)
+    if (known.watched) known.gone = known.gone || gone.touches(known.pages);
+  known_.remove_if([](const Registration& known) { return known.gone && known.works + known.regions == 0; });
+}
+
+LocalKeys::Registration* LocalKeys::find(std::span<const std::byte> memory, Use use) {
+  const auto found = std::ranges::find_if(known_, [&](const Registration& known) {
+    return !known.gone && (known.watched || known.regions > 0) && (known.writable || use == Use::read) &&
+           covers(known.pages, memory);
+  });
+  if (found == known_.end()) return nullptr;
+  known_.splice(known_.begin(), known_, found);
+  return &known_.front();
+}
+
+Result<LocalKeys::Registration*> LocalKeys::make(std::span<const std::byte> memory, Use use) {
+  if (known_.size() >= kMostKept) {
+    const auto last_use = [](const Registration& known) {
+      return known.works + known.regions == 0 ? known.last_use : UINT64_MAX;
+    };
+    const auto oldest = std::ranges::min_element(known_, {}, last_use);
+    if (last_use(*oldest) != UINT64_MAX) known_.erase(oldest);
+  }
+  const auto pages = pages_around(memory);
+  // First watched, then registered: whatever changes from here on is told.
+  const bool watched = mappings_ && mappings_->watch(pages).has_value();
+  const auto address = reinterpret_cast<std::uint64_t>(pages.data());
+  auto handle = register_with_device(domain_, pages, address, IBV_ACCESS_LOCAL_WRITE);
+  const bool writable = handle.has_value();
+  if (!handle && use == Use::read)  // what is mapped read-only can be sent
+    handle = register_with_device(domain_, pages, address, 0);
+  if (!handle) return std::unexpected(handle.error());
+  ++registrations_;
+  return &known_.emplace_front(
+      Registration{.pages = pages, .handle = std::move(*handle), .writable = writable, .watched = watched});
+}
+
+}  // namespace rdmc::fabric

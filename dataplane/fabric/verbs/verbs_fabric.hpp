@@ -1,0 +1,115 @@
+// The verbs provider: RC queue pairs of an RDMA NIC, whose protocol the NIC runs. It is the same wire as the
+// software provider's - RoCEv2, the NIC being the textbook endpoint - so members with and without a NIC join
+// one group. One completion queue and one receive queue serve all queue pairs; a thread with nothing to do
+// sleeps on the device's completion channel. One thread owns the fabric and everything made from it; it
+// outlives its queue pairs and memory regions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/verbs/local_keys.hpp"
+#include "dataplane/fabric/verbs/shared_receives.hpp"
+#include "dataplane/fabric/verbs/verbs_device.hpp"
+
+namespace rdmc::fabric {
+
+class VerbsQueuePair;
+
+struct VerbsFabricCounters {
+  std::uint64_t registrations = 0;    ///< of local memory; peers' rights come on top
+  std::uint64_t shared_receives = 0;  ///< messages that came through the shared receive queue
+  std::uint64_t bytes_copied = 0;     ///< of those, out of its slots
+  std::uint64_t asynchronous_events = 0;
+};
+
+class VerbsFabric final : public Fabric {
+ public:
+  /// On the device that has `address` as RoCE v2 GID. `entropy`: as SoftwareFabricOptions. Errors: those of
+  /// VerbsDevice::open, resource_limit.
+  static Result<std::unique_ptr<VerbsFabric>> open(const Address& address,
+                                                   std::function<std::uint32_t()> entropy);
+  ~VerbsFabric() override;
+
+  FabricInfo info() const override;
+  /// Errors: invalid_argument (depths that the device does not have), unsupported (path MTU), resource_limit.
+  Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
+  /// Errors: resource_limit (memory cannot be pinned), unsupported (invalidation by peers: that takes memory
+  /// windows).
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        MemoryUse use = MemoryUse::general,
+                                                        RemoteAccess access = RemoteAccess::write) override;
+
+  std::size_t progress(Time now) override;
+  Time next_deadline() const override;
+  void wait(Time deadline) override;
+  void wake() noexcept override;
+
+  const std::string& device() const { return device_.name; }
+  /// By the kernel, which has this vendor for it.
+  bool is_emulated() const { return device_.limits.vendor_id == 0xFFFFFF; }
+  VerbsFabricCounters counters() const;
+
+ private:
+  friend class VerbsQueuePair;
+  class Region;
+  class Descriptor {  // a file descriptor, closed
+   public:
+    explicit Descriptor(int fd = -1) : fd_(fd) {}
+    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+      std::swap(fd_, other.fd_);
+      return *this;
+    }
+    ~Descriptor();
+    int get() const { return fd_; }
+
+   private:
+    int fd_;
+  };
+
+  VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy);
+  static std::uint64_t work_id(std::uint32_t serial, bool receive) {
+    return std::uint64_t{serial} << 1 | (receive ? 1 : 0);
+  }
+  Result<void> make_room_in_completion_queue(std::uint32_t more);
+  void forget(VerbsQueuePair& queue_pair);
+  void revoke(VerbsHandle<ibv_mr> region);
+  void wait_for_last_receive(VerbsQueuePair& queue_pair);
+  void renew_shared_receives();
+  std::uint64_t shared_tag() const;
+  std::uint64_t fresh_address(std::span<const std::byte> memory);
+  Result<void> check_device() const;
+  std::size_t poll_device();
+  void dispatch(const ibv_wc& completion);
+  void poll_events();
+  void fail_all(const std::string& cause);
+
+  Address address_;
+  VerbsDevice device_;
+  std::function<std::uint32_t()> entropy_;
+  Descriptor wake_;
+  VerbsHandle<ibv_comp_channel> channel_;
+  VerbsHandle<ibv_cq> completions_;
+  std::uint32_t completions_wanted_ = 0;  // of all that is and may be posted
+  LocalKeys local_keys_;
+  std::optional<SharedReceives> shared_receives_;  // without: the device has none
+  std::unordered_map<std::uint32_t, VerbsQueuePair*> by_serial_, by_number_;
+  std::uint32_t next_serial_ = 1;
+  std::uint32_t sharing_ = 0;            // queue pairs with the shared receive queue
+  std::uint32_t shared_generation_ = 0;  // of the shared receive queue
+  std::size_t undelivered_ = 0;          // completions that wait to be polled
+  bool news_ = false;                    // a queue pair failed since the last progress
+  bool broken_ = false;                  // the device failed, or kept a key that was revoked
+  std::uint32_t waiting_ = 0;            // queue pairs with works in the device
+  Time now_{}, next_check_{};
+  VerbsFabricCounters counters_;
+};
+
+}  // namespace rdmc::fabric
