@@ -13,11 +13,12 @@
 namespace rdmc::bcast {
 
 Agent::Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
-             RefusedHandler refused, std::size_t max_receptions)
+             RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric)
     : loop_(loop),
       surroundings_{.loop = loop,
                     .root = std::move(root),
                     .security = std::move(security),
+                    .fabric = std::move(fabric),
                     .find = [this](const session::SessionId& session) -> std::shared_ptr<Reception> {
                       for (const auto& [number, reception] : receptions_)
                         if (reception->is_of(session)) return reception;
@@ -30,9 +31,10 @@ Agent::Agent(control::ControlLoop& loop, Root root, control::Security security, 
 
 Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root root, const Address& listen,
                                             control::Security security, OutcomeHandler outcome,
-                                            RefusedHandler refused, std::size_t max_receptions) {
-  std::unique_ptr<Agent> agent(
-      new Agent(loop, std::move(root), security, std::move(outcome), std::move(refused), max_receptions));
+                                            RefusedHandler refused, std::size_t max_receptions,
+                                            FabricChoice fabric) {
+  std::unique_ptr<Agent> agent(new Agent(loop, std::move(root), security, std::move(outcome),
+                                         std::move(refused), max_receptions, std::move(fabric)));
   control::ListenOptions options{.channel = {.security = std::move(security)}};
   auto listener = control::Listener::listen(
       loop, listen, options,

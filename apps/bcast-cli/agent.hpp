@@ -45,7 +45,8 @@ class Agent {
   static Result<std::unique_ptr<Agent>> start(control::ControlLoop& loop, Root root, const Address& listen,
                                               control::Security security, OutcomeHandler outcome,
                                               RefusedHandler refused = {},
-                                              std::size_t max_receptions = kMaxReceptions);
+                                              std::size_t max_receptions = kMaxReceptions,
+                                              FabricChoice fabric = {});
   /// stop()
   ~Agent();
 
@@ -59,7 +60,7 @@ class Agent {
 
  private:
   Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
-        RefusedHandler refused, std::size_t max_receptions);
+        RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric);
   void on_channel(control::Channel channel);
   Result<void> admit(const Address& peer);
   void refuse(control::Channel channel, Error cause);

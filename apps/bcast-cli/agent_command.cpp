@@ -64,7 +64,8 @@ Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& rep
       [&](const Reception::Outcome& outcome) { report(reporter, outcome); },
       [&](const Address& peer, const Error& cause, std::uint64_t others) {
         report_refused(reporter, peer, cause, others);
-      });
+      },
+      kMaxReceptions, options.fabric);
   if (!agent) return std::unexpected(agent.error());
   const auto address = to_string((*agent)->address());
   reporter.say(fmt::format("listening on {}; files go to {}{}", address, options.root,

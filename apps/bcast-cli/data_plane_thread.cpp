@@ -9,26 +9,28 @@
 
 #include "controlplane/auth/random.hpp"
 #include "dataplane/fabric/host_identity.hpp"
-#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::bcast {
 namespace {
 
 constexpr std::uint16_t kRocePort = 4791;
 
-Result<port::OpenedPort> open_port(std::string_view fabric, Address address) {
-  port::Registry drivers = port::standard_drivers();
-  address.port = kRocePort;
-  auto opened = drivers.open(fabric, {.address = address});
+Result<fabric::OpenedFabric> open_at_any_port(const FabricChoice& fabric, const Address& address,
+                                              const fabric::SoftwareFabricOptions& software) {
+  port::PortRequest request{.address = address, .device = fabric.device, .device_may_differ = true};
+  request.address.port = kRocePort;
+  auto opened = fabric::open_fabric(fabric.name, request, software);
   if (opened || opened.error().code != Errc::already_exists) return opened;
-  address.port = 0;  // another transfer has it; the blob says which it is instead
-  return drivers.open(fabric, {.address = address});
+  request.address.port = 0;  // the blob says which it is instead
+  auto other = fabric::open_fabric(fabric.name, request, software);
+  if (other) other->reason += "; on a UDP port of its own: " + opened.error().what;
+  return other;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlLoop& loop,
-                                                               std::string_view fabric, Address address,
+                                                               const FabricChoice& fabric, Address address,
                                                                std::size_t ring_bytes,
                                                                DataPlane::Events events) {
   std::unique_ptr<DataPlaneThread> self(new DataPlaneThread(loop));
@@ -37,20 +39,18 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
   self->ring_ = std::move(*ring);
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto opened = open_port(fabric, address);
+  auto opened = open_at_any_port(
+      fabric, address,
+      {.entropy = [random = *random] { return random.next32(); }, .host_id = fabric::host_identity()});
   if (!opened) return std::unexpected(opened.error());
-  self->port_ = std::move(opened->port);
-  self->choice_reason_ = std::move(opened->reason);
-  self->fabric_ = std::make_unique<fabric::SoftwareFabric>(
-      *self->port_, fabric::SoftwareFabricOptions{.entropy = [random = *random] { return random.next32(); },
-                                                  .host_id = fabric::host_identity()});
-  self->agent_ = std::make_unique<group::FabricAgent>(*self->fabric_);
+  self->opened_ = std::move(*opened);
+  self->agent_ = std::make_unique<group::FabricAgent>(*self->opened_.fabric);
   self->engine_ = std::make_unique<engine::Engine>(*self->agent_, engine::IdleStrategy{});
   self->engine_->add(*self->agent_);
   // The data plane speaks on the engine's thread; what it says is carried over to the loop's.
   const auto shared = std::make_shared<DataPlane::Events>(std::move(events));
   self->plane_ = std::make_unique<DataPlane>(
-      *self->fabric_, *self->engine_,
+      *self->opened_.fabric, *self->engine_,
       DataPlane::Events{
           .delivered = [&loop,
                         shared](Epoch epoch) { loop.post([shared, epoch] { shared->delivered(epoch); }); },

@@ -1,4 +1,4 @@
-// The engine thread of one transfer: it owns a port, the fabric on it, and the DataPlane, and takes
+// The engine thread of one transfer: it owns a fabric and the DataPlane, and takes
 // commands from the control loop's thread, on which all answers and events come back. Until close() an answer
 // or event may come; whoever is called keeps itself alive. The ring lives as long as this does.
 #pragma once
@@ -9,18 +9,17 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "apps/bcast-cli/data_plane.hpp"
+#include "apps/bcast-cli/fabric_choice.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/engine/engine.hpp"
-#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 #include "dataplane/memory/arena.hpp"
-#include "dataplane/port/port.hpp"
 #include "lib/group/fabric_agent.hpp"
 
 namespace rdmc::bcast {
@@ -30,10 +29,10 @@ class DataPlaneThread {
   template <typename... Values>
   using Handler = std::move_only_function<void(Values...)>;
 
-  /// Opens a port at `address` (its own UDP port number does not matter: RoCE's 4791 where that is free) and
-  /// starts the thread. `fabric` is the driver's name, or port::kAutomatic. Events come on the loop's thread.
-  /// Errors: of port::Registry::open, resource_limit (memory, threads).
-  static Result<std::unique_ptr<DataPlaneThread>> open(control::ControlLoop& loop, std::string_view fabric,
+  /// Opens a fabric at `address` (its own UDP port number does not matter: RoCE's 4791 where that is free),
+  /// or at that of its device, and starts the thread. Events come on the loop's thread. Errors: of
+  /// fabric::open_fabric, resource_limit (memory, threads).
+  static Result<std::unique_ptr<DataPlaneThread>> open(control::ControlLoop& loop, const FabricChoice& fabric,
                                                        Address address, std::size_t ring_bytes,
                                                        DataPlane::Events events);
   /// Ends the epoch and the thread. From then on no answer or event is posted; one posted before may still
@@ -50,11 +49,11 @@ class DataPlaneThread {
   void end_now();
 
   /// For a store's I/O thread; any thread.
-  void wake() noexcept { fabric_->wake(); }
+  void wake() noexcept { opened_.fabric->wake(); }
   std::span<std::byte> ring() const { return ring_.bytes(); }
-  /// The driver that was chosen, and why.
-  const std::string& driver() const { return port_->info().driver; }
-  const std::string& choice_reason() const { return choice_reason_; }
+  /// The fabric that was chosen, and why.
+  const std::string& fabric_name() const { return opened_.name; }
+  const std::string& choice_reason() const { return opened_.reason; }
 
  private:
   explicit DataPlaneThread(control::ControlLoop& loop) : loop_(loop) {}
@@ -62,9 +61,7 @@ class DataPlaneThread {
 
   control::ControlLoop& loop_;
   memory::Arena ring_;
-  std::unique_ptr<port::Port> port_;
-  std::string choice_reason_;
-  std::unique_ptr<fabric::SoftwareFabric> fabric_;
+  fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<DataPlane> plane_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "apps/units/units.hpp"
-#include "dataplane/port/standard_drivers.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -84,6 +84,15 @@ struct SendTexts {
   std::string limit_rate;
 };
 
+void declare(CLI::App& app, FabricChoice& fabric) {
+  app.add_option("--fabric", fabric.name, "what carries the data; auto: the best that works here")
+      ->type_name(joined(fabric::fabric_names()))
+      ->capture_default_str();
+  app.add_option("--device", fabric.device,
+                 "in the fabric's own words, e.g. dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"")
+      ->type_name("TEXT");
+}
+
 void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.name("rdmc_bcast");
   app.footer(kSendFooter);
@@ -98,9 +107,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_option("--launch", texts.launch, "how the receivers come to run; agent: they are running already")
       ->type_name("agent")
       ->capture_default_str();
-  app.add_option("--fabric", send.fabric, "what carries the data; auto: the best that works here")
-      ->type_name(joined(port::standard_drivers().names()))
-      ->capture_default_str();
+  declare(app, send.fabric);
   app.add_option("--key-file", send.key_file, "the cluster key, as keygen made it")->type_name("FILE");
   app.add_flag("--insecure", send.insecure, "no key: anyone may be the other end");
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
@@ -136,6 +143,14 @@ Result<void> take_wait(const char* option, const std::string& text, Duration& in
   return {};
 }
 
+Result<void> check_fabric(const FabricChoice& fabric) {
+  const auto known = fabric::fabric_names();
+  if (std::ranges::find(known, fabric.name) == known.end())
+    return fail(Errc::invalid_argument,
+                fmt::format("--fabric: '{}' is unknown; there are {}", fabric.name, joined(known)));
+  return {};
+}
+
 Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
   if (texts.resume) return fail(Errc::invalid_argument, "--resume is not supported yet");
   if (texts.launch == "ssh" || texts.launch == "slurm")
@@ -145,10 +160,7 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
   if (texts.launch != "agent")
     return fail(Errc::invalid_argument,
                 fmt::format("--launch: '{}' is unknown; there is agent", texts.launch));
-  const auto fabrics = port::standard_drivers().names();
-  if (std::ranges::find(fabrics, send.fabric) == fabrics.end())
-    return fail(Errc::invalid_argument,
-                fmt::format("--fabric: '{}' is unknown; there are {}", send.fabric, joined(fabrics)));
+  if (auto done = check_fabric(send.fabric); !done) return done;
   if (!texts.block_size.empty()) {
     std::uint64_t size = 0;
     if (auto done = take("--block-size", parse_size(texts.block_size), size); !done) return done;
@@ -184,6 +196,9 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const List
     if (send.insecure || !send.key_file.empty())
       return fail(Errc::invalid_argument,
                   "--local makes a key of its own: it does not go with --key-file or --insecure");
+    if (!send.fabric.device.empty())
+      return fail(Errc::invalid_argument,
+                  "--local's receivers are on loopback addresses: it does not go with --device");
     return Command(std::move(send));
   }
   if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");
@@ -207,6 +222,7 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
       ->type_name("ADDR[:PORT]")
       ->required();
   app.add_option("--root", agent.root, "the directory that files go to")->type_name("DIR")->required();
+  declare(app, agent.fabric);
   app.add_option("--key-file", agent.key_file, "the cluster key, as keygen made it")->type_name("FILE");
   app.add_flag("--insecure", agent.insecure, "no key: anyone may send");
   app.add_flag("--json", agent.json, "one JSON object per line on stdout for each file received");
@@ -216,6 +232,7 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
   if (auto done = take("--listen", parse_address(listen, kDefaultAgentPort), agent.listen); !done)
     return std::unexpected(done.error());
   if (agent.root.empty()) return fail(Errc::invalid_argument, "--root is empty");
+  if (auto done = check_fabric(agent.fabric); !done) return std::unexpected(done.error());
   if (agent.insecure == !agent.key_file.empty()) {
     return fail(Errc::invalid_argument, agent.insecure ? "--insecure and --key-file contradict each other"
                                                        : "a key is needed: --key-file FILE (or --insecure)");

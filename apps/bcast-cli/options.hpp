@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/fabric_choice.hpp"
 #include "apps/bcast-cli/hostlist.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
-#include "dataplane/port/registry.hpp"
 
 namespace rdmc::bcast {
 
@@ -37,10 +37,10 @@ constexpr Duration kDefaultConnectWithin = seconds(5);
 struct SendOptions {
   std::string source;
   std::string destination;
-  std::vector<Host> hosts;               ///< of -w without -x; empty with --local
-  std::uint32_t local_receivers = 0;     ///< 0 = not --local
-  std::string fabric{port::kAutomatic};  ///< one of port::standard_drivers().names()
-  std::string key_file;                  ///< empty with --insecure or --local
+  std::vector<Host> hosts;            ///< of -w without -x; empty with --local
+  std::uint32_t local_receivers = 0;  ///< 0 = not --local
+  FabricChoice fabric;
+  std::string key_file;  ///< empty with --insecure or --local
   bool insecure = false;
   bool overwrite = false;
   bool json = false;
@@ -54,6 +54,7 @@ struct SendOptions {
 struct AgentOptions {
   Address listen;
   std::string root;
+  FabricChoice fabric;
   std::string key_file;
   bool insecure = false;
   bool json = false;

@@ -43,6 +43,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
     control::ControlLoop& loop;
     Root root;
     control::Security security;  ///< for channels to other survivors
+    FabricChoice fabric;
     /// The reception of that session, if there is one.
     std::function<std::shared_ptr<Reception>(const session::SessionId&)> find;
     /// Whether there is room for one more, from that peer; asked when it has greeted. The error is what the

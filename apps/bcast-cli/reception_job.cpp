@@ -4,7 +4,6 @@
 #include "apps/bcast-cli/file_source.hpp"
 #include "apps/bcast-cli/reception.hpp"
 #include "dataplane/base/clock.hpp"
-#include "dataplane/port/registry.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -46,12 +45,12 @@ void Reception::handle(session::JobOffered& offered) {
 /// joining meanwhile.
 void Reception::claim_file() {
   in_background(
-      [&root = surroundings_.root, &loop = loop_, job = job_, local = channel_->local(),
-       events = data_plane_events()]() mutable -> Result<Prepared> {
+      [&root = surroundings_.root, &fabric = surroundings_.fabric, &loop = loop_, job = job_,
+       local = channel_->local(), events = data_plane_events()]() mutable -> Result<Prepared> {
         auto file = make_file(root, job);
         if (!file) return std::unexpected(file.error());
-        auto data_plane = DataPlaneThread::open(loop, port::kAutomatic, local, ring_bytes(job.shape, local),
-                                                std::move(events));
+        auto data_plane =
+            DataPlaneThread::open(loop, fabric, local, ring_bytes(job.shape, local), std::move(events));
         if (!data_plane) return std::unexpected(data_plane.error());
         return Prepared{std::move(*file), std::move(*data_plane)};
       },

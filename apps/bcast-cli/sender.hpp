@@ -23,7 +23,6 @@
 #include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/session/coordinator.hpp"
-#include "dataplane/port/registry.hpp"
 
 namespace rdmc::bcast {
 
@@ -39,7 +38,7 @@ struct SenderConfig {
   control::Security security;
   Duration connect_within{};  ///< and as long again for its greeting
   Duration suspect_after{};
-  std::string fabric{port::kAutomatic};  ///< a driver's name, or kAutomatic
+  FabricChoice fabric;
 };
 
 struct SenderResult {

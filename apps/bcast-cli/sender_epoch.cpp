@@ -86,7 +86,7 @@ void Sender::open_data_plane(std::move_only_function<void()> then) {
       [then = std::move(then)](Sender& self, Result<std::unique_ptr<DataPlaneThread>> opened) mutable {
         if (opened) {
           self.data_plane_ = std::move(*opened);
-          self.reporter_.fabric({self.data_plane_->driver(), self.data_plane_->choice_reason()});
+          self.reporter_.fabric({self.data_plane_->fabric_name(), self.data_plane_->choice_reason()});
           then();
         } else {
           self.coordinator_.interrupt(std::move(opened.error()), monotonic_now());

@@ -4,7 +4,7 @@ namespace rdmc::tools {
 
 ConnectionManager::ConnectionManager(StrangerHost& host)
     : host_(host),
-      queue_pair_(host.fabric()),
+      queue_pair_(*host.software()),
       manager_(host.port().info().address, [random = host.random()] { return random.next32(); }) {
   host_.engine().add(*this);
 }

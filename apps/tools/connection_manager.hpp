@@ -12,6 +12,7 @@ namespace rdmc::tools {
 
 class ConnectionManager final : public engine::Agent {
  public:
+  /// `host`: with a software endpoint.
   explicit ConnectionManager(StrangerHost& host);
   ~ConnectionManager() override;
   ConnectionManager(const ConnectionManager&) = delete;

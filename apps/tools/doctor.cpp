@@ -2,18 +2,61 @@
 
 #include <unistd.h>
 
+#include "controlplane/auth/random.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+
 namespace rdmc::tools {
 namespace {
 
-Finding examine(port::Driver& driver, const port::PortRequest& request, Duration test_time) {
+Result<fabric::SoftwareFabricOptions> software_options() {
+  const auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  return fabric::SoftwareFabricOptions{.entropy = [random = *random] { return random.next32(); },
+                                       .host_id = fabric::host_identity()};
+}
+
+Result<SelfTest> try_out(const std::function<Result<fabric::OpenedFabric>(std::size_t side)>& open,
+                         Duration test_time) {
+  auto receiving = open(0);
+  if (!receiving) return std::unexpected(receiving.error());
+  auto sending = open(1);
+  if (!sending) return std::unexpected(sending.error());
+  return run_self_test(std::move(*sending), std::move(*receiving), test_time);
+}
+
+Finding examine(port::Driver& driver, const port::PortRequest& request,
+                const fabric::SoftwareFabricOptions& software, Duration test_time) {
   Finding finding{
       .fabric = std::string(driver.name()), .usability = driver.probe(request), .tried = {}, .not_tried = {}};
   const auto pair = driver.pair_on_this_host("rdmc_doctor-" + std::to_string(getpid()));
   const auto testable = driver.probe(pair[1]);
-  if (testable.usable)
-    finding.tried = run_self_test(driver, pair, test_time);
-  else
+  if (!testable.usable) {
     finding.not_tried = testable.reason;
+    return finding;
+  }
+  finding.tried = try_out(
+      [&](std::size_t side) -> Result<fabric::OpenedFabric> {
+        auto port = driver.open(pair.at(side));
+        if (!port) return std::unexpected(port.error());
+        return fabric::on_port(std::move(*port), software);
+      },
+      test_time);
+  return finding;
+}
+
+/// A NIC reaches itself, so both sides are the one that has the address.
+Finding examine_verbs(const port::PortRequest& request, const fabric::SoftwareFabricOptions& software,
+                      Duration test_time) {
+  Finding finding{.fabric = std::string(fabric::kVerbs),
+                  .usability = fabric::probe_verbs(request.address),
+                  .tried = {},
+                  .not_tried = {}};
+  if (finding.usability.usable) {
+    finding.tried = try_out(
+        [&](std::size_t) { return fabric::open_fabric(fabric::kVerbs, request, software); }, test_time);
+  } else {
+    finding.not_tried = finding.usability.reason;
+  }
   return finding;
 }
 
@@ -21,14 +64,20 @@ Finding examine(port::Driver& driver, const port::PortRequest& request, Duration
 
 Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, Duration test_time) {
   Diagnosis diagnosis;
+  const auto software = software_options();
+  if (!software) {
+    diagnosis.chosen = std::unexpected(software.error());
+    return diagnosis;
+  }
+  diagnosis.findings.push_back(examine_verbs(request, *software, test_time));
   for (const auto& driver : registry.drivers())
-    diagnosis.findings.push_back(examine(*driver, request, test_time));
-  auto opened = registry.open(port::kAutomatic, request);
+    diagnosis.findings.push_back(examine(*driver, request, *software, test_time));
+  auto opened = fabric::open_fabric(registry, port::kAutomatic, request, *software);
   if (!opened) {
     diagnosis.chosen = std::unexpected(opened.error());
     return diagnosis;
   }
-  diagnosis.chosen = opened->port->info().driver;
+  diagnosis.chosen = opened->name;
   diagnosis.why = opened->reason;
   return diagnosis;
 }

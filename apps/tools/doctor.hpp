@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/tools/self_test.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 #include "dataplane/port/registry.hpp"
 
 namespace rdmc::tools {
@@ -19,12 +20,13 @@ struct Finding {
 };
 
 struct Diagnosis {
-  std::vector<Finding> findings;  ///< best fabric first, as in the registry
+  std::vector<Finding> findings;  ///< best fabric first: a NIC, then the ports as in the registry
   Result<std::string> chosen;     ///< by "auto" for the request …
   std::string why;                ///< … and its reason
 };
 
-/// `request`: what a port is wanted for. Each self-test takes `test_time`, on ports of its own on this host.
+/// `request`: what a fabric is wanted for. Each self-test takes `test_time`, on ports of its own on this
+/// host.
 Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, Duration test_time);
 
 }  // namespace rdmc::tools

@@ -81,8 +81,12 @@ Result<PingReport> run_ping(const PingOptions& options) {
   const auto address =
       options.address ? Result<Address>(*options.address) : port::local_address_towards(*options.server);
   if (!address) return std::unexpected(address.error());
-  auto host = StrangerHost::open(*address, options.fabric);
+  auto host = StrangerHost::open(*address, options);
   if (!host) return std::unexpected(host.error());
+  if ((*host)->software() == nullptr)
+    return fail(Errc::unsupported,
+                "the RDMA device that has " + host_string(*address) +
+                    " answers rdma_cm itself: use rping, or --fabric udp and another address");
   const std::uint32_t largest = std::min(4096U, std::bit_floor((*host)->fabric().info().path_mtu));
   ConnectionManager connections(**host);
   auto link = options.server
@@ -98,13 +102,15 @@ Result<PingReport> run_ping(const PingOptions& options) {
   }
   PingReport report{.local = *address,
                     .remote = link->peer(),
-                    .fabric = (*host)->port().info().driver,
+                    .fabric = (*host)->fabric_name(),
                     .path_mtu = link->path_mtu(),
                     .iterations = *iterations};
   report.seconds = (monotonic_now() - start).seconds();
-  report.transport = (*host)->fabric().connection_counters();
+  report.transport = (*host)->software()->connection_counters();
   report.management = connections.manager().counters();
-  report.corrupt_packets = (*host)->fabric().counters().icrc_errors;
+  const auto& counters = (*host)->software()->counters();
+  report.corrupt_packets = counters.icrc_errors;
+  report.stray_packets = counters.unknown_queue_pair + counters.wrong_source;
   return report;
 }
 

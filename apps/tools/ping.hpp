@@ -32,6 +32,7 @@ struct PingReport {
   roce::ConnectionCounters transport;
   cm::Counters management;
   std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
+  std::uint64_t stray_packets = 0;    ///< dropped: to a queue pair that there is not, or not from its peer
 };
 
 /// Errors: those of opening a port, peer_failed (refused, gone, or the queue pair failed), timed_out,

@@ -31,6 +31,7 @@ void print(const tools::PingOptions& options, const tools::PingReport& report, b
   object["management_repeated"] = report.management.repeated;
   object["management_malformed"] = report.management.malformed;
   object["corrupt_packets"] = report.corrupt_packets;
+  object["stray_packets"] = report.stray_packets;
   fmt::print("{}\n", object.dump());
 }
 

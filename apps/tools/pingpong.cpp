@@ -15,6 +15,8 @@ constexpr std::byte kFill{0x7B};
 constexpr std::size_t kPageBytes = 4096;
 /// After the last completion: our last acknowledgement may be lost, and the peer asks for it again.
 constexpr Duration kLinger = milliseconds(500);
+/// How long a turn takes at most while the peer is awaited on TCP.
+constexpr Duration kGlance = milliseconds(1);
 /// Room for a receive for every one that completes.
 constexpr std::size_t kCompletionsPerPoll = 64;
 
@@ -33,6 +35,15 @@ class Rally {
         outgoing_(message(options)),
         incoming_(options.size_bytes) {}
 
+  /// So that a NIC need not do it for each message.
+  Result<void> register_memory(fabric::Fabric& fabric) {
+    for (auto* const bytes : {&outgoing_, &incoming_}) {
+      auto region = fabric.register_memory(*bytes, fabric::MemoryUse::general, RemoteAccess::none);
+      if (!region) return std::unexpected(region.error());
+      regions_.push_back(std::move(*region));
+    }
+    return {};
+  }
   Result<void> post_receives() {
     for (std::uint32_t i = 0; i < options_.receive_depth; ++i) {
       if (auto posted = post_receive(); !posted) return posted;
@@ -99,8 +110,8 @@ class Rally {
 
   fabric::QueuePair& queue_pair_;
   const PingpongOptions& options_;
-  const std::vector<std::byte> outgoing_;
-  std::vector<std::byte> incoming_;  ///< one for all receives: the peer waits for our answer
+  std::vector<std::byte> outgoing_, incoming_;  ///< one for all receives: the peer waits for our answer
+  std::vector<std::unique_ptr<fabric::MemoryRegion>> regions_;
   std::uint32_t sent_ = 0, received_ = 0;
   std::uint32_t posted_for_ = 0;  ///< the messages received when the latest SEND was posted
   bool sending_ = false;
@@ -135,17 +146,20 @@ Result<PingpongReport> run_pingpong(const PingpongOptions& options) {
   auto connection = options.server ? control::PingpongConnection::connect(*options.server, deadline)
                                    : control::PingpongConnection::accept(options.tcp_port, deadline);
   if (!connection) return std::unexpected(connection.error());
-  auto host = StrangerHost::open(options.address.value_or(connection->local()), options.fabric);
+  auto host = StrangerHost::open(options.address.value_or(connection->local()), options);
   if (!host) return std::unexpected(host.error());
   auto end = (*host)->create(options.path_mtu, options.receive_depth);
   if (!end) return std::unexpected(end.error());
   PingpongReport report{
       .ours = {.address = end->info.shared, .qpn = end->info.qpn, .psn = end->info.first_psn},
-      .fabric = (*host)->port().info().driver};
+      .fabric = (*host)->fabric_name()};
   report.ours.address.port = 0;
 
   Rally rally(*end->queue_pair, options);
+  if (auto registered = rally.register_memory((*host)->fabric()); !registered)
+    return std::unexpected(registered.error());
   if (auto posted = rally.post_receives(); !posted) return std::unexpected(posted.error());
+  connection->while_waiting([&engine = (*host)->engine()] { engine.turn(kGlance); });
   const auto made_ready = [&](const control::PingpongEnd& peer) {
     report.theirs = peer;
     return StrangerHost::connect(*end, peer.address, peer.qpn, peer.psn);
@@ -155,8 +169,10 @@ Result<PingpongReport> run_pingpong(const PingpongOptions& options) {
   const auto seconds = play(**host, rally, options);
   if (!seconds) return std::unexpected(seconds.error());
   report.seconds = *seconds;
-  report.transport = (*host)->fabric().connection_counters();
-  report.corrupt_packets = (*host)->fabric().counters().icrc_errors;
+  if (const auto* const software = (*host)->software()) {
+    report.transport = software->connection_counters();
+    report.corrupt_packets = software->counters().icrc_errors;
+  }
   return report;
 }
 

@@ -4,10 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "controlplane/auth/random.hpp"
 #include "dataplane/base/clock.hpp"
-#include "dataplane/fabric/host_identity.hpp"
-#include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/memory/arena.hpp"
 
 namespace rdmc::tools {
@@ -15,24 +12,20 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 256 << 10, kBlocks = 64;
 constexpr std::uint64_t kBlocksInFlight = 16;
-constexpr Duration kPatience = seconds(2);
+constexpr Duration kPatience = seconds(5);
 /// The longest sleep of the receiver, so that it notices the end.
 constexpr Duration kGlance = milliseconds(5);
 
 class Endpoint {
  public:
-  static Result<std::unique_ptr<Endpoint>> open(port::Driver& driver, const port::PortRequest& request) {
-    auto random = control::SystemRandom::open();
-    if (!random) return std::unexpected(random.error());
-    auto port = driver.open(request);
-    if (!port) return std::unexpected(port.error());
+  static Result<std::unique_ptr<Endpoint>> open(fabric::OpenedFabric opened) {
     auto arena = memory::Arena::make(kBlockBytes * kBlocks);
     if (!arena) return std::unexpected(arena.error());
-    std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(*port), std::move(*arena), *random));
-    auto region = endpoint->fabric_.register_memory(endpoint->memory_.bytes());
+    std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(opened), std::move(*arena)));
+    auto region = endpoint->fabric().register_memory(endpoint->memory_.bytes());
     if (!region) return std::unexpected(region.error());
     endpoint->region_ = std::move(*region);
-    auto queue_pair = endpoint->fabric_.create_queue_pair({});
+    auto queue_pair = endpoint->fabric().create_queue_pair({});
     if (!queue_pair) return std::unexpected(queue_pair.error());
     endpoint->queue_pair_ = std::move(*queue_pair);
     return endpoint;
@@ -44,7 +37,7 @@ class Endpoint {
     return queue_pair_->connect(peer.queue_pair_->local_blob());
   }
 
-  fabric::FabricInfo info() const { return fabric_.info(); }
+  fabric::FabricInfo info() const { return opened_.fabric->info(); }
   std::span<std::byte> memory() { return memory_.bytes(); }
 
   /// Until `stop`, then closes the connection: the port belongs to this thread. The memory fills in the order
@@ -72,19 +65,17 @@ class Endpoint {
       const std::size_t completed = turn();
       if (broken_) return fail(Errc::peer_failed, "the connection broke: " + queue_pair_->error_cause());
       if (completed > 0) latest = now;
-      if (now - latest > kPatience) return fail(Errc::timed_out, "nothing arrived for 2 s");
+      if (now - latest > kPatience) return fail(Errc::timed_out, "nothing arrived for 5 s");
       done += completed;
     }
     return done * kBlockBytes;
   }
 
  private:
-  Endpoint(std::unique_ptr<port::Port> port, memory::Arena memory, control::SystemRandom random)
-      : port_(std::move(port)),
-        memory_(std::move(memory)),
-        fabric_(*port_,
-                {.entropy = [random] { return random.next32(); }, .host_id = fabric::host_identity()}) {}
+  Endpoint(fabric::OpenedFabric opened, memory::Arena memory)
+      : opened_(std::move(opened)), memory_(std::move(memory)) {}
 
+  fabric::Fabric& fabric() { return *opened_.fabric; }
   std::span<std::byte> block(std::uint64_t index) {
     return memory().subspan(index % kBlocks * kBlockBytes, kBlockBytes);
   }
@@ -96,7 +87,7 @@ class Endpoint {
 
   std::size_t turn() {
     const Time now = monotonic_now();
-    if (fabric_.progress(now) == 0) fabric_.wait(std::min(fabric_.next_deadline(), now + kGlance));
+    if (fabric().progress(now) == 0) fabric().wait(std::min(fabric().next_deadline(), now + kGlance));
     std::array<fabric::Completion, 64> completions;
     const std::size_t count = queue_pair_->poll_completions(completions);
     for (const auto& completion : std::span(completions).first(count))
@@ -104,9 +95,8 @@ class Endpoint {
     return count;
   }
 
-  std::unique_ptr<port::Port> port_;
+  fabric::OpenedFabric opened_;
   memory::Arena memory_;
-  fabric::SoftwareFabric fabric_;
   std::unique_ptr<fabric::MemoryRegion> region_;
   std::unique_ptr<fabric::QueuePair> queue_pair_;
   std::uint64_t peer_address_ = 0, expected_ = 0;
@@ -116,11 +106,10 @@ class Endpoint {
 
 }  // namespace
 
-Result<SelfTest> run_self_test(port::Driver& driver, const std::array<port::PortRequest, 2>& pair,
-                               Duration time) {
-  auto receiver = Endpoint::open(driver, pair[0]);
+Result<SelfTest> run_self_test(fabric::OpenedFabric sending, fabric::OpenedFabric receiving, Duration time) {
+  auto receiver = Endpoint::open(std::move(receiving));
   if (!receiver) return std::unexpected(receiver.error());
-  auto sender = Endpoint::open(driver, pair[1]);
+  auto sender = Endpoint::open(std::move(sending));
   if (!sender) return std::unexpected(sender.error());
   if (auto connected = (*sender)->connect(**receiver); !connected) return std::unexpected(connected.error());
   if (auto connected = (*receiver)->connect(**sender); !connected) return std::unexpected(connected.error());
@@ -132,7 +121,7 @@ Result<SelfTest> run_self_test(port::Driver& driver, const std::array<port::Port
   Result<std::uint64_t> sent{};
   const Time start = monotonic_now();
   {
-    std::jthread receiving([&] { (*receiver)->receive(stop); });
+    std::jthread thread([&] { (*receiver)->receive(stop); });
     sent = (*sender)->send(start + time);
     stop = true;
   }

@@ -17,6 +17,8 @@ std::optional<int> StrangerCommand::parse(int argc, char** argv, const std::uint
                                           const std::function<void()>& check) {
   double patience = options_.patience.seconds();
   app_.add_option("--fabric", options_.fabric, "packet driver, or auto");
+  app_.add_option("--device", options_.device,
+                  "in the driver's own words, e.g. dpdk: \"pci=0000:03:00.0\"; its address is --address's");
   app_.add_option("--patience", patience, "seconds without progress until the peer is given up")
       ->check(CLI::Range(0.1, 86'400.0));
   app_.add_flag("--json", json_, "one JSON object on stdout");

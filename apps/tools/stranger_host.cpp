@@ -1,7 +1,6 @@
 #include "apps/tools/stranger_host.hpp"
 
 #include "dataplane/base/clock.hpp"
-#include "dataplane/port/standard_drivers.hpp"
 #include "dataplane/roce/headers.hpp"
 
 namespace rdmc::tools {
@@ -11,24 +10,29 @@ namespace {
 /// silence after which the peer is given up, and a peer may be an emulated machine that stands still for a
 /// second.
 constexpr Duration kAckTimeout = seconds(1);
+/// A NIC measures nothing and asks again after this.
+constexpr Duration kNicAckTimeout = milliseconds(100);
 /// Of payload under way: more than the core ever has towards a stranger (128 packets of 4096 bytes).
 constexpr std::uint32_t kWindowBytes = 1 << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const std::string& driver) {
+Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const StrangerOptions& options) {
   auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
   std::unique_ptr<StrangerHost> host(new StrangerHost(*random));
   address.port = roce::kRocePort;
-  auto drivers = port::standard_drivers();
-  auto opened = drivers.open(driver, {.address = address, .device = {}});
+  auto opened = fabric::open_fabric(options.fabric, {.address = address, .device = options.device},
+                                    {.entropy = [random = host->random_] { return random.next32(); }});
+  if (!opened && opened.error().code == Errc::already_exists)
+    return fail(
+        Errc::already_exists,
+        opened.error().what +
+            ". A peer that is not ours sends to no other port: use another address of this host, or end "
+            "what has it (ss -aunp 'sport = :4791' names a program)");
   if (!opened) return std::unexpected(opened.error());
-  host->port_ = std::move(opened->port);
-  host->fabric_ = std::make_unique<fabric::SoftwareFabric>(
-      *host->port_,
-      fabric::SoftwareFabricOptions{.entropy = [random = host->random_] { return random.next32(); }});
-  host->agent_ = std::make_unique<group::FabricAgent>(*host->fabric_);
+  host->opened_ = std::move(*opened);
+  host->agent_ = std::make_unique<group::FabricAgent>(host->fabric());
   host->engine_ = std::make_unique<engine::Engine>(*host->agent_, engine::IdleStrategy{});
   host->engine_->add(*host->agent_);
   return host;
@@ -36,11 +40,12 @@ Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const 
 
 Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint32_t receive_depth,
                                                std::uint8_t reads_at_once) {
-  auto queue_pair = fabric_->create_queue_pair({.receive_depth = receive_depth,
-                                                .ack_timeout = kAckTimeout,
-                                                .max_rd_atomic = reads_at_once,
-                                                .selective_repeat = false,
-                                                .path_mtu = path_mtu});
+  auto queue_pair =
+      fabric().create_queue_pair({.receive_depth = receive_depth,
+                                  .ack_timeout = software() == nullptr ? kNicAckTimeout : kAckTimeout,
+                                  .max_rd_atomic = reads_at_once,
+                                  .selective_repeat = false,
+                                  .path_mtu = path_mtu});
   if (!queue_pair) return std::unexpected(queue_pair.error());
   const auto info = fabric::decode_connection((*queue_pair)->local_blob());
   if (!info) return std::unexpected(info.error());

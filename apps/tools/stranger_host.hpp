@@ -1,30 +1,33 @@
-// One software endpoint for talking to a peer that is not ours: a port on RoCE's own UDP port number, which
-// strangers send to, a fabric on it and an engine that turns it. Not shared; owned and driven by the thread
-// of the program that made it.
+// One endpoint for talking to a peer that is not ours: a fabric that receives on RoCE's own UDP port number,
+// which strangers send to, and an engine that turns it. Not shared; owned and driven by the thread of the
+// program that made it.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <string>
 
+#include "apps/tools/stranger_options.hpp"
 #include "controlplane/auth/random.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
-#include "dataplane/fabric/software_fabric.hpp"
-#include "dataplane/port/port.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 #include "lib/group/fabric_agent.hpp"
 
 namespace rdmc::tools {
 
 class StrangerHost {
  public:
-  /// `address`: of this host, as the peer reaches it; its port is not used. `driver`: as in --fabric, "auto"
-  /// for the best. Errors: those of opening a port; already_exists means that somebody else has UDP port
+  /// `address`: of this host, as the peer reaches it; its port is not used. The fabric and its device are as
+  /// in `options`. Errors: those of fabric::open_fabric; already_exists means that somebody else has UDP port
   /// 4791.
-  static Result<std::unique_ptr<StrangerHost>> open(Address address, const std::string& driver);
+  static Result<std::unique_ptr<StrangerHost>> open(Address address, const StrangerOptions& options);
 
-  fabric::SoftwareFabric& fabric() { return *fabric_; }
-  const port::Port& port() const { return *port_; }
+  fabric::Fabric& fabric() { return *opened_.fabric; }
+  /// nullptr: a NIC's.
+  fabric::SoftwareFabric* software() { return opened_.software; }
+  /// Of the software endpoint.
+  const port::Port& port() const { return *opened_.port; }
+  const std::string& fabric_name() const { return opened_.name; }
   engine::Engine& engine() { return *engine_; }
   const control::SystemRandom& random() const { return random_; }
 
@@ -47,8 +50,7 @@ class StrangerHost {
   explicit StrangerHost(control::SystemRandom random) : random_(random) {}
 
   control::SystemRandom random_;
-  std::unique_ptr<port::Port> port_;
-  std::unique_ptr<fabric::SoftwareFabric> fabric_;
+  fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;
 };

@@ -15,6 +15,7 @@ struct StrangerOptions {
   std::optional<Address> address;   ///< of this host, for the messages
   Duration patience = seconds(60);  ///< for the connection, and for each step
   std::string fabric = "auto";
+  std::string device;  ///< in the fabric's own words; empty: what it finds
 };
 
 }  // namespace rdmc::tools

@@ -70,13 +70,22 @@ Address PingpongConnection::local() const {
   return local_address(socket_.get());
 }
 
+Result<void> PingpongConnection::wait(short events, Time deadline) const {
+  pollfd one{.fd = socket_.get(), .events = events, .revents = 0};
+  while (turn_ && monotonic_now() < deadline) {
+    if (::poll(&one, 1, 0) > 0) return {};
+    turn_();
+  }
+  return wait_for(socket_.get(), events, deadline);
+}
+
 Result<void> PingpongConnection::write(std::span<const std::byte> bytes, Time deadline) const {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (auto ready = wait_for(socket_.get(), POLLOUT, deadline); !ready) return ready;
+      if (auto ready = wait(POLLOUT, deadline); !ready) return ready;
     } else if (errno != EINTR) {
       return fail_socket("the peer", errno);
     }
@@ -92,7 +101,7 @@ Result<void> PingpongConnection::read(std::span<std::byte> bytes, Time deadline)
     } else if (got == 0) {
       return fail(Errc::peer_failed, "the peer hung up");
     } else if (errno == EAGAIN) {
-      if (auto ready = wait_for(socket_.get(), POLLIN, deadline); !ready) return ready;
+      if (auto ready = wait(POLLIN, deadline); !ready) return ready;
     } else if (errno != EINTR) {
       return fail_socket("the peer", errno);
     }

@@ -48,6 +48,11 @@ class PingpongConnection {
   /// Of this side, the TCP port included.
   Address local() const;
 
+  /// `turn` is called over and over while exchange() waits, and takes a few milliseconds at most: the peer
+  /// may look for our queue pair's address before it answers, and a port that has no kernel below it must be
+  /// there to be found.
+  void while_waiting(std::function<void()> turn) { turn_ = std::move(turn); }
+
   /// Tells `ours` and learns the peer's. `made_ready` is called as soon as the latter is known, before the
   /// peer may send its first packet; its error ends the exchange. Errors: also protocol_error, timed_out,
   /// peer_failed.
@@ -56,11 +61,13 @@ class PingpongConnection {
 
  private:
   PingpongConnection(Descriptor socket, bool server) : socket_(std::move(socket)), server_(server) {}
+  Result<void> wait(short events, Time deadline) const;
   Result<void> write(std::span<const std::byte> bytes, Time deadline) const;
   Result<void> read(std::span<std::byte> bytes, Time deadline) const;
 
   Descriptor socket_;
   bool server_;
+  std::function<void()> turn_;
 };
 
 }  // namespace rdmc::control

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
                             "--launch", "agent", "--block-size", "256K", "--limit-rate", "1.5g",
                             "--connect-within", "1.5s", "--suspect-after", "700ms", "s", "d"});
   BOOST_TEST(send.local_receivers == 8u);
-  BOOST_TEST(send.fabric == "udp");
+  BOOST_TEST(send.fabric.name == "udp");
   BOOST_TEST(send.overwrite);
   BOOST_TEST(send.json);
   BOOST_TEST(send.dry_run);
@@ -76,6 +76,7 @@ BOOST_AUTO_TEST_CASE(the_agent_and_the_key_generator_are_named_first) {
   BOOST_TEST(to_string(agent.listen) == "10.0.0.5:7700");
   BOOST_TEST(agent.root == "/data");
   BOOST_TEST(agent.key_file == "k");
+  BOOST_TEST(agent.fabric.name == "auto");
   BOOST_TEST(to_string(command<AgentOptions>({"agent", "--listen", "[::1]:9", "--root", "/", "--insecure"})
                            .listen) == "[::1]:9");
   BOOST_TEST(command<KeygenOptions>({"keygen", "--json"}).json);
@@ -84,6 +85,18 @@ BOOST_AUTO_TEST_CASE(the_agent_and_the_key_generator_are_named_first) {
   const auto local = command<LocalReceiverOptions>({kLocalReceiverArgument, "127.0.1.1:0", "d/0"});
   BOOST_TEST(to_string(local.listen) == "127.0.1.1:0");
   BOOST_TEST(local.directory == "d/0");
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_may_name_a_fabric_and_its_device) {
+  const std::string device = "pci=0000:03:00.0 address=10.0.0.1/24";
+  const auto send =
+      command<SendOptions>({"-w", "n", "--insecure", "--fabric", "dpdk", "--device", device, "s", "d"});
+  const auto agent = command<AgentOptions>(
+      {"agent", "--listen", "10.0.0.5", "--root", "/", "--insecure", "--fabric", "dpdk", "--device", device});
+  for (const FabricChoice& fabric : {send.fabric, agent.fabric}) {
+    BOOST_TEST(fabric.name == "dpdk");
+    BOOST_TEST(fabric.device == device);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(files_named_like_a_subcommand_can_be_sent) {
@@ -120,6 +133,9 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "d", "--local", "2", "--launch", "slurm"}, "--launch slurm is not supported yet"},
       {{"s", "d", "--local", "2", "--launch", "magic"}, "'magic' is unknown"},
       {{"s", "d", "--local", "2", "--fabric", "pigeon"}, "--fabric: 'pigeon'"},
+      {{"s", "d", "--local", "2", "--device", "vdev=net_tap0"}, "--local's receivers are on loopback"},
+      {{"agent", "--listen", "10.0.0.1", "--root", "/", "--insecure", "--fabric", "pigeon"},
+       "--fabric: 'pigeon'"},
       {{"s", "d", "--local", "2", "--block-size", "1000"}, "--block-size: 1000"},
       {{"s", "d", "--local", "2", "--block-size", "4M"}, "--block-size"},
       {{"s", "d", "--local", "2", "--block-size", "1x"}, "--block-size: '1x' is not a size"},
@@ -153,6 +169,7 @@ BOOST_AUTO_TEST_CASE(help_lists_options_exit_codes_and_nothing_that_does_not_wor
                            "-x",
                            "--local",
                            "--fabric",
+                           "--device",
                            "--key-file",
                            "--insecure",
                            "--overwrite",

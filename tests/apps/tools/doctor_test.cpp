@@ -2,6 +2,7 @@
 #include "apps/tools/doctor.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <random>
 
 #include "dataplane/port/udp_port.hpp"
 #include "tests/dataplane/port/fake_driver.hpp"
@@ -25,9 +26,10 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
   registry.add(fake("absent", {.usable = false, .reason = "no card", .remedy = "buy one"}));
   registry.add(fake("broken", {.usable = true, .reason = "it is there"}, false));
   const auto diagnosis = diagnose(registry, kLoopback, kShort);
-  BOOST_REQUIRE(diagnosis.findings.size() == 3u);
+  BOOST_REQUIRE(diagnosis.findings.size() == 4u);
+  BOOST_TEST(diagnosis.findings[0].fabric == "verbs");
   const auto& [absent, broken, udp] =
-      std::tie(diagnosis.findings[0], diagnosis.findings[1], diagnosis.findings[2]);
+      std::tie(diagnosis.findings[1], diagnosis.findings[2], diagnosis.findings[3]);
   BOOST_TEST(absent.fabric == "absent");
   BOOST_TEST(!absent.usability.usable);
   BOOST_TEST(absent.usability.remedy == "buy one");
@@ -43,7 +45,11 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
 
 BOOST_AUTO_TEST_CASE(a_self_test_takes_its_time_and_counts_what_arrived) {
   const auto driver = port::udp_driver();
-  const auto test = run_self_test(*driver, driver->pair_on_this_host("test"), kShort);
+  const auto pair = driver->pair_on_this_host("test");
+  const auto open = [&](const port::PortRequest& request) {
+    return fabric::on_port(driver->open(request).value(), {.entropy = std::mt19937(1), .host_id = 1});
+  };
+  const auto test = run_self_test(open(pair[0]), open(pair[1]), kShort);
   BOOST_REQUIRE(test.has_value());
   BOOST_TEST(test->seconds >= 0.05);
   BOOST_TEST(test->bytes > 0u);

@@ -1,0 +1,15 @@
+// What carries a transfer's data on this host, as --fabric and --device say. A value.
+#pragma once
+
+#include <string>
+
+#include "dataplane/port/registry.hpp"
+
+namespace rdmc::bcast {
+
+struct FabricChoice {
+  std::string name{port::kAutomatic};  ///< one of fabric::fabric_names()
+  std::string device;                  ///< in that fabric's own words; empty: what it finds
+};
+
+}  // namespace rdmc::bcast
