@@ -4,38 +4,21 @@
 // order.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "dataplane/roce/connection.hpp"
+#include "tests/fuzz/input.hpp"
 
 using namespace rdmc;
 using namespace rdmc::roce;
+using fuzz::Input;
+using fuzz::require;
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
 constexpr RemoteKey kWritable{1}, kReadable{2}, kEverything{3};
 constexpr std::size_t kMemory = 4096, kPathMtu = 256;
-
-class Input {
- public:
-  explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  bool empty() const { return bytes_.empty(); }
-  std::uint8_t next() { return bytes_.empty() ? 0 : std::to_integer<std::uint8_t>(take(1)[0]); }
-  std::span<const std::byte> take(std::size_t count) {
-    const auto taken = bytes_.first(std::min(count, bytes_.size()));
-    bytes_ = bytes_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 bool within(const std::byte* at, std::size_t bytes, std::span<const std::byte> memory) {
   return at >= memory.data() && at + bytes <= memory.data() + memory.size();

@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-constexpr int kMutations = 2'000;
+/// In all, so that a larger corpus does not take longer.
+constexpr std::size_t kMutations = 10'000;
 
 void run(const std::vector<char>& input) {
   // Exactly as large as the input, so that a sanitizer sees a read past its end.
@@ -25,8 +26,8 @@ void run(const std::vector<char>& input) {
   LLVMFuzzerTestOneInput(copy.get(), input.size());
 }
 
-void run_mutated(const std::vector<char>& seed, rdmc::Random& random) {
-  for (int i = 0; i < kMutations; ++i) {
+void run_mutated(const std::vector<char>& seed, std::size_t times, rdmc::Random& random) {
+  for (std::size_t i = 0; i < times; ++i) {
     auto input = seed;
     for (auto edits = random.between(1, 4); edits > 0; --edits) {
       const auto at = input.empty() ? 0 : random.below(input.size());
@@ -62,12 +63,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s FILE|DIRECTORY...\n", argv[0]);
     return 1;
   }
+  const std::size_t each = kMutations / files.size() + 1;
   rdmc::Random random(1);
   for (const auto& file : files) {
     std::ifstream stream(file, std::ios::binary);
     const std::vector<char> input((std::istreambuf_iterator<char>(stream)), {});
     run(input);
-    run_mutated(input, random);
+    run_mutated(input, each, random);
   }
-  std::printf("%zu inputs, %d mutations of each\n", files.size(), kMutations);
+  std::printf("%zu inputs, %zu mutations of each\n", files.size(), each);
 }

@@ -1,0 +1,135 @@
+// What a peer may put into the messages of the control plane, and into SENDs between members: the first byte
+// says who reads the rest. Beyond not crashing: whatever is accepted means the same after it has been written
+// and read again, and costs no more memory than a few times its size.
+#include <deque>
+
+#include "apps/bcast-cli/transfer_messages.hpp"
+#include "controlplane/connect/channel_protocol.hpp"
+#include "controlplane/connect/framing.hpp"
+#include "controlplane/connect/pingpong.hpp"
+#include "controlplane/session/messages.hpp"
+#include "dataplane/fabric/connection_blob.hpp"
+#include "lib/group/control_frame.hpp"
+#include "tests/fuzz/input.hpp"
+
+using namespace rdmc;
+using namespace rdmc::fuzz;
+
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+template <typename T>
+bool refused(const Result<T>& result) {
+  require(result.has_value() || !result.error().what.empty());
+  return !result.has_value();
+}
+
+void connection_blob(Bytes bytes) {
+  const auto info = fabric::decode_connection(bytes);
+  if (refused(info)) return;
+  const auto blob = fabric::encode(*info);
+  const auto again = fabric::decode_connection(blob);
+  require(again.has_value() && fabric::encode(*again) == blob);
+  const auto mtu = fabric::agree_path_mtu(*info, *again);
+  require(refused(mtu) || (*mtu >= 256 && *mtu <= info->path_mtu));
+}
+
+void control_frame(Bytes bytes) {
+  const auto frame = group::decode_control_frame(bytes);
+  if (refused(frame)) return;
+  std::array<std::byte, group::kControlFrameBytes> written;
+  const std::size_t length = group::encode(*frame, written);
+  require(std::ranges::equal(Bytes(written).first(length), bytes));
+}
+
+void job(Bytes bytes) {
+  const auto job = bcast::decode_job(bytes);
+  if (refused(job)) return;
+  const auto again = bcast::decode_job(bcast::encode(*job));
+  require(again.has_value() && *again == *job);
+}
+
+/// The file's size and block size, then the parameters of an epoch of it.
+void parameters(Bytes bytes) {
+  Input input(bytes);
+  const std::uint64_t size = std::uint64_t{input.next32()} << (input.next() & 31);
+  const auto shape = bcast::FileShape::make(size, std::uint64_t{input.next()} * bcast::kMinBlockSize);
+  if (refused(shape)) return;
+  const auto rest = input.take(SIZE_MAX);
+  const auto parameters = bcast::decode_parameters(rest, *shape);
+  if (!refused(parameters)) {
+    const auto again = bcast::decode_parameters(bcast::encode(*parameters), *shape);
+    require(again.has_value() && *again == *parameters);
+  }
+  const auto map = bcast::BlockMap::decode(rest, shape->blocks());
+  if (refused(map)) return;
+  require(map->encode() == std::vector(rest.begin(), rest.end()) && map->count() <= shape->blocks());
+}
+
+void digest(Bytes bytes) {
+  const auto digest = bcast::decode_digest(bytes);
+  if (refused(digest)) return;
+  require(std::ranges::equal(bcast::encode(*digest), bytes));
+}
+
+void envelope(Bytes bytes) {
+  const auto envelope = session::parse_envelope(bytes);
+  if (refused(envelope)) return;
+  const auto written = session::serialize(*envelope);
+  const auto again = session::parse_envelope(written);
+  require(again.has_value() && session::serialize(*again) == written);
+  require(!session::name(*envelope).empty());
+  if (envelope->has_failed()) {
+    const Error error = session::load(envelope->failed().cause());
+    require(session::printable(error.what) == error.what);
+  }
+}
+
+/// In whatever pieces a stream arrives, it holds the same messages.
+void frames(Bytes bytes) {
+  constexpr std::uint32_t kLimit = 4096;
+  const auto read = [&](std::size_t piece) {
+    control::FrameReader reader(kLimit);
+    std::deque<control::Message> messages;
+    bool sound = true;
+    for (Bytes rest = bytes; !rest.empty() && sound;) {
+      const auto next = rest.first(std::min(piece, rest.size()));
+      rest = rest.subspan(next.size());
+      sound = !refused(reader.feed(next, messages));
+    }
+    return std::tuple(sound, reader.ended(), std::move(messages));
+  };
+  const auto whole = read(SIZE_MAX);
+  require(read(1) == whole && read(7) == whole);
+  for (const auto& message : std::get<2>(whole)) require(message.size() <= kLimit);
+}
+
+/// What a server hears before anything has been proved, without a key.
+void channel(Bytes bytes) {
+  control::ChannelProtocol server(control::Role::server, {.security = control::Insecure{}});
+  server.start();
+  Input input(bytes);
+  while (!input.empty()) server.receive(input.take(1 + input.next()));
+  require(server.output().size() <= 256);
+  if (server.failure()) require(!server.failure()->what.empty());
+}
+
+void pingpong(Bytes bytes) {
+  const auto end = control::decode_pingpong(bytes);
+  if (refused(end)) return;
+  const auto again = control::decode_pingpong(control::encode_pingpong(*end));
+  require(again.has_value() && *again == *end);
+}
+
+constexpr std::array kReaders{connection_blob, control_frame, job,     parameters, digest,
+                              envelope,        frames,        channel, pingpong};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
+  kReaders[data[0] % kReaders.size()](bytes.subspan(1));
+  return 0;
+}

@@ -1,0 +1,39 @@
+// What all fuzz targets share: reading decisions off the input, and ending the process when a property does
+// not hold.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+namespace rdmc::fuzz {
+
+/// Not an assert, so that it holds in every build.
+inline void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+/// The fuzzer's bytes as a tape of decisions; past the end it reads zeros.
+class Input {
+ public:
+  explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  bool empty() const { return bytes_.empty(); }
+  std::uint8_t next() { return bytes_.empty() ? 0 : std::to_integer<std::uint8_t>(take(1)[0]); }
+  std::uint32_t next32() {
+    std::uint32_t value = 0;
+    for (int i = 0; i < 4; ++i) value = value << 8 | next();
+    return value;
+  }
+  std::span<const std::byte> take(std::size_t count) {
+    const auto taken = bytes_.first(std::min(count, bytes_.size()));
+    bytes_ = bytes_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace rdmc::fuzz

@@ -1,0 +1,151 @@
+// A port in memory for fuzz targets. It checks what real ports cannot: that a landing is planned only where a
+// peer may write, that what is sent lies in memory that may leave or is the fabric's own, and that it parses.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataplane/port/port.hpp"
+#include "dataplane/roce/headers.hpp"
+#include "dataplane/roce/management_datagram.hpp"
+#include "tests/fuzz/guarded_memory.hpp"
+
+namespace rdmc::fuzz {
+
+class WatchedPort final : public port::Port {
+ public:
+  static constexpr std::uint32_t kTrainSegments = 4;
+
+  WatchedPort(GuardedMemory& memory, const Address& address, bool same_host_only) : memory_(memory) {
+    info_ = {.driver = "watched",
+             .address = address,
+             .mtu = 1500,
+             .train_segments = kTrainSegments,
+             .train_bytes = 8192,
+             .receive_train_segments = kTrainSegments,
+             .identification_counts_up = true,
+             .same_host_only = same_host_only,
+             .receive_buffer_bytes = 1 << 16};
+  }
+
+  /// A train of datagrams of `segment_bytes` (the last may be shorter) on its way to `flow`.
+  struct Arrival {
+    port::FlowId flow = port::kSharedFlow;
+    Address source;
+    std::vector<std::byte> bytes;
+    std::uint32_t segment_bytes = 0;
+    bool congestion_experienced = false;
+  };
+  void deliver(Arrival arrival) {
+    if (arrival.bytes.empty()) return;  // ports hand up no empty datagrams
+    arrival.segment_bytes = std::max<std::uint32_t>(arrival.segment_bytes, 1);
+    delivered += (arrival.bytes.size() + arrival.segment_bytes - 1) / arrival.segment_bytes;
+    waiting_.push_back(std::move(arrival));
+  }
+
+  std::size_t room = SIZE_MAX;      ///< trains that it takes before it is full
+  std::uint64_t delivered = 0;      ///< datagrams, those still waiting included
+  std::uint64_t taken_to_send = 0;  ///< datagrams
+  std::function<void(const roce::Packet&)> on_sent = [](const roce::Packet&) {};
+  bool has_waiting() const { return !waiting_.empty(); }
+
+  const port::PortInfo& info() const noexcept override { return info_; }
+  Result<port::FlowId> open_flow() override { return port::FlowId{++flows_}; }
+  std::uint16_t udp_port(port::FlowId flow) const override {
+    return flow == port::kSharedFlow ? info_.address.port
+                                     : static_cast<std::uint16_t>(50'000 + value_of(flow));
+  }
+  void close_flow(port::FlowId) override {}
+  std::size_t send_burst(std::span<const port::TxTrain> trains) override;
+  std::size_t receive_burst(port::LandingPlanner& planner, std::span<port::RxTrain> out) override;
+  void wait(Time) override {}
+  void wake() noexcept override {}
+  const port::PortCounters& counters() const noexcept override { return counters_; }
+
+ private:
+  /// An arrival where it landed: scattered as planned, the rest in memory exactly as large.
+  struct Landed {
+    std::array<iovec, 2 * kTrainSegments + 2> pieces;
+    std::unique_ptr<std::byte[]> rest;
+  };
+  void check_datagram(std::span<const std::byte> datagram);
+
+  GuardedMemory& memory_;
+  port::PortInfo info_;
+  port::PortCounters counters_;
+  std::uint32_t flows_ = 0;
+  std::deque<Arrival> waiting_;
+  std::vector<Landed> landed_;
+};
+
+inline std::size_t WatchedPort::send_burst(std::span<const port::TxTrain> trains) {
+  std::size_t taken = 0;
+  for (; taken < trains.size() && room > 0; ++taken, --room) {
+    const port::TxTrain& train = trains[taken];
+    std::vector<std::byte> bytes;
+    for (const iovec& piece : train.pieces) {
+      const std::span from(static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
+      require(!memory_.contains(from) || memory_.is_readable(from));
+      bytes.insert(bytes.end(), from.begin(), from.end());
+    }
+    require(bytes.size() == train.total_bytes && train.segment_bytes > 0);
+    for (std::span<const std::byte> rest = bytes; !rest.empty();) {
+      const auto datagram = rest.first(std::min<std::size_t>(train.segment_bytes, rest.size()));
+      rest = rest.subspan(datagram.size());
+      check_datagram(datagram);
+      ++taken_to_send;
+    }
+  }
+  return taken;
+}
+
+inline void WatchedPort::check_datagram(std::span<const std::byte> datagram) {
+  if (roce::is_datagram_send(datagram)) return require(roce::parse_management(datagram).has_value());
+  const auto packet = roce::parse_packet(datagram);
+  require(packet.has_value());
+  on_sent(*packet);
+}
+
+inline std::size_t WatchedPort::receive_burst(port::LandingPlanner& planner, std::span<port::RxTrain> out) {
+  landed_.clear();
+  landed_.resize(out.size());
+  std::size_t count = 0;
+  for (; count < out.size() && !waiting_.empty(); ++count) {
+    const Arrival arrival = std::move(waiting_.front());
+    waiting_.pop_front();
+    Landed& landed = landed_[count];
+    const std::span pieces(landed.pieces);
+    const std::size_t planned =
+        arrival.flow == port::kSharedFlow
+            ? 0
+            : planner.plan(arrival.flow, static_cast<std::uint32_t>(count), pieces.first(pieces.size() - 1));
+    require(planned < pieces.size());
+    std::span<const std::byte> rest = arrival.bytes;
+    std::size_t used = 0;
+    for (; used < planned && !rest.empty(); ++used) {
+      iovec& piece = pieces[used];
+      piece.iov_len = std::min(piece.iov_len, rest.size());
+      const std::span to(static_cast<std::byte*>(piece.iov_base), piece.iov_len);
+      require(!memory_.contains(to) || memory_.is_writable(to));
+      std::ranges::copy(rest.first(to.size()), to.begin());
+      rest = rest.subspan(to.size());
+    }
+    if (!rest.empty()) {
+      landed.rest = std::make_unique<std::byte[]>(rest.size());
+      std::ranges::copy(rest, landed.rest.get());
+      pieces[used++] = {landed.rest.get(), rest.size()};
+    }
+    out[count] = {.flow = arrival.flow,
+                  .source = arrival.source,
+                  .pieces = pieces.first(used),
+                  .segment_bytes = arrival.segment_bytes,
+                  .total_bytes = static_cast<std::uint32_t>(arrival.bytes.size()),
+                  .congestion_experienced = arrival.congestion_experienced,
+                  .planned = planned > 0};
+  }
+  return count;
+}
+
+}  // namespace rdmc::fuzz
