@@ -10,13 +10,13 @@ import time
 
 import capture
 import guest
+import links
+from links import AF_PACKET, TAP, UDP
 
 PINGPONG, RPING, VERBS = "ibv_rc_pingpong", "rping", "our verbs programs"
-UDP, AF_PACKET, TAP = "udp", "AF_PACKET (dpdk)", "TAP (dpdk)"
 CLIENT, SERVER = "client", "server"
-NOT_RUN = {VERBS: "the verbs provider does not exist yet",
-           AF_PACKET: "the dpdk driver is not joined to the lab yet", TAP: "the dpdk driver is not joined to the lab yet"}
-ITERATIONS = 150  # as many as make 1 % loss strike nearly every run
+NOT_RUN = {f"{TAP}, path MTU 4096": "DPDK's TAP carries packets of 1500 bytes at most"}
+ITERATIONS = 60   # as many as make 1 % loss strike nearly every run
 SECONDS = 60      # an emulated peer on a busy machine takes 1 to 15 s for a run
 PINGPONG_PORT = 18515
 OUR_OPTIONS = ["--json", "--patience", str(SECONDS)]
@@ -35,10 +35,15 @@ class Case:
     loss: bool
 
     def reason_not_run(self):
-        return NOT_RUN.get(self.peer) or NOT_RUN.get(self.driver)
+        return NOT_RUN.get(self.peer) or NOT_RUN.get(self.driver) or NOT_RUN.get(f"{self.driver}, path MTU {self.mtu}")
 
     def host(self):
-        return guest.HOST4 if self.family == 4 else guest.HOST6
+        """The kernel's address here, for first contact."""
+        return links.HOST4 if self.family == 4 else links.HOST6
+
+    def our_options(self):
+        """The words for our end: its address, and what carries its packets."""
+        return ["--address", bracketed(links.address(self.driver, self.family)), *links.options(self.driver)]
 
     def peer_address(self):
         return guest.GUEST4 if self.family == 4 else guest.GUEST6
@@ -59,8 +64,10 @@ def listens(proc_net_tcp):
     return any(int(one[1].split(":")[1], 16) == PINGPONG_PORT and one[3] == "0A" for one in sockets if len(one) > 3)
 
 
-def roce_port_is_taken():
-    """Whether somebody here receives on RoCE's UDP port."""
+def roce_port_is_taken(driver):
+    """Whether somebody here receives on RoCE's UDP port through that driver."""
+    if driver != UDP:
+        return links.is_open(driver)
     return any(f":{capture.ROCE_PORT:04X} " in pathlib.Path(f"/proc/net/{name}").read_text(encoding="ascii")
                for name in ("udp", "udp6"))
 
@@ -70,12 +77,10 @@ def bracketed(address):
 
 
 class Lossy:
-    """Rules of the namespace that lose RoCE packets, of both directions, while they are there."""
-    RULES = """
-        table inet loss {
-        chain arrive { type filter hook prerouting priority -300; udp dport 4791 numgen random mod 100 < 1 counter drop; }
-        chain leave { type filter hook output priority -300; udp dport 4791 numgen random mod 100 < 1 counter drop; }
-        }"""
+    """Rules of the guest's tap that lose RoCE packets, of both directions and whoever sends them, while they are there."""
+    CHAIN = "{{ type filter hook {} device {} priority 0; udp dport 4791 numgen random mod 100 < 1 counter drop; }}"
+    RULES = (f"table netdev loss {{ chain arrive {CHAIN.format('ingress', guest.TAP)}; "
+             f"chain leave {CHAIN.format('egress', guest.TAP)}; }}")
 
     def __init__(self, run):
         self._run, self.lost = run, 0
@@ -85,10 +90,10 @@ class Lossy:
         return self
 
     def __exit__(self, *_):
-        rules = json.loads(self._run("nft", "-j", "list", "table", "inet", "loss"))["nftables"]
+        rules = json.loads(self._run("nft", "-j", "list", "table", "netdev", "loss"))["nftables"]
         self.lost = sum(e["counter"]["packets"] for item in rules if "rule" in item for e in item["rule"]["expr"]
                         if "counter" in e)
-        self._run("nft", "delete table inet loss")
+        self._run("nft", "delete table netdev loss")
 
 
 class Runner:
@@ -118,13 +123,19 @@ class Runner:
     def _play_pingpong(self, case, iterations):
         same = f"-m {case.mtu} -n {iterations} -c"
         ours = [self._programs / "rdmc_pingpong", *same.split(), *OUR_OPTIONS]
-        theirs = f"ibv_rc_pingpong -g {self._gid(case.peer_address())} {same}"
+        if case.peer == VERBS:
+            theirs = (f"rdmc_pingpong --fabric verbs --address {bracketed(case.peer_address())} {same} "
+                      f"{' '.join(OUR_OPTIONS)}")
+        else:
+            theirs = f"ibv_rc_pingpong -g {self._gid(case.peer_address())} {same}"
         if case.role == SERVER:
-            return self._serve(ours, lambda: listens(pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")),
+            # By default it has the address that is connected to.
+            more = [] if case.driver == UDP else case.our_options()
+            return self._serve([*ours, *more], lambda: listens(pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")),
                                f"{theirs} {case.host()}")
         # Theirs listens on IPv4 only, whatever its GID.
         return self._ask(theirs, lambda: listens(self._guest.run("cat /proc/net/tcp")),
-                         [*ours, "--address", bracketed(case.host()), guest.GUEST4])
+                         [*ours, *case.our_options(), guest.GUEST4])
 
     def _play_rping(self, case, iterations):
         # The text takes several packets. Theirs makes the path MTU of its interface's.
@@ -134,13 +145,13 @@ class Runner:
         if case.role == SERVER:
             self._guest.run(f"ip link set eth0 mtu {INTERFACE_MTU[case.mtu]}")
             try:
-                return self._serve([*ours, "--address", bracketed(case.host())], roce_port_is_taken,
-                                   f"{theirs} {case.host()} -c")
+                return self._serve([*ours, *case.our_options()], lambda: roce_port_is_taken(case.driver),
+                                   f"{theirs} {links.address(case.driver, case.family)} -c")
             finally:
                 self._guest.run("ip link set eth0 mtu 9000")
         return self._ask(f"{theirs} {case.peer_address()} -s",
                          lambda: "LISTEN" in self._guest.run("rdma resource show cm_id"),
-                         [*ours, "-m", str(case.mtu), bracketed(case.peer_address())])
+                         [*ours, *case.our_options(), "-m", str(case.mtu), bracketed(case.peer_address())])
 
     def _serve(self, ours, ready, theirs):
         """Our report as the server of `theirs`."""

@@ -17,7 +17,7 @@ import time
 
 import kernel
 
-HOST4, GUEST4, HOST6, GUEST6 = "10.78.0.1", "10.78.0.2", "fd78::1", "fd78::2"
+GUEST4, GUEST6 = "10.78.0.2", "fd78::2"
 TAP, COMMAND_PORT = "tap0", 4000
 MODULES = ["virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "rdma_rxe", "ib_uverbs", "rdma_cm",
            "rdma_ucm"]
@@ -28,7 +28,7 @@ PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static"
 IN_GUEST = ["ibv_rc_pingpong", "ibv_devinfo", "rping", "rdma"]
 PROVIDER, PROVIDER_CONFIG = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "/etc/libibverbs.d/rxe.driver"
 LOADED_LATE = "/lib/x86_64-linux-gnu/libgcc_s.so.1"  # by pthread_exit, so ldd does not name it
-APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "sleep", "ls", "poweroff"]
+APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "sleep", "ls", "mkdir", "sha256sum", "poweroff"]
 MEMORY_MB = 512
 # An emulated machine on a busy one: 10 s when it is idle.
 BOOT_SECONDS = 180
@@ -107,10 +107,10 @@ def _die_with_parent():
 
 
 class Guest:
-    """`folder` is for its initramfs and console log; in a network namespace of the caller's."""
+    """`folder` is for its initramfs and console log; its tap joins `links`."""
 
-    def __init__(self, folder, run, extra=()):
-        self.folder, self._run, self._extra = pathlib.Path(folder), run, extra
+    def __init__(self, folder, run, links, extra=()):
+        self.folder, self._run, self._links, self._extra = pathlib.Path(folder), run, links, extra
         self.dump = self.folder / "dump.pcap"  # grows with every packet on the tap
         self._machine = None
 
@@ -118,9 +118,7 @@ class Guest:
         linux = kernel.find()
         make_initramfs(linux, self.folder / "initramfs", self._extra)
         self._run("ip", "tuntap", "add", "dev", TAP, "mode", "tap")
-        self._run("ip", "link", "set", TAP, "mtu", "9000", "up")
-        self._run("ip", "address", "add", f"{HOST4}/24", "dev", TAP)
-        self._run("ip", "address", "add", f"{HOST6}/64", "dev", TAP, "nodad")
+        self._links.join_guest(TAP)
         console = open(self.folder / "console", "wb")
         self._machine = subprocess.Popen(
             ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MB),

@@ -14,13 +14,16 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
 import capture
 import cases
+import groups
 import guest
 import lab
+import links
 import report
 
 # No run begins later: ./check promises 6 minutes. On two idle cores all takes less than half of that.
 BUDGET_SECONDS = 300
 SAMPLE_ITERATIONS, SAMPLE_ITERATIONS_LOSSY = 3, 100
+VERBS_SECONDS = 90
 FAILURES = []
 
 
@@ -67,10 +70,15 @@ def run_case(runner, case):
     return (f"fail: {wrong}" if wrong else "pass"), lost
 
 
-def run_matrix(runner, deadline):
+def has_dpdk(programs):
+    """Whether the module was built that our programs of that build load."""
+    return (programs.parents[1] / "dataplane/port/dpdk/librdmc_dpdk.so").is_file()
+
+
+def run_matrix(runner, deadline, drivers):
     results, lost = {}, 0
     for case in cases.all_cases():
-        if case.reason_not_run():
+        if case.reason_not_run() or case.driver not in drivers:
             continue
         if time.monotonic() > deadline:
             break
@@ -83,11 +91,32 @@ def run_matrix(runner, deadline):
     return results
 
 
+def run_verbs(machine, bcast, folder):
+    """Our programs on the guest's RDMA device: the provider's tests, and groups of both kinds."""
+    start = time.monotonic()
+    try:
+        print(machine.run(f"RDMC_VERBS_ADDRESS={guest.GUEST4} verbs_fabric_test", VERBS_SECONDS).strip())
+    except guest.Failed as error:
+        failed(f"verbs_fabric_test in the guest: {error}")
+    print(f"{time.monotonic() - start:5.1f} s  the provider's own tests", flush=True)
+    start = time.monotonic()
+    for what, outcome in groups.run(machine, bcast, folder):
+        print(f"{time.monotonic() - start:5.1f} s  {what}: {outcome}", flush=True)
+        start = time.monotonic()
+        if outcome != "pass":
+            failed(f"{what}: {outcome}")
+
+
+def sampled_mtu(case):
+    return 1024 if case.role == cases.CLIENT or case.driver == cases.TAP else 4096
+
+
 def sampled():
-    """The cases whose captures are kept: each peer, driver, role and address family once, and one with losses."""
+    """The cases whose captures are kept: each peer, driver, role and address family once, and of each peer one with
+    losses."""
     for case in cases.all_cases():
-        if case.reason_not_run() is None and case.mtu == (1024 if case.role == cases.CLIENT else 4096):
-            if not case.loss or (case.family == 4 and case.role == cases.CLIENT):
+        if case.reason_not_run() is None and case.mtu == sampled_mtu(case):
+            if not case.loss or (case.family == 4 and case.role == cases.CLIENT and case.driver == cases.UDP):
                 yield case
 
 
@@ -97,7 +126,7 @@ def write_samples(runner):
     for case in sampled():
         _, seen, _ = runner.run(case, SAMPLE_ITERATIONS_LOSSY if case.loss else SAMPLE_ITERATIONS)
         name = "-".join([case.peer, case.driver.split()[0].lower(), case.role, f"ipv{case.family}", str(case.mtu),
-                         *(["loss"] if case.loss else [])])
+                         *(["loss"] if case.loss else [])]).replace(" ", "-")
         seen.save(report.FOLDER / f"{name}.pcap.gz")
 
 
@@ -107,6 +136,7 @@ def main(arguments):
         return 0
     write = "--write" in arguments
     programs = pathlib.Path([a for a in arguments if a != "--write"][0]).resolve()
+    drivers = [cases.UDP, cases.AF_PACKET, cases.TAP] if has_dpdk(programs) else [cases.UDP]
     missing = guest.missing()
     if missing:
         print("the matrix did NOT run; missing: " + "; ".join(missing))
@@ -115,10 +145,15 @@ def main(arguments):
     deadline = time.monotonic() + BUDGET_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        with guest.Guest(folder, lab.run) as machine:
+        build = programs.parent.parent
+        verbs_test = build / "tests/dataplane/fabric/verbs_fabric_test"
+        bcast = build / "apps/bcast-cli/rdmc_bcast"
+        ours = [programs / "rdmc_pingpong", bcast, verbs_test]
+        with links.Links(lab.run) as joined, guest.Guest(folder, lab.run, joined, ours) as machine:
             print(f"the guest was up after {time.monotonic() - start:.0f} s", flush=True)
+            run_verbs(machine, bcast, folder)
             runner = cases.Runner(machine, lab.run, programs)
-            results = run_matrix(runner, deadline)
+            results = run_matrix(runner, deadline, drivers)
             if write:
                 report.save_results(results)
                 write_samples(runner)
@@ -135,6 +170,9 @@ def main(arguments):
             failed(f"{case}: {now}")
     check_documents()
     print(f"{sum(value == 'pass' for value in results.values())} runs passed, {len(FAILURES)} complaints")
+    if len(drivers) == 1 and not FAILURES:
+        print(f"{len(left_out)} runs over DPDK did NOT take place: its module was not built (libdpdk-dev)")
+        return lab.SKIPPED
     if left_out and not FAILURES:
         print(f"{len(left_out)} of {len(left_out) + len(results)} runs did NOT take place: with a load of "
               f"{os.getloadavg()[0]:.0f} the others took {BUDGET_SECONDS} s")

@@ -20,6 +20,9 @@ well, what was received is what was sent (we look at every byte, ibv_rc_pingpong
 all), our endpoint dropped no packet as corrupt, and every packet of either side has the ICRC that an independent computation gives it. "1 % loss" loses RoCE
 packets at random, in both directions.
 
+"Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`). Beside the matrix the same run has the provider's
+own tests on that device, and two rdmc_bcast groups: of a socket that sends to that device, a socket and a DPDK port, and of the device that sends to a socket and a DPDK port.
+
 `./check` runs the matrix and fails if it does not give this table. This page is made from `docs/interop/` by
 `tests/interop/interop_test.py --write`; do not edit it.
 

@@ -1,0 +1,121 @@
+"""Groups of all kinds: one rdmc_bcast whose members are software endpoints here, on a socket and on a DPDK port, and an
+RDMA device in the guest."""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import guest
+import links
+
+FILE_BYTES = 3_345_679     # several blocks, the last one not full
+SECOND_HOST4, DPDK_HOST4 = "10.78.0.5", "10.78.0.6"  # of further receivers here
+DPDK_DEVICE = f"{links.DEVICES[links.AF_PACKET][0]} address={links.DEVICES[links.AF_PACKET][1]}/24"
+PORT = 7700
+SECONDS = 60                # an emulated peer on a busy machine
+PATIENCE = "20s"            # of the data path, for the same reason
+
+
+def packets(machine, which):
+    """`which` ("rcvd" or "sent") by the guest's RDMA device; its own count."""
+    return int(machine.run(f"cat /sys/class/infiniband/rxe0/ports/1/hw_counters/{which}_pkts"))
+
+
+@contextlib.contextmanager
+def agent_here(bcast, address, root, key, more=()):
+    root.mkdir()
+    agent = subprocess.Popen([bcast, "agent", "--listen", f"{address}:{PORT}", "--root", root, "--key-file", key, *more],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        yield
+    finally:
+        agent.terminate()
+        agent.communicate()
+
+
+def wait_for_agent(address, run):
+    """Until somebody listens there; `run` gives /proc/net/tcp of its machine."""
+    number = ".".join(reversed(address.split(".")))
+    wanted = "".join(f"{int(part):02X}" for part in number.split(".")) + f":{PORT:04X}"
+    deadline = time.monotonic() + SECONDS
+    while not any(line.split()[1] == wanted and line.split()[3] == "0A" for line in run().splitlines()[1:] if line.split()):
+        if time.monotonic() > deadline:
+            raise guest.Failed(f"no agent listens on {address}")
+        time.sleep(0.1)
+
+
+def judge_events(printed, hosts, digest_of_copies, wanted):
+    """Why the events of a transfer are not those of one that went well; empty if they are."""
+    events = [json.loads(line) for line in printed.splitlines()]
+    receivers = {event["host"]: event for event in events if event["event"] == "receiver"}
+    for host in hosts:
+        if receivers.get(host, {}).get("status") != "ok" or receivers[host]["bytes"] != FILE_BYTES:
+            return f"{host}: {receivers.get(host)}"
+    wrong = [host for host, digest in digest_of_copies.items() if digest != wanted]
+    return f"another file arrived at {', '.join(wrong)}" if wrong else ""
+
+
+def run(machine, bcast, folder):
+    """Fans a file out from here to the guest and to receivers here, and from the guest to those; yields (what, "pass" or
+    "fail: why")."""
+    folder = pathlib.Path(folder)
+    data = os.urandom(FILE_BYTES)
+    wanted = hashlib.sha256(data).hexdigest()
+    source, key = folder / "source", folder / "key"
+    source.write_bytes(data)
+    key.write_text(subprocess.run([bcast, "keygen"], check=True, capture_output=True, text=True).stdout)
+    key.chmod(0o600)
+    for address in (SECOND_HOST4, DPDK_HOST4):
+        subprocess.run(["ip", "address", "add", f"{address}/24", "dev", links.BRIDGE], check=True)
+    on_dpdk = ["--fabric", "dpdk", "--device", DPDK_DEVICE]
+    machine.run(f"umask 077; echo {key.read_text().strip()} > /tmp/key; mkdir /tmp/root")
+    machine.start(f"rdmc_bcast agent --fabric verbs --listen {guest.GUEST4}:{PORT} --root /tmp/root "
+                  "--key-file /tmp/key",
+                  20 * SECONDS)
+    wait_for_agent(guest.GUEST4, lambda: machine.run("cat /proc/net/tcp"))
+    here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
+    options = f"--key-file {{}} --json --suspect-after {PATIENCE}"
+
+    def to_guest():
+        before = packets(machine, "rcvd")
+        with (agent_here(bcast, SECOND_HOST4, folder / "one", key),
+              agent_here(bcast, DPDK_HOST4, folder / "dpdk", key, on_dpdk)):
+            for address in (SECOND_HOST4, DPDK_HOST4):
+                wait_for_agent(address, here)
+            hosts = [f"{address}:{PORT}" for address in (guest.GUEST4, SECOND_HOST4, DPDK_HOST4)]
+            done = subprocess.run([bcast, *options.format(key).split(), "--fabric", "udp", "-w", ",".join(hosts), source,
+                                   "copy"], capture_output=True, text=True, timeout=SECONDS, check=False)
+            if done.returncode != 0:
+                return f"exit status {done.returncode}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
+            copies = {hosts[0]: machine.run("sha256sum /tmp/root/copy").split()[0],
+                      **{host: hashlib.sha256((folder / name / "copy").read_bytes()).hexdigest()
+                         for host, name in zip(hosts[1:], ("one", "dpdk"))}}
+        if packets(machine, "rcvd") - before < FILE_BYTES / 4096:
+            return "the file did not come through the guest's RDMA device"
+        return judge_events(done.stdout, hosts, copies, wanted)
+
+    def from_guest():
+        before = packets(machine, "sent")
+        with (agent_here(bcast, links.HOST4, folder / "two", key),
+              agent_here(bcast, DPDK_HOST4, folder / "three", key, on_dpdk)):
+            for address in (links.HOST4, DPDK_HOST4):
+                wait_for_agent(address, here)
+            hosts = [f"{links.HOST4}:{PORT}", f"{DPDK_HOST4}:{PORT}"]
+            printed = machine.run(f"rdmc_bcast {options.format('/tmp/key')} --fabric verbs -w {','.join(hosts)} "
+                                  "/tmp/root/copy again 2>/dev/null", SECONDS)
+            copies = {host: hashlib.sha256((folder / name / "again").read_bytes()).hexdigest()
+                      for host, name in zip(hosts, ("two", "three"))}
+        if packets(machine, "sent") - before < FILE_BYTES / 4096:
+            return "the file did not leave through the guest's RDMA device"
+        return judge_events(printed, hosts, copies, wanted)
+
+    for what, play in (("a socket to an RDMA device, a socket and a DPDK port", to_guest),
+                       ("an RDMA device to a socket and a DPDK port", from_guest)):
+        try:
+            wrong = play()
+        except (guest.Failed, subprocess.TimeoutExpired, OSError) as error:
+            wrong = str(error).strip().replace("\n", "; ")
+        yield what, f"fail: {wrong}" if wrong else "pass"
