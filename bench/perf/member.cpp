@@ -14,7 +14,6 @@
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/host_identity.hpp"
-#include "dataplane/port/standard_drivers.hpp"
 
 namespace rdmc::perf {
 namespace {
@@ -65,19 +64,18 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   // A memif's client must find its server: DPDK turns away whoever comes while that one starts, for good.
   const auto nap = [] { usleep(1000); };
   if (options.fabric == "dpdk" && rank != 0) rendezvous.barrier(nap);
-  auto opened = port::standard_drivers().open(options.fabric, request);
+  auto opened = fabric::open_fabric(options.fabric, request,
+                                    {.entropy = os_random,
+                                     .host_id = fabric::host_identity(),
+                                     .icrc_on_loopback = options.icrc_on_loopback});
   if (options.fabric == "dpdk" && rank == 0) rendezvous.barrier(nap);
   if (!opened) return std::unexpected(opened.error());
-  member->port_ = std::move(opened->port);
-  const std::string& driver = member->port_->info().driver;
-  driver.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
-  if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", driver, opened->reason);
-  member->fabric_ = std::make_unique<fabric::SoftwareFabric>(
-      *member->port_, fabric::SoftwareFabricOptions{.entropy = os_random,
-                                                    .host_id = fabric::host_identity(),
-                                                    .icrc_on_loopback = options.icrc_on_loopback});
-  rendezvous.figures[rank].icrc = member->fabric_->info().icrc;
-  member->agent_ = std::make_unique<group::FabricAgent>(*member->fabric_);
+  member->opened_ = std::move(*opened);
+  const auto& [port, fabric, software, name, reason] = member->opened_;
+  name.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
+  if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", name, reason);
+  rendezvous.figures[rank].icrc = fabric->info().icrc;
+  member->agent_ = std::make_unique<group::FabricAgent>(*fabric);
   member->engine_ = std::make_unique<engine::Engine>(
       *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
   member->engine_->add(*member->agent_);
@@ -103,13 +101,15 @@ void Member::start_account() {
 void Member::end_account() {
   MemberFigures& figures = rendezvous_.figures[rank_];
   figures.cpu_seconds += cpu_seconds() - cpu_at_start_;
-  figures.bytes_copied = fabric_->counters().bytes_copied;
-  figures.packets_in_place = fabric_->counters().packets_in_place;
-  figures.packets_repaired = fabric_->counters().packets_repaired;
-  figures.retransmitted = fabric_->connection_counters().retransmitted;
-  figures.timeouts = fabric_->connection_counters().timeouts;
-  figures.receive_dropped = port_->counters().receive_dropped;
-  figures.system_calls = port_->counters().system_calls;
+  if (opened_.software == nullptr) return;
+  const auto& counters = opened_.software->counters();
+  figures.bytes_copied = counters.bytes_copied;
+  figures.packets_in_place = counters.packets_in_place;
+  figures.packets_repaired = counters.packets_repaired;
+  figures.retransmitted = opened_.software->connection_counters().retransmitted;
+  figures.timeouts = opened_.software->connection_counters().timeouts;
+  figures.receive_dropped = opened_.port->counters().receive_dropped;
+  figures.system_calls = opened_.port->counters().system_calls;
 }
 
 namespace {

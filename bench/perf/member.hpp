@@ -6,8 +6,7 @@
 #include "bench/perf/options.hpp"
 #include "bench/perf/rendezvous.hpp"
 #include "dataplane/engine/engine.hpp"
-#include "dataplane/fabric/software_fabric.hpp"
-#include "dataplane/port/port.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 #include "lib/group/fabric_agent.hpp"
 
 namespace rdmc::perf {
@@ -21,7 +20,7 @@ class Member {
   std::uint32_t rank() const { return rank_; }
   const Options& options() const { return options_; }
   Rendezvous& meet() { return rendezvous_; }
-  fabric::SoftwareFabric& fabric() { return *fabric_; }
+  fabric::Fabric& fabric() { return *opened_.fabric; }
   engine::Engine& engine() { return *engine_; }
 
   /// Runs the engine until `done`. False if some member failed.
@@ -40,8 +39,7 @@ class Member {
   Rendezvous& rendezvous_;
   std::uint32_t rank_;
   double cpu_at_start_ = 0;
-  std::unique_ptr<port::Port> port_;
-  std::unique_ptr<fabric::SoftwareFabric> fabric_;
+  fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;
 };
