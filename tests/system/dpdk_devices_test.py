@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DPDK devices that need no hardware carry our wire: AF_PACKET and TAP against the udp driver on the other side - one
+"""DPDK devices that need no hardware carry our wire: AF_PACKET, AF_XDP and TAP against the udp driver on the other side - one
 wire, with the kernel's ARP and neighbour discovery as its judge."""
 import os
 import pathlib
@@ -17,6 +17,11 @@ PATIENCE = 60
 def hugepage_files():
     """What DPDK could leave behind."""
     return sorted(str(path) for folder in ("/dev/hugepages", "/run/dpdk", "/tmp/dpdk") for path in pathlib.Path(folder).glob("*"))
+
+
+def may_load_programs():
+    """Whether we are root, and not only of a user namespace."""
+    return os.getuid() == 0 and pathlib.Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
 
 
 class Devices(unittest.TestCase):
@@ -78,18 +83,25 @@ class Devices(unittest.TestCase):
             lab.run("ip", "-n", "far", "address", "add", address, "dev", "far0", *(["nodad"] if ":" in address else []))
         return there
 
-    def converse_over_af_packet(self, ours, theirs):
-        there = self.veth(9000, theirs)
+    def converse_over(self, device, mtu, ours, theirs):
+        there = self.veth(mtu, theirs)
         said = self.converse([*there, PEER, "udp", theirs.split("/")[0], ""],
-                             [PEER, "dpdk", "", f"vdev=net_af_packet0,iface=near0 huge=no address={ours}"])
+                             [PEER, "dpdk", "", f"vdev={device},iface=near0 huge=no address={ours}"])
         self.assertEqual([end["driver"] for end in said], ["udp", "dpdk"])
-        self.assertEqual(said[1]["mtu"], "9000")
+        self.assertEqual(said[1]["mtu"], str(mtu))
 
     def test_af_packet_against_udp(self):
-        self.converse_over_af_packet("10.78.0.1/24", "10.78.0.2/24")
+        self.converse_over("net_af_packet0", 9000, "10.78.0.1/24", "10.78.0.2/24")
 
     def test_af_packet_against_udp_by_ipv6(self):
-        self.converse_over_af_packet("fd00:78::1/64", "fd00:78::2/64")
+        self.converse_over("net_af_packet0", 9000, "fd00:78::1/64", "fd00:78::2/64")
+
+    @unittest.skipUnless(may_load_programs(), "the kernel loads AF_XDP's program for root alone")
+    def test_af_xdp_against_udp(self):
+        for mtu in 1500, 3000:
+            with self.subTest(mtu=mtu):
+                self.converse_over("net_af_xdp0", mtu, "10.78.0.1/24", "10.78.0.2/24")
+                self.doCleanups()
 
     def test_tap_against_udp(self):
         def address_the_kernels_end():

@@ -126,12 +126,13 @@ class Transfer:
 class Agent:
     """A running `rdmc_bcast agent`; `host` is what the sender calls it."""
 
-    def __init__(self, case, address, port, root, key, command_prefix=(), environment=None):
+    def __init__(self, case, address, port, root, key, command_prefix=(), environment=None, options=()):
         self.address, self.port, self.root = address, port, pathlib.Path(root)
         self.host = f"{address}:{port}"
         security = ["--key-file", key] if key else ["--insecure"]
         self.log = open(case.folder / f"agent-{self.host}.log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen([*command_prefix, BCAST, "agent", "--listen", self.host, "--root", root, *security],
+        self.process = subprocess.Popen([*command_prefix, BCAST, "agent", "--listen", self.host, "--root", root, *security,
+                                         *options],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                         env={**case.environment, **(environment or {})})
         case.addCleanup(self.stop)
@@ -218,9 +219,9 @@ class BcastCase(unittest.TestCase):
     def agents(self, count):
         return [self.agent() for _ in range(count)]
 
-    def start(self, source, destination, *options, to=(), key=True, environment=None, **popen):
+    def start(self, source, destination, *options, to=(), key=True, environment=None, command_prefix=(), **popen):
         """Starts a transfer to `to` (agents or "ADDR:PORT"), or with the options given."""
-        command = [BCAST, "--json", *map(str, options)]
+        command = [*command_prefix, BCAST, "--json", *map(str, options)]
         if to:
             command += ["-w", ",".join(getattr(host, "host", host) for host in to)]
             command += ["--key-file", str(self.key() if key is True else key)] if key else ["--insecure"]

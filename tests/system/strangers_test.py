@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
 import lab
 
 PINGPONG, PING = os.environ.get("RDMC_PINGPONG"), os.environ.get("RDMC_PING")
+TELLS_A_WRONG_KEY, USES_A_WRONG_KEY = os.environ.get("TELLS_A_WRONG_KEY"), os.environ.get("USES_A_WRONG_KEY")
 # A client of the server's address has the first one itself.
 CLIENT, SERVER = "127.0.0.1", "127.0.0.2"
 SECONDS = 60
@@ -35,10 +36,15 @@ def run(*command):
     return finish(start(*command))
 
 
-def wait_until_free():
+def cpu_seconds(program):
+    fields = pathlib.Path(f"/proc/{program.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_until_free(*addresses):
     """The kernel lets go of a dead process's io_uring, and of the sockets in it, a little after the process is gone."""
     deadline = time.monotonic() + SECONDS
-    for address in (CLIENT, SERVER):
+    for address in addresses or (CLIENT, SERVER):
         while True:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 try:
@@ -70,6 +76,17 @@ class Pair(unittest.TestCase):
             waiting.communicate()
         self.assertEqual(served[0], 0, served[2])
         return json.loads(served[1]), json.loads(out)
+
+
+class RocePort(Pair):
+    def test_a_program_that_holds_roces_port_is_an_error_that_says_what_to_do(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+            holder.bind((CLIENT, ROCE_PORT))
+            for role in (["-S", 64, "-a", CLIENT], ["-C", 1, "--address", CLIENT, SERVER]):
+                status, _, errors = run(PING, *role, "--patience", 5)
+                self.assertEqual(status, FAILED)
+                self.assertIn(f"already exists: UDP address {CLIENT}:{ROCE_PORT} is in use", errors)
+                self.assertIn("use another address of this host, or end what has it", errors)
 
 
 class Pingpong(Pair):
@@ -128,9 +145,67 @@ class Ping(Pair):
         self.assertEqual(status, FAILED)
         self.assertIn("nobody listens on that port", errors)
 
+    def test_a_wrong_remote_key_is_refused_by_the_owner_and_named_on_both_sides(self):
+        # The client owns the memory, and refuses; the server was told the wrong key, or does not keep to it.
+        for server, client in ((PING, TELLS_A_WRONG_KEY), (USES_A_WRONG_KEY, PING)):
+            wait_until_free()
+            waiting = start(server, "-S", 64, "-a", SERVER)
+            status, _, errors = run(client, "-C", 1, SERVER)
+            served = finish(waiting)
+            self.assertEqual((served[0], status), (FAILED, FAILED))
+            self.assertIn("remote access error: the peer refused access: key or range revoked or wrong", served[2])
+            self.assertIn("the peer reached outside of what it was granted", errors)
+
     def test_a_wrong_command_line_is_a_usage_error(self):
         for wrong in ([], [SERVER], ["-C", 1, "-S", 31, SERVER], ["-C", 1, "no.address"]):
             self.assertEqual(run(PING, *wrong)[0], USAGE, wrong)
+
+
+class Vanishing(Pair):
+    """A peer is killed in the middle of it, so that it says nothing more."""
+
+    def ping_on(self, client, patience):
+        """A server and a client that go on until they are ended."""
+        wait_until_free()
+        server = start(PING, "-S", "64K", "-a", SERVER, "--patience", patience)
+        asking = start(PING, "-S", "64K", "-C", 2_000_000_000, "-a", client, "--patience", patience, SERVER)
+        self.addCleanup(asking.communicate)
+        self.addCleanup(asking.kill)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        # Only once they speak do their queue pairs give up on each other.
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline and cpu_seconds(asking) < 0.2:
+            self.assertIsNone(asking.poll(), "the client ended")
+            time.sleep(0.01)
+        return server, asking
+
+    def test_whichever_side_vanishes_the_other_names_it_in_time(self):
+        for victim in (0, 1):
+            both = self.ping_on(CLIENT, 3)
+            both[victim].kill()
+            killed = time.monotonic()
+            status, _, errors = finish(both[1 - victim])
+            self.assertLess(time.monotonic() - killed, 15)
+            self.assertEqual(status, FAILED)
+            self.assertRegex(errors, "timed out|peer failed")
+
+    def test_a_server_that_restarts_serves_the_next_client_while_the_former_one_still_sends(self):
+        server, former = self.ping_on(CLIENT, 8)
+        server.kill()
+        server.communicate()
+        wait_until_free(SERVER)
+        again = start(PING, "-S", "64K", "-a", SERVER, "--json")
+        self.addCleanup(again.kill)
+        texts = 500
+        status, out, errors = run(PING, "-V", "-S", "64K", "-C", texts, "-a", "127.0.0.3", "--json", SERVER)
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(json.loads(out)["iterations"], texts)
+        served = finish(again)
+        self.assertEqual(served[0], 0, served[2])
+        # None of the former client's packets, if there were any, was taken for the new one's.
+        self.assertEqual(json.loads(served[1])["iterations"], texts)
+        self.assertEqual(finish(former)[0], FAILED)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""One group whose members have different drivers: DPDK's AF_PACKET on some hosts, UDP sockets on the others."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
+import lab
+from harness import Agent, BcastCase, ExitCode
+
+BLOCK = 1 << 20
+
+
+def device(host):
+    """A DPDK port on the host's link, with an address of its own beside the kernel's."""
+    address = host.address.replace("10.77.0.", "10.77.0.10")
+    return ["--fabric", "dpdk", "--device", f"vdev=net_af_packet0,iface=eth0 huge=no address={address}/24"]
+
+
+class Dpdk(BcastCase):
+    def setUp(self):
+        super().setUp()
+        network = lab.Network(4)
+        self.addCleanup(network.__exit__)
+        self.hosts = network.hosts
+        for host in self.hosts:
+            # What the kernel sends as one large packet of many segments would not fit a frame.
+            host.run("ip", "link", "set", "eth0", "gso_max_segs", "1")
+
+    def agent_on(self, host, *options):
+        root = self.folder / f"root-{host.name}"
+        root.mkdir()
+        return Agent(self, host.address, self.port, root, self.key(), host.command([]), options=options)
+
+    def send_from(self, host, agents, *options):
+        source = self.file(24 * BLOCK + 12345)
+        done = self.send(source, "copy.bin", "--overwrite", "--suspect-after", "3s", *options, to=agents,
+                         command_prefix=host.command([]))
+        self.assert_code(done, ExitCode.SUCCESS)
+        for agent in agents:
+            self.assert_copy(source, agent.root / "copy.bin")
+        return [event["fabric"] for event in done.of_kind("fabric")]
+
+    def test_members_with_dpdk_and_with_udp_are_one_group(self):
+        first, second, third, fourth = self.hosts
+        agents = [self.agent_on(second, *device(second)), self.agent_on(third), self.agent_on(fourth, *device(fourth))]
+        self.assertEqual(self.send_from(first, agents), ["udp"])
+        # And once more: the agents have let go of their devices.
+        self.assertEqual(self.send_from(first, agents, *device(first)), ["dpdk"])
+
+    def test_a_device_that_cannot_be_used_is_that_members_failure_and_named(self):
+        first, second, third, _ = self.hosts
+        absent = ["--fabric", "dpdk", "--device", "vdev=net_af_packet0,iface=none0 huge=no address=10.77.0.99/24"]
+        good, bad = self.agent_on(second), self.agent_on(third, *absent)
+        source = self.file(BLOCK)
+        done = self.send(source, "copy.bin", to=[good, bad], command_prefix=first.command([]))
+        self.assert_code(done, ExitCode.SOME_FAILED)
+        self.assert_cause(done, bad.host, "failed", "no network interface 'none0'")
+        self.assert_copy(source, good.root / "copy.bin")
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main(verbosity=2)
