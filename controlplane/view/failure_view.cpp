@@ -1,0 +1,197 @@
+#include "controlplane/view/failure_view.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rdmc::view {
+namespace {
+
+constexpr Duration kForgetAfter = seconds(10);
+
+}  // namespace
+
+FailureView::FailureView(Member self, const Timing& timing)
+    : self_(std::move(self)), timing_(timing), local_(timing.max_step) {}
+
+Result<void> FailureView::on_message(std::span<const std::byte> bytes, Time clock) {
+  if (state_ == State::removed) return {};
+  local_.advance(clock);
+  auto message = decode(bytes);
+  if (!message) {
+    ++counters_.malformed;
+    return std::unexpected(message.error());
+  }
+  if (const View* const agreed = std::get_if<View>(&*message))
+    learn(*agreed);
+  else
+    on_status(std::move(std::get<Status>(*message)));
+  settle();
+  return {};
+}
+
+void FailureView::on_status(Status status) {
+  if (status.from == self_.id) return;
+  const bool member = view_.contains(status.from);
+  auto found = peers_.find(status.from);
+  if (found == peers_.end()) {
+    // Someone of a view that we have not read yet is met again when we have.
+    if (status.epoch > view_.epoch) read_store();
+    if (!status.joining || peers_.size() >= 2 * kMaxMembers) return;
+    found = peers_.emplace(status.from, Peer{*status.joining, Suspicion(timing_, local_.now())}).first;
+  }
+  Peer& peer = found->second;
+  if (!peer.said_anything) peer.suspicion = Suspicion(timing_, local_.now());
+  if (status.sequence <= peer.status.sequence) {
+    ++counters_.late;
+    return;
+  }
+  if (status.epoch > view_.epoch) read_store();
+  if (status.epoch < view_.epoch && (member || !status.joining)) tell_agreed(peer.member.address);
+  peer.suspicion.heard(local_.now());
+  if (member) member_heard_ = local_.now();
+  const bool news = !peer.said_anything || status.hears != peer.status.hears ||
+                    status.epoch != peer.status.epoch || status.joining != peer.status.joining;
+  dirty_ = dirty_ || news;
+  peer.said_anything = true;
+  if (member)
+    for (const MemberId id : status.gone) note_gone(id);
+  // Nobody else can listen where a member did, unless that one is dead. A joiner's word that is older than
+  // the member itself comes from a life before: that one is the dead one.
+  if (!member && status.joining)
+    for (const Member& m : view_.members)
+      if (m.address == status.joining->address && status.epoch >= m.since) note_gone(m.id);
+  peer.status = std::move(status);
+}
+
+void FailureView::on_gone(MemberId member, Time clock) {
+  if (state_ == State::removed) return;
+  local_.advance(clock);
+  note_gone(member);
+  settle();
+}
+
+void FailureView::on_path_failed(MemberId member, Epoch epoch, Time clock) {
+  if (state_ == State::removed) return;
+  local_.advance(clock);
+  const auto found = peers_.find(member);
+  if (epoch == view_.epoch && found != peers_.end())
+    found->second.path_failed_until = local_.now() + timing_.path_failed_for;
+  settle();
+}
+
+Result<void> FailureView::remove(MemberId member, Time clock) {
+  if (state_ != State::member) return fail(Errc::invalid_argument, "this process is no member of the view");
+  if (!view_.contains(member)) return fail(Errc::not_found, "no such member in the view");
+  if (!reachable_) return fail(Errc::peer_failed, "the store can't be reached: the view can't change");
+  on_gone(member, clock);
+  return {};
+}
+
+void FailureView::leave(Time clock) {
+  on_gone(self_.id, clock);
+}
+
+void FailureView::on_timer(Time clock) {
+  if (state_ == State::removed) return;
+  local_.advance(clock);
+  settle();
+}
+
+/// What every input ends with.
+void FailureView::settle() {
+  if (state_ == State::removed) return;
+  Row heard = who_is_heard();
+  if (heard != heard_) {
+    for (const MemberId id : heard_) counters_.suspicions += heard.contains(id) ? 0 : 1;
+    for (const MemberId id : heard) {
+      const auto peer = peers_.find(id);
+      counters_.recoveries += !heard_.contains(id) && peer->second.status.sequence > 1 ? 1 : 0;
+    }
+    heard_ = std::move(heard);
+    dirty_ = say_soon_ = true;
+  }
+  tend_store();
+  if (dirty_) evaluate();
+  if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
+  if (say_soon_ || local_.now() >= next_status_) say_status();
+}
+
+bool FailureView::is_heard(MemberId id, const Peer& peer) const {
+  const bool known = peer.said_anything || view_.contains(id);
+  return known && !peer.suspicion.suspects(local_.now()) && local_.now() >= peer.path_failed_until;
+}
+
+bool FailureView::is_joining(const Peer& peer) const {
+  return peer.status.joining.has_value() && !view_.contains(peer.member.id);
+}
+
+Row FailureView::who_is_heard() const {
+  Row row;
+  for (const auto& [id, peer] : peers_)
+    if (is_heard(id, peer) && !gone_.contains(id)) row.insert(id);
+  return row;
+}
+
+void FailureView::say_status() {
+  say_soon_ = false;
+  next_status_ = local_.now() + timing_.heartbeat;
+  forget_old_peers();
+  Status status{.from = self_.id, .sequence = ++sequence_, .epoch = view_.epoch};
+  status.hears = heard_;
+  status.gone = gone_;
+  if (state_ == State::joining) status.joining = self_;
+  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), encode(status)});
+}
+
+std::vector<Address> FailureView::everybody() const {
+  std::vector<Address> to;
+  const auto add = [&](const Address& address) {
+    if (address != self_.address && std::ranges::find(to, address) == to.end()) to.push_back(address);
+  };
+  for (const Member& member : view_.members) add(member.address);
+  for (const auto& [id, peer] : peers_)
+    if (is_joining(peer) && heard_.contains(id)) add(peer.member.address);
+  return to;
+}
+
+void FailureView::tell_agreed(const Address& to) {
+  if (value_of(view_.epoch) > 0) outputs_.push_back(Transmit{{to}, encode(view_)});
+}
+
+void FailureView::forget_old_peers() {
+  std::erase_if(peers_, [&](const auto& entry) {
+    return !view_.contains(entry.first) && local_.now() - entry.second.suspicion.last_heard() > kForgetAfter;
+  });
+}
+
+bool FailureView::admits(Epoch epoch, MemberId from) const {
+  return state_ == State::member && epoch == view_.epoch && view_.contains(from);
+}
+
+double FailureView::level(MemberId member) const {
+  const auto found = peers_.find(member);
+  return found == peers_.end() ? 0 : found->second.suspicion.level(local_.now());
+}
+
+Time FailureView::next_deadline() const {
+  if (state_ == State::removed) return Time::never();
+  Time next = next_status_;
+  for (const auto& [id, peer] : peers_) {
+    if (heard_.contains(id)) next = std::min(next, peer.suspicion.suspect_at());
+    if (peer.path_failed_until > local_.now()) next = std::min(next, peer.path_failed_until);
+  }
+  for (const auto* pending : {&read_, &swap_})
+    if (*pending) next = std::min(next, (*pending)->deadline);
+  if (!read_) next = std::min(next, read_at_);
+  if (wanted_since_ != Time::never() && !swap_ && reachable_) next = std::min(next, not_before());
+  return local_.to_clock(next);
+}
+
+std::optional<Output> FailureView::poll() {
+  if (outputs_.empty()) return std::nullopt;
+  Output output = std::move(outputs_.front());
+  outputs_.pop_front();
+  return output;
+}
+
+}  // namespace rdmc::view

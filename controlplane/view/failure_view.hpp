@@ -1,0 +1,173 @@
+// One process's part in a group's failure view: it says whom it hears, listens to what the others say, and
+// when together they find that somebody is gone or wants to join, proposes the next view to the store. What
+// the store has accepted is the view; nobody acts on anything else. A pure state machine: messages, answers
+// of the store and time go in, outputs come out of poll(). It owns what it keeps; one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <variant>
+
+#include "controlplane/view/judgement.hpp"
+#include "controlplane/view/local_time.hpp"
+#include "controlplane/view/messages.hpp"
+#include "controlplane/view/suspicion.hpp"
+#include "controlplane/view/view_store.hpp"
+
+namespace rdmc::view {
+
+enum class RequestId : std::uint64_t {};
+
+/// To each of these control listeners; may be lost, late, doubled.
+struct Transmit {
+  std::vector<Address> to;
+  Bytes message;
+};
+/// Ask the store, and answer with on_read or on_swapped.
+struct ReadStore {
+  RequestId request{};
+};
+struct SwapStore {
+  RequestId request{};
+  View next;
+};
+/// This view is agreed and has us: the epoch before is over, here and now. Its queue pairs to members that
+/// are not in this one are to be destroyed, its grants and keys revoked.
+struct Installed {
+  View view;
+};
+/// This view is agreed without us. The last output: who wants back in joins as a new member.
+struct Removed {
+  View view;
+};
+/// The current view goes on, and can't be changed until StoreFound.
+struct StoreLost {
+  Error cause;
+};
+struct StoreFound {};
+using Output = std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound>;
+
+class FailureView {
+ public:
+  enum class State : std::uint8_t { joining, member, removed };
+
+  struct Counters {
+    std::uint64_t proposals = 0, conflicts = 0;  ///< conflicts: another's proposal stood first
+    std::uint64_t suspicions = 0, recoveries = 0;
+    std::uint64_t malformed = 0, late = 0;  ///< messages
+    std::uint64_t store_failures = 0;
+    std::uint64_t disagreements = 0;  ///< another view of our epoch: the store is broken. Never.
+  };
+
+  /// `self.since` is ignored. Begins to join, or to form the group, at the first input.
+  FailureView(Member self, const Timing& timing);
+
+  // Inputs; `clock` is the driver's monotonic one and may jump. Nothing happens once we are removed.
+  void start(Time clock) { on_timer(clock); }
+  /// Errors: protocol_error; nothing has changed then.
+  Result<void> on_message(std::span<const std::byte> bytes, Time clock);
+  void on_read(RequestId request, Result<View> result, Time clock);
+  void on_swapped(RequestId request, Result<SwapResult> result, Time clock);
+  /// The store's watch says that the view may have changed.
+  void on_hint(Time clock);
+  /// That process is certainly dead: its exit was seen, or its host says that nobody listens there.
+  void on_gone(MemberId member, Time clock);
+  /// The data path to it gave up in that epoch (RC retries exhausted).
+  void on_path_failed(MemberId member, Epoch epoch, Time clock);
+  /// An operator's wish. Errors: not_found, peer_failed (the store can't be reached), invalid_argument (we
+  /// are no member).
+  Result<void> remove(MemberId member, Time clock);
+  /// Removed comes when the others have agreed.
+  void leave(Time clock);
+  void on_timer(Time clock);
+  /// On the driver's clock.
+  Time next_deadline() const;
+  std::optional<Output> poll();
+
+  State state() const { return state_; }
+  const Member& self() const { return self_; }
+  /// The newest that is known to be agreed; while joining, one without us.
+  const View& view() const { return view_; }
+  /// The fence: whether something sent by `from` in `epoch` may have any effect here.
+  bool admits(Epoch epoch, MemberId from) const;
+  bool store_reachable() const { return reachable_; }
+  const Counters& counters() const { return counters_; }
+  /// Suspicion level (phi) of a member; 0 for strangers and ourselves.
+  double level(MemberId member) const;
+
+ private:
+  struct Peer {
+    Member member;
+    Suspicion suspicion;
+    bool said_anything = false;
+    Time path_failed_until{};
+    Status status;
+  };
+  struct Pending {
+    RequestId request{};
+    Time deadline{};
+    Epoch proposed{};
+  };
+
+  // failure_view.cpp: hearing and saying
+  void on_status(Status status);
+  void settle();
+  Row who_is_heard() const;
+  bool is_heard(MemberId id, const Peer& peer) const;
+  bool is_joining(const Peer& peer) const;
+  void say_status();
+  std::vector<Address> everybody() const;
+  void tell_agreed(const Address& to);
+  void forget_old_peers();
+
+  // failure_view_changing.cpp: from words to a proposal
+  void learn(const View& view);
+  void note_gone(MemberId id);
+  Testimony testimony() const;
+  void evaluate();
+  void evaluate_as_member();
+  void evaluate_as_joiner();
+  void want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait);
+  Time not_before() const;
+  void propose();
+
+  // failure_view_store.cpp: asking the store
+  void read_store();
+  void tend_store();
+  void answered();
+  void store_failed(Error cause);
+
+  Member self_;
+  const Timing timing_;
+  LocalTime local_;
+  State state_ = State::joining;
+  View view_;
+  std::map<MemberId, Peer> peers_;  ///< everybody but ourselves: of the view, joining, and lately removed
+  std::set<MemberId> gone_;         ///< of the view
+  Row heard_;
+  std::uint64_t sequence_ = 0;
+  bool dirty_ = true;      ///< words have changed since they were weighed
+  bool say_soon_ = false;  ///< ours have changed since they were said
+  Time next_status_{};
+  Time member_heard_{};  ///< a joiner's: when it last heard a member, or first knew the view
+
+  // The change that is wanted, if any.
+  std::set<MemberId> removed_, joining_;
+  Duration wait_{};
+  Time wanted_since_ = Time::never();
+
+  bool reachable_ = true, view_was_read_ = false, read_again_ = false;
+  std::uint64_t last_request_ = 0;
+  std::optional<Pending> read_, swap_;
+  Time read_at_{};
+  Duration backoff_{};
+
+  Counters counters_;
+  std::deque<Output> outputs_;
+};
+
+}  // namespace rdmc::view

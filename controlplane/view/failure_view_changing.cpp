@@ -1,0 +1,143 @@
+// From what everybody says to a proposal, and from an agreed view to acting on it.
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/view/failure_view.hpp"
+
+namespace rdmc::view {
+
+/// `view` stands, or stood, in the store.
+void FailureView::learn(const View& view) {
+  counters_.disagreements += view.epoch == view_.epoch && view != view_ ? 1 : 0;
+  if (view.epoch <= view_.epoch) return;
+  // Who was removed does not come in again on words from before.
+  for (const Member& member : view_.members)
+    if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
+  view_ = view;
+  member_heard_ = local_.now();
+  dirty_ = say_soon_ = true;
+  wanted_since_ = Time::never();
+  std::erase_if(gone_, [&](MemberId id) { return !view_.contains(id); });
+  if (view_.contains(self_.id)) {
+    for (const Member& member : view_.members) {
+      if (member.id == self_.id) continue;
+      const auto [peer, fresh] =
+          peers_.try_emplace(member.id, Peer{member, Suspicion(timing_, local_.now())});
+      // Someone new to us has its time to say the first word.
+      if (!fresh && !peer->second.said_anything) peer->second.suspicion = Suspicion(timing_, local_.now());
+    }
+    self_.since = view_.find(self_.id)->since;
+    state_ = State::member;
+    outputs_.push_back(Installed{view_});
+  } else if (state_ == State::member) {
+    state_ = State::removed;
+    outputs_.push_back(Removed{view_});
+  } else {
+    for (const Member& member : view_.members)
+      peers_.try_emplace(member.id, Peer{member, Suspicion(timing_, local_.now() - timing_.suspect_cap)});
+  }
+}
+
+void FailureView::note_gone(MemberId id) {
+  if (!view_.contains(id) || !gone_.insert(id).second) return;
+  dirty_ = say_soon_ = true;
+}
+
+Testimony FailureView::testimony() const {
+  Testimony all{.self = self_.id, .hears = heard_, .gone = gone_};
+  for (const MemberId id : heard_) {
+    const Peer& peer = peers_.at(id);
+    if (peer.said_anything && peer.status.epoch == view_.epoch) all.rows.emplace(id, peer.status.hears);
+  }
+  return all;
+}
+
+void FailureView::evaluate() {
+  dirty_ = false;
+  if (state_ == State::member) evaluate_as_member();
+  if (state_ == State::joining) evaluate_as_joiner();
+}
+
+void FailureView::evaluate_as_member() {
+  const Testimony words = testimony();
+  const Judgement judgement = judge(view_, words);
+  if (!judgement.turn) return want({}, {}, {});
+  std::set<Address> taken;
+  for (const Member& member : view_.members)
+    if (!judgement.removed.contains(member.id)) taken.insert(member.address);
+  std::set<MemberId> joining;
+  for (const MemberId id : heard_) {
+    const Peer& peer = peers_.at(id);
+    if (is_joining(peer) && taken.size() < kMaxMembers && !taken.contains(peer.member.address) &&
+        may_join(view_, words, id, peer.status.hears)) {
+      taken.insert(peer.member.address);
+      joining.insert(id);
+    }
+  }
+  want(judgement.removed, std::move(joining),
+       timing_.stagger * static_cast<std::int64_t>(*judgement.turn) +
+           (judgement.minority ? timing_.minority_wait : Duration{}));
+}
+
+/// A joiner waits for the members to take it in, unless there are none any more: then it and the joiners that
+/// it hears begin anew. It knows that they are all dead, or has heard none of them for long.
+void FailureView::evaluate_as_joiner() {
+  if (!view_was_read_) return;
+  std::set<MemberId> joining, removed;
+  std::set<Address> joining_at{self_.address};
+  joining.insert(self_.id);
+  for (const MemberId id : heard_) {
+    const Peer& peer = peers_.at(id);
+    if (is_joining(peer) && peer.status.hears.contains(self_.id) &&
+        joining_at.insert(peer.member.address).second)
+      joining.insert(id);
+  }
+  bool all_gone = true;
+  for (const Member& member : view_.members) {
+    removed.insert(member.id);
+    all_gone = all_gone && (gone_.contains(member.id) || member.address == self_.address);
+  }
+  const auto turn = std::distance(joining.begin(), joining.find(self_.id));
+  want(std::move(removed), std::move(joining),
+       timing_.stagger * turn + (all_gone ? Duration{} : timing_.takeover));
+}
+
+/// The change that we would propose, after `wait`. The time of a change that only grows runs on.
+void FailureView::want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait) {
+  if (removed.empty() && joining.empty())
+    wanted_since_ = Time::never();
+  else if (wanted_since_ == Time::never())
+    wanted_since_ = local_.now();
+  removed_ = std::move(removed);
+  joining_ = std::move(joining);
+  wait_ = wait;
+}
+
+/// When it is our turn to propose; not while a member is silent for suspiciously long, within bounds: it may
+/// belong to the same change.
+Time FailureView::not_before() const {
+  if (state_ == State::joining) return std::max(wanted_since_, member_heard_) + wait_;
+  Time at = wanted_since_ + timing_.batch;
+  for (const auto& [id, peer] : peers_) {
+    const bool doubtful = local_.now() - peer.suspicion.last_heard() > timing_.doubt;
+    if (doubtful && heard_.contains(id) && !removed_.contains(id) && view_.contains(id))
+      at = std::max(at, std::min(peer.suspicion.suspect_at(), wanted_since_ + timing_.batch_limit));
+  }
+  return at + wait_;
+}
+
+void FailureView::propose() {
+  if (swap_ || !reachable_) return;
+  View proposal{.epoch = next(view_.epoch)};
+  for (const Member& member : view_.members)
+    if (!removed_.contains(member.id)) proposal.members.push_back(member);
+  for (const MemberId id : joining_) {
+    Member& joiner = proposal.members.emplace_back(id == self_.id ? self_ : peers_.at(id).member);
+    joiner.since = proposal.epoch;
+  }
+  ++counters_.proposals;
+  swap_ = Pending{RequestId{++last_request_}, local_.now() + timing_.store_timeout, proposal.epoch};
+  outputs_.push_back(SwapStore{swap_->request, std::move(proposal)});
+}
+
+}  // namespace rdmc::view

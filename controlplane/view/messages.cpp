@@ -1,0 +1,140 @@
+#include "controlplane/view/messages.hpp"
+
+#include <algorithm>
+
+// Generated code does not hold our warning level.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "controlplane/view/view.pb.h"
+#pragma GCC diagnostic pop
+
+namespace rdmc::view {
+namespace {
+
+constexpr std::size_t kMaxMessageBytes = 1 << 20;
+static_assert(kMaxMembers * (kMaxTextBytes + kMaxFabrics * (kMaxTextBytes + 3) + 64) > kMaxMessageBytes,
+              "the limit on bytes is the stricter one");
+
+bool is_text(const std::string& text) {
+  return text.size() <= kMaxTextBytes &&
+         std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+void store(wire::Member& to, const Member& from) {
+  to.set_id(value_of(from.id));
+  to.set_name(from.name);
+  to.set_ip(from.address.ip().data(), from.address.ip().size());
+  to.set_port(from.address.port);
+  for (const std::string& fabric : from.fabrics) to.add_fabrics(fabric);
+  to.set_since(value_of(from.since));
+}
+
+Result<Member> load(const wire::Member& from) {
+  Member to{.id = MemberId{from.id()}, .name = from.name(), .since = Epoch{from.since()}};
+  to.address = Address{.ipv6 = from.ip().size() == 16, .port = static_cast<std::uint16_t>(from.port())};
+  const bool ip = from.ip().size() == to.address.ip().size();
+  if (ip) std::ranges::copy(from.ip(), reinterpret_cast<char*>(to.address.bytes.data()));
+  to.fabrics.assign(from.fabrics().begin(), from.fabrics().end());
+  if (!ip || from.port() > 0xFFFF || to.fabrics.size() > kMaxFabrics || !is_text(to.name) ||
+      !std::ranges::all_of(to.fabrics, is_text))
+    return fail(Errc::protocol_error, "sent a malformed member of a view");
+  return to;
+}
+
+void store(wire::View& to, const View& from) {
+  to.set_epoch(value_of(from.epoch));
+  for (const Member& member : from.members) store(*to.add_members(), member);
+}
+
+Result<View> load(const wire::View& from) {
+  if (from.members_size() > static_cast<int>(kMaxMembers))
+    return fail(Errc::protocol_error, "sent a view of too many members");
+  View to{.epoch = Epoch{from.epoch()}};
+  std::set<MemberId> ids;
+  std::set<Address> addresses;
+  for (const wire::Member& member : from.members()) {
+    auto loaded = load(member);
+    if (!loaded) return std::unexpected(loaded.error());
+    if (!ids.insert(loaded->id).second || !addresses.insert(loaded->address).second)
+      return fail(Errc::protocol_error, "sent a view with one member twice");
+    to.members.push_back(std::move(*loaded));
+  }
+  return to;
+}
+
+Result<Status> load(const wire::Status& from) {
+  if (from.hears_size() > 2 * static_cast<int>(kMaxMembers) ||
+      from.gone_size() > 2 * static_cast<int>(kMaxMembers))
+    return fail(Errc::protocol_error, "sent a status with too many members");
+  Status to{.from = MemberId{from.from()}, .sequence = from.sequence(), .epoch = Epoch{from.epoch()}};
+  for (const auto id : from.hears()) to.hears.insert(MemberId{id});
+  for (const auto id : from.gone()) to.gone.insert(MemberId{id});
+  if (!from.has_joining()) return to;
+  auto joining = load(from.joining());
+  if (!joining) return std::unexpected(joining.error());
+  if (joining->id != to.from) return fail(Errc::protocol_error, "asks to join as somebody else");
+  to.joining = std::move(*joining);
+  return to;
+}
+
+template <typename Wire>
+Bytes serialize(const Wire& from) {
+  Bytes bytes(from.ByteSizeLong());
+  from.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+
+template <typename Wire>
+Result<Wire> parse(std::span<const std::byte> bytes) {
+  Wire to;
+  if (bytes.size() > kMaxMessageBytes || !to.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return fail(Errc::protocol_error, "sent a malformed message about views");
+  return to;
+}
+
+}  // namespace
+
+Bytes encode(const Message& message) {
+  wire::Envelope envelope;
+  if (const View* const agreed = std::get_if<View>(&message)) {
+    store(*envelope.mutable_agreed(), *agreed);
+    return serialize(envelope);
+  }
+  const Status& from = std::get<Status>(message);
+  wire::Status& to = *envelope.mutable_status();
+  to.set_from(value_of(from.from));
+  to.set_sequence(from.sequence);
+  to.set_epoch(value_of(from.epoch));
+  for (const MemberId id : from.hears) to.add_hears(value_of(id));
+  for (const MemberId id : from.gone) to.add_gone(value_of(id));
+  if (from.joining) store(*to.mutable_joining(), *from.joining);
+  return serialize(envelope);
+}
+
+Result<Message> decode(std::span<const std::byte> bytes) {
+  const auto envelope = parse<wire::Envelope>(bytes);
+  if (!envelope) return std::unexpected(envelope.error());
+  const auto as_message = [](auto loaded) -> Result<Message> {
+    if (!loaded) return std::unexpected(loaded.error());
+    return Message(std::move(*loaded));
+  };
+  if (envelope->has_agreed()) return as_message(load(envelope->agreed()));
+  if (envelope->has_status()) return as_message(load(envelope->status()));
+  return fail(Errc::protocol_error, "sent a message about views of an unknown kind");
+}
+
+Bytes encode_view(const View& view) {
+  wire::View to;
+  store(to, view);
+  return serialize(to);
+}
+
+Result<View> decode_view(std::span<const std::byte> bytes) {
+  const auto view = parse<wire::View>(bytes);
+  if (!view) return std::unexpected(view.error());
+  return load(*view);
+}
+
+}  // namespace rdmc::view

@@ -1,0 +1,37 @@
+// Between bytes and the values of a failure view, with every bound checked: no peer and no store can make a
+// process hold more than a group of kMaxMembers has. Stateless; any thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <span>
+#include <variant>
+
+#include "controlplane/view/types.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::view {
+
+/// What a process says of itself and the others; see Status in view.proto.
+struct Status {
+  MemberId from{};
+  std::uint64_t sequence = 0;
+  Epoch epoch{};
+  std::set<MemberId> hears, gone;
+  std::optional<Member> joining;
+
+  friend bool operator==(const Status&, const Status&) = default;
+};
+
+using Message = std::variant<Status, View>;
+
+Bytes encode(const Message& message);
+/// Errors: protocol_error.
+Result<Message> decode(std::span<const std::byte> bytes);
+
+/// As stores keep it. Errors: protocol_error (malformed, or no view: two members of one id or address).
+Bytes encode_view(const View& view);
+Result<View> decode_view(std::span<const std::byte> bytes);
+
+}  // namespace rdmc::view

@@ -1,0 +1,76 @@
+// The values that a failure view is made of: who is in a group, since which epoch, where, and by which
+// fabrics. A view is agreed in a store before anybody acts on it, and there is one of each epoch. Plain
+// values, owned by whoever holds them; any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::view {
+
+using Bytes = std::vector<std::byte>;
+
+/// One life of one process: random, from the operating system, never reused. A program that is started again
+/// at the same address is another member.
+enum class MemberId : std::uint64_t {};
+
+inline constexpr std::size_t kMaxMembers = 256;
+inline constexpr std::size_t kMaxTextBytes = 255;
+inline constexpr std::size_t kMaxFabrics = 16;
+
+struct Member {
+  MemberId id{};
+  std::string name;                  ///< for people; no control characters
+  Address address;                   ///< of its control listener; no two members of a view have the same
+  std::vector<std::string> fabrics;  ///< "udp", "verbs", …, best first
+  Epoch since{};                     ///< the first view that it is in; the view's proposer fills it in
+
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+/// Epoch 0, without members, stands for a group that nobody has formed yet.
+struct View {
+  Epoch epoch{};
+  std::vector<Member> members;  ///< oldest first: a member's rank only falls
+
+  const Member* find(MemberId id) const {
+    const auto found = std::ranges::find(members, id, &Member::id);
+    return found == members.end() ? nullptr : &*found;
+  }
+  bool contains(MemberId id) const { return find(id) != nullptr; }
+  friend bool operator==(const View&, const View&) = default;
+};
+
+inline constexpr Epoch next(Epoch epoch) {
+  return Epoch{value_of(epoch) + 1};
+}
+
+/// Every wait of a failure view. The defaults keep a process that was stopped for 300 ms and remove a host
+/// within 700 ms of its last word (docs/decisions/0060-suspicion-between-two-bounds.md).
+struct Timing {
+  Duration heartbeat = milliseconds(50);       ///< a status goes to every member at least this often
+  double phi = 8;                              ///< the level at which a silent member is suspected …
+  Duration phi_pause = milliseconds(350);      ///< … by a distribution of gaps moved by this pause
+  Duration suspect_floor = milliseconds(450);  ///< but never sooner after its last word,
+  Duration suspect_cap = milliseconds(600);    ///< and never later
+  Duration doubt = milliseconds(250);          ///< silence that makes a change wait for a verdict
+  Duration batch = milliseconds(2);            ///< a change waits for others to come along,
+  Duration batch_limit = milliseconds(60);     ///< and for doubtful members at most this long
+  Duration stagger = milliseconds(30);         ///< between the turns of members to propose the same change
+  Duration minority_wait = seconds(1);         ///< more, for those who see less than half of the others
+  Duration path_failed_for = seconds(2);       ///< a data path that gave up counts against both its ends
+  Duration store_timeout = seconds(1);         ///< for an answer of the store
+  Duration store_backoff = milliseconds(100);  ///< after a failure, doubled up to store_timeout
+  Duration reread = seconds(2);                ///< between readings of the store, hints or not
+  Duration join_retry = milliseconds(200);     ///< between a joiner's readings of the store
+  Duration takeover = seconds(5);              ///< a joiner that hears no member for so long replaces them
+  Duration max_step = milliseconds(100);       ///< what a turn may count of the time since the last one
+};
+
+}  // namespace rdmc::view

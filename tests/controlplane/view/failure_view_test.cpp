@@ -1,0 +1,268 @@
+// Single processes against a store and peers played by the test: what they ask, say and act on, and in what
+// order. Whole groups under faults are in the simulator (tests/apps/sim/views_seeds_test.cpp).
+#define BOOST_TEST_MODULE failure_view
+#include <boost/test/unit_test.hpp>
+
+#include "controlplane/view/failure_view.hpp"
+
+namespace rdmc::view {
+namespace {
+
+Member member(std::uint8_t n) {
+  return {.id = MemberId{n}, .name = "m" + std::to_string(n), .address = Address::ipv4(10, 0, 0, n, 7700)};
+}
+
+View view_of(std::uint64_t epoch, std::initializer_list<std::uint8_t> members, Epoch since = Epoch{1}) {
+  View view{.epoch = Epoch{epoch}};
+  for (const auto n : members) view.members.push_back(member(n)), view.members.back().since = since;
+  return view;
+}
+
+/// One process, with time that goes on in steps as long as its timers ask for.
+struct Process {
+  explicit Process(std::uint8_t n) : core(member(n), Timing{}) { core.start(now); }
+
+  template <typename T>
+  std::vector<T> take() {
+    while (auto output = core.poll()) outputs.push_back(std::move(*output));
+    std::vector<T> found;
+    for (auto output = outputs.begin(); output != outputs.end();) {
+      if (T* const value = std::get_if<T>(&*output)) {
+        found.push_back(std::move(*value));
+        output = outputs.erase(output);
+      } else {
+        ++output;
+      }
+    }
+    return found;
+  }
+  void wait(Duration time) {
+    for (const Time end = now + time; now < end;) {
+      now = std::min(end, std::max(core.next_deadline(), now + nanoseconds(1)));
+      core.on_timer(now);
+      if (!standing) continue;
+      // A store that answers at once.
+      for (const ReadStore& read : take<ReadStore>()) core.on_read(read.request, *standing, now);
+    }
+  }
+  void hear(Status status) { BOOST_TEST(core.on_message(encode(status), now).has_value()); }
+  /// Its peers say that they hear all others.
+  void hear_from(std::initializer_list<std::uint8_t> peers, std::set<MemberId> hears) {
+    for (const auto n : peers) {
+      Status status{.from = MemberId{n}, .sequence = ++sequence, .epoch = core.view().epoch, .hears = hears};
+      status.hears.erase(MemberId{n});
+      hear(status);
+    }
+  }
+  void read(const View& view) {
+    standing = view;
+    const auto reads = take<ReadStore>();
+    BOOST_TEST_REQUIRE(!reads.empty());
+    core.on_read(reads.back().request, view, now);
+  }
+  void keep_hearing(std::initializer_list<std::uint8_t> peers, std::set<MemberId> hears, Duration time) {
+    for (const Time end = now + time; now < end;) {
+      hear_from(peers, hears);
+      wait(milliseconds(25));
+    }
+  }
+
+  Time now{};
+  FailureView core;
+  std::vector<Output> outputs;
+  std::optional<View> standing;
+  std::uint64_t sequence = 0;
+};
+
+std::set<MemberId> ids(std::initializer_list<std::uint8_t> members) {
+  std::set<MemberId> result;
+  for (const auto n : members) result.insert(MemberId{n});
+  return result;
+}
+
+BOOST_AUTO_TEST_CASE(the_first_of_a_group_proposes_itself_and_acts_when_the_store_has_accepted) {
+  Process process(1);
+  process.read({});
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  BOOST_TEST((swaps[0].next == view_of(1, {1})));
+  BOOST_TEST(process.take<Installed>().empty());
+  BOOST_TEST(!process.core.admits(Epoch{1}, MemberId{1}));
+  process.core.on_swapped(swaps[0].request, SwapResult{true, swaps[0].next}, process.now);
+  BOOST_TEST(process.take<Installed>().size() == 1u);
+  BOOST_TEST((process.core.state() == FailureView::State::member));
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_second_asks_the_first_and_waits_to_be_taken_in) {
+  Process process(2);
+  process.read({});
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  process.core.on_swapped(swaps[0].request, SwapResult{false, view_of(1, {1})}, process.now);
+  const auto said = process.take<Transmit>();
+  BOOST_TEST_REQUIRE(!said.empty());
+  BOOST_TEST((said.back().to == std::vector{member(1).address}));
+  const auto status = std::get<Status>(decode(said.back().message).value());
+  BOOST_TEST((status.joining == member(2)));
+  BOOST_TEST((status.epoch == Epoch{1}));
+  BOOST_TEST(process.core.on_message(encode(view_of(2, {1, 2})), process.now).has_value());
+  BOOST_TEST(process.take<Installed>().size() == 1u);
+}
+
+struct OfThree : Process {
+  OfThree() : Process(1) {
+    read(view_of(5, {1, 2, 3}));
+    BOOST_TEST(take<Installed>().size() == 1u);
+    hear_from({2, 3}, ids({1, 2, 3}));
+  }
+};
+
+BOOST_AUTO_TEST_CASE(a_member_that_both_others_miss_is_proposed_out_and_the_fence_waits_for_the_store) {
+  OfThree process;
+  process.keep_hearing({2}, ids({1}), milliseconds(600));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  BOOST_TEST((swaps[0].next == view_of(6, {1, 2})));
+  BOOST_TEST(process.core.admits(Epoch{5}, MemberId{3}));
+  process.core.on_swapped(swaps[0].request, SwapResult{true, swaps[0].next}, process.now);
+  BOOST_TEST(!process.core.admits(Epoch{5}, MemberId{3}));
+  BOOST_TEST(!process.core.admits(Epoch{6}, MemberId{3}));
+  BOOST_TEST(process.core.admits(Epoch{6}, MemberId{2}));
+  // The removed one is told, too.
+  bool told = false;
+  for (const Transmit& said : process.take<Transmit>())
+    told = told || (said.to == std::vector{member(3).address} && said.message == encode(swaps[0].next));
+  BOOST_TEST(told);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
+  OfThree process;
+  process.keep_hearing({2}, ids({1, 3}), seconds(3));
+  BOOST_TEST(process.take<SwapStore>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
+  Process process(1);
+  process.read(view_of(5, {1, 2, 3, 4}));
+  process.hear_from({2, 3, 4}, ids({1, 2, 3, 4}));
+  process.core.on_gone(MemberId{3}, process.now);
+  process.core.on_gone(MemberId{4}, process.now);
+  Status joiner{
+      .from = MemberId{9}, .sequence = 1, .epoch = Epoch{5}, .hears = ids({1, 2}), .joining = member(9)};
+  process.hear(joiner);
+  process.hear_from({2}, ids({1, 9}));
+  process.wait(milliseconds(5));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  View expected = view_of(6, {1, 2, 9});
+  expected.members.back().since = Epoch{6};
+  BOOST_TEST((swaps[0].next == expected));
+}
+
+BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_dead_but_not_the_other_way) {
+  OfThree process;
+  Member again = member(3);
+  again.id = MemberId{33};
+  // Words from before the member was one: the process that said them is the dead one.
+  View later = view_of(7, {1, 2, 3}, Epoch{7});
+  process.core.on_message(encode(later), process.now).value();
+  process.hear_from({2, 3}, ids({1, 2, 3}));
+  process.hear({.from = again.id, .sequence = 1, .epoch = Epoch{6}, .hears = ids({1, 2}), .joining = again});
+  process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(100));
+  BOOST_TEST(process.take<SwapStore>().empty());
+  process.hear({.from = again.id, .sequence = 2, .epoch = Epoch{7}, .hears = ids({1, 2}), .joining = again});
+  process.hear_from({2}, ids({1, 33}));
+  process.wait(milliseconds(5));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  BOOST_TEST(!swaps[0].next.contains(MemberId{3}));
+  BOOST_TEST(swaps[0].next.contains(again.id));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_out_says_nothing_more_and_lets_nothing_in) {
+  OfThree process;
+  BOOST_TEST(process.core.on_message(encode(view_of(6, {2, 3})), process.now).has_value());
+  BOOST_TEST(process.take<Removed>().size() == 1u);
+  process.take<Transmit>();
+  BOOST_TEST((process.core.next_deadline() == Time::never()));
+  BOOST_TEST(process.core.on_message(encode(view_of(7, {1, 2, 3})), process.now).has_value());
+  process.core.on_timer(process.now + seconds(5));
+  BOOST_TEST(!process.core.poll());
+  BOOST_TEST(!process.core.admits(Epoch{5}, MemberId{2}));
+  BOOST_TEST(!process.core.admits(Epoch{7}, MemberId{2}));
+}
+
+BOOST_AUTO_TEST_CASE(without_the_store_the_view_goes_on_changes_are_refused_and_it_says_so_once) {
+  OfThree process;
+  process.standing.reset();
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(3));
+  process.core.on_read(process.take<ReadStore>().at(0).request, fail(Errc::peer_failed, "refused"),
+                       process.now);
+  BOOST_TEST(process.take<StoreLost>().size() == 1u);
+  process.core.on_gone(MemberId{3}, process.now);
+  process.keep_hearing({2}, ids({1}), seconds(5));
+  BOOST_TEST(process.take<SwapStore>().empty());
+  BOOST_TEST(process.core.admits(Epoch{5}, MemberId{2}));
+  BOOST_TEST((process.core.remove(MemberId{2}, process.now).error().code == Errc::peer_failed));
+  BOOST_TEST(process.take<StoreLost>().empty());
+  // It is asked again and again, and when it is back the change is made.
+  process.hear_from({2}, ids({1}));
+  process.core.on_read(process.take<ReadStore>().back().request, view_of(5, {1, 2, 3}), process.now);
+  BOOST_TEST(process.take<StoreFound>().size() == 1u);
+  BOOST_TEST_REQUIRE(process.take<SwapStore>().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_lost_views_is_not_believed) {
+  OfThree process;
+  process.core.on_gone(MemberId{3}, process.now);
+  process.hear_from({2}, ids({1}));
+  process.wait(milliseconds(5));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  process.core.on_swapped(swaps[0].request, SwapResult{false, view_of(2, {1, 2})}, process.now);
+  const auto lost = process.take<StoreLost>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].cause.code == Errc::corrupt));
+  BOOST_TEST((process.core.view().epoch == Epoch{5}));
+}
+
+BOOST_AUTO_TEST_CASE(a_data_path_that_gave_up_counts_in_its_own_epoch_only) {
+  Process process(1);
+  process.read(view_of(5, {1, 2}));
+  process.hear_from({2}, ids({1}));
+  process.core.on_path_failed(MemberId{2}, Epoch{4}, process.now);
+  process.wait(milliseconds(50));
+  BOOST_TEST(process.take<SwapStore>().empty());
+  process.core.on_path_failed(MemberId{2}, Epoch{5}, process.now);
+  process.wait(milliseconds(50));
+  BOOST_TEST(process.take<SwapStore>().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_operator_and_a_leaver_are_obeyed) {
+  OfThree process;
+  BOOST_TEST((process.core.remove(MemberId{77}, process.now).error().code == Errc::not_found));
+  BOOST_TEST(process.core.remove(MemberId{2}, process.now).has_value());
+  process.wait(milliseconds(5));
+  BOOST_TEST((process.take<SwapStore>().at(0).next == view_of(6, {1, 3})));
+
+  OfThree leaver;
+  leaver.core.leave(leaver.now);
+  leaver.wait(milliseconds(5));
+  BOOST_TEST(leaver.take<SwapStore>().empty());
+  const auto said = leaver.take<Transmit>();
+  BOOST_TEST(std::get<Status>(decode(said.back().message).value()).gone.contains(MemberId{1}));
+}
+
+BOOST_AUTO_TEST_CASE(garbage_and_late_words_are_counted_and_change_nothing) {
+  OfThree process;
+  const Bytes garbage(40, std::byte{0xEE});
+  BOOST_TEST((process.core.on_message(garbage, process.now).error().code == Errc::protocol_error));
+  process.hear({.from = MemberId{2}, .sequence = 1, .epoch = Epoch{5}, .gone = ids({3})});
+  process.wait(milliseconds(50));
+  BOOST_TEST(process.take<SwapStore>().empty());
+  BOOST_TEST(process.core.counters().malformed == 1u);
+  BOOST_TEST(process.core.counters().late == 1u);
+}
+
+}  // namespace
+}  // namespace rdmc::view
