@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "apps/sim/scenario.hpp"
+#include "apps/sim/views_command.hpp"
 #include "apps/units/option_values.hpp"
 #include "dataplane/sim/trace.hpp"
 
@@ -51,8 +52,8 @@ std::string apply_faults(const std::string& list, ScenarioOptions& options, std:
   return {};
 }
 
-void report(const ScenarioOptions& options, const ScenarioResult& result, bool json) {
-  nlohmann::ordered_json object{{"seed", options.seed},
+void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
+  nlohmann::ordered_json object{{"seed", seed},
                                 {"trace_hash", rdmc::sim::hash_string(result.trace_hash)},
                                 {"virtual_seconds", result.virtual_seconds},
                                 {"events", result.events},
@@ -68,6 +69,23 @@ void report(const ScenarioOptions& options, const ScenarioResult& result, bool j
   }
   for (const std::string& violation : result.violations)
     fmt::print(stderr, "rdmc_sim: violation: {}\n", violation);
+}
+
+/// Reports and gives the exit status; `asked` are the faults that must have struck.
+int conclude(std::uint64_t seed, const ScenarioResult& result, std::vector<std::string> asked, bool json) {
+  report(seed, result, json);
+  if (!result.violations.empty()) return 2;
+  std::erase_if(asked, [&](const std::string& kind) { return result.faults.at(kind) > 0; });
+  for (const std::string& kind : asked)
+    fmt::print(stderr, "rdmc_sim: {} was asked for and never struck: nothing was tried\n", kind);
+  return asked.empty() ? 0 : 3;
+}
+
+int run(rdmc::sim_app::ViewsCommand& views, bool json) {
+  const auto result = views.run();
+  if (result) return conclude(views.seed(), *result, views.faults_asked(), json);
+  fmt::print(stderr, "rdmc_sim: {}\n", result.error().what);
+  return 1;
 }
 
 }  // namespace
@@ -105,22 +123,18 @@ int main(int argc, char** argv) {
   bcast->add_option("--model", model, "packets: through the RC core")->check(CLI::IsMember({"packets"}));
   bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
   bcast->add_flag("--json", json, "one JSON object on stdout");
+  rdmc::sim_app::ViewsCommand views(app, json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  if (views.is_asked()) return run(views, json);
   options.selective_repeat = !go_back_n;
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
-  const ScenarioResult result = rdmc::sim_app::run_bcast(options);
-  report(options, result, json);
-  if (!result.violations.empty()) return 2;
-  std::erase_if(asked, [&](const std::string& kind) { return result.faults.at(kind) > 0; });
-  for (const std::string& kind : asked)
-    fmt::print(stderr, "rdmc_sim: {} was asked for and never struck: nothing was tried\n", kind);
-  return asked.empty() ? 0 : 3;
+  return conclude(options.seed, rdmc::sim_app::run_bcast(options), std::move(asked), json);
 }

@@ -5,13 +5,6 @@
 
 using namespace rdmc::sim_app;
 
-// RDMC_SEEDS narrows the run where the same code is only checked for undefined behaviour, RDMC_FIRST_SEED
-// moves it.
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::stoull(value);
-}
-
 BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
   const std::uint64_t seeds = from_environment("RDMC_SEEDS", 2000);
   const SeedsOutcome outcome = run_seeds(from_environment("RDMC_FIRST_SEED", 1), seeds, 2);

@@ -1,16 +1,10 @@
-// What the seeds of the bcast scenario look like, and running many of them on every core.
+// What the seeds of the bcast scenario look like.
 #pragma once
 
-#include <atomic>
 #include <cmath>
-#include <map>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "apps/sim/scenario.hpp"
 #include "dataplane/base/random.hpp"
+#include "tests/apps/sim/seed_runs.hpp"
 
 namespace rdmc::sim_app {
 
@@ -44,38 +38,10 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   return options;
 }
 
-struct SeedsOutcome {
-  std::uint64_t runs = 0, differing_hashes = 0;
-  std::map<std::string, std::uint64_t> faults;
-  std::map<std::string, std::uint64_t> figures;
-  std::vector<std::string> violations;  ///< each with its seed
-};
-
-/// Runs the seeds [first, first + count), each `times` times.
+/// Runs the seeds [first, first + count), each `times` times: once or twice.
 inline SeedsOutcome run_seeds(std::uint64_t first, std::uint64_t count, int times) {
-  SeedsOutcome outcome;
-  std::mutex mutex;
-  std::atomic<std::uint64_t> next = first;
-  const auto work = [&] {
-    for (std::uint64_t seed = next++; seed < first + count; seed = next++) {
-      const ScenarioOptions options = options_of(seed);
-      const ScenarioResult result = run_bcast(options);
-      bool same = true;
-      for (int i = 1; i < times; ++i) same = same && run_bcast(options).trace_hash == result.trace_hash;
-      const std::scoped_lock lock(mutex);
-      outcome.runs += static_cast<std::uint64_t>(times);
-      outcome.differing_hashes += same ? 0 : 1;
-      for (const auto& [kind, struck] : result.faults) outcome.faults[kind] += struck;
-      for (const auto& [name, value] : result.figures) outcome.figures[name] += value;
-      for (const auto& what : result.violations) {
-        outcome.violations.push_back("seed " + std::to_string(seed) + ": " + what);
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  return outcome;
+  return run_each_seed(first, count, times == 1 ? 0 : 1,
+                       [](std::uint64_t seed) { return run_bcast(options_of(seed)); });
 }
 
 }  // namespace rdmc::sim_app

@@ -1,0 +1,38 @@
+// The command line of rdmc_sim views.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/sim/views_scenario.hpp"
+
+namespace rdmc::sim_app {
+
+class ViewsCommand {
+ public:
+  /// Adds the subcommand to `app`; `json` is set by its --json.
+  ViewsCommand(CLI::App& app, bool& json);
+  ViewsCommand(const ViewsCommand&) = delete;
+  ViewsCommand& operator=(const ViewsCommand&) = delete;
+
+  bool is_asked() const { return command_->parsed(); }
+  /// Runs it. Errors: invalid_argument (a fault that is not known).
+  Result<ScenarioResult> run();
+  std::uint64_t seed() const { return options_.seed; }
+  /// Faults that must have struck.
+  const std::vector<std::string>& faults_asked() const { return asked_; }
+
+ private:
+  /// Once, or at the rate of a bad network; false: no such fault.
+  bool ask(const std::string& kind);
+
+  CLI::App* command_;
+  ViewsOptions options_;
+  std::string faults_ = "none";
+  bool no_restarts_ = false;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace rdmc::sim_app

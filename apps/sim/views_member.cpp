@@ -1,0 +1,144 @@
+#include "apps/sim/views_member.hpp"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "dataplane/base/bytes.hpp"
+
+namespace rdmc::sim_app {
+namespace {
+
+// What a datagram carries, by its first byte.
+constexpr std::byte kControl{1}, kData{2};
+constexpr std::size_t kDataBytes = 17;
+
+view::Member describe(const sim::Network& network, sim::HostId host, view::MemberId id) {
+  Address address = network.address(host);
+  address.port = kViewsPort;
+  return {.id = id, .name = "host " + std::to_string(value_of(host)), .address = address, .fabrics = {"udp"}};
+}
+
+}  // namespace
+
+ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, view::MemberId id,
+                         const view::Timing& timing, const Observer& observer)
+    : network_(network),
+      store_(store),
+      host_(host),
+      core_(describe(network, host, id), timing),
+      observer_(observer),
+      process_(network.simulation().add_process(host, *this)) {
+  network_.bind(process_, kViewsPort, *this);
+  store_.watch(host_, [this] {
+    if (!alive() || removed_) return false;
+    post([this](Time clock) { core_.on_hint(clock); });
+    return true;
+  });
+}
+
+void ViewsMember::post(std::function<void(Time)> action) {
+  posted_.push_back(std::move(action));
+  network_.simulation().wake(process_);
+}
+
+void ViewsMember::deliver(sim::DatagramId datagram) {
+  arrived_.push_back(datagram);
+  network_.simulation().wake(process_);
+}
+
+void ViewsMember::tell_gone(view::MemberId member) {
+  post([this, member](Time clock) { core_.on_gone(member, clock); });
+}
+
+void ViewsMember::leave() {
+  post([this](Time clock) { core_.leave(clock); });
+}
+
+void ViewsMember::run(Time now) {
+  const bool asked = !posted_.empty() || !arrived_.empty() || now >= timer_;
+  for (const auto& action : std::exchange(posted_, {})) {
+    action(clock(now));
+    drain();
+  }
+  for (const sim::DatagramId id : std::exchange(arrived_, {})) {
+    take_in(network_[id].bytes(), clock(now));
+    network_.release(id);
+  }
+  if (now >= timer_) core_.on_timer(clock(now));
+  drain();
+  if (now >= next_data_) send_data(now);
+  if (!asked) return;
+  // A timer that is set runs out after its time, whatever the clock does meanwhile.
+  const Time deadline = core_.next_deadline();
+  timer_ = deadline == Time::never() ? deadline : now + (deadline - clock(now));
+}
+
+Time ViewsMember::next_deadline() {
+  return timer_ == Time::never() ? timer_ : std::min(next_data_, timer_);
+}
+
+void ViewsMember::take_in(std::span<const std::byte> bytes, Time clock) {
+  if (bytes.empty()) return;
+  if (bytes[0] == kControl) {
+    static_cast<void>(core_.on_message(bytes.subspan(1), clock));
+    drain();
+    return;
+  }
+  if (bytes.size() != kDataBytes) return;
+  const auto epoch = Epoch{load_be<std::uint64_t>(&bytes[1])};
+  const auto from = view::MemberId{load_be<std::uint64_t>(&bytes[9])};
+  if (core_.admits(epoch, from)) observer_.delivered(*this, epoch, from);
+}
+
+void ViewsMember::drain() {
+  while (auto output = core_.poll()) handle(*output);
+}
+
+void ViewsMember::handle(view::Output& output) {
+  if (auto* const transmit = std::get_if<view::Transmit>(&output)) {
+    transmit->message.insert(transmit->message.begin(), kControl);
+    for (const Address& to : transmit->to) send(to, transmit->message);
+  } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
+    store_.read(host_, [this, request = read->request](Result<view::View> result) {
+      if (alive()) post([=, this](Time clock) { core_.on_read(request, result, clock); });
+    });
+  } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {
+    store_.compare_and_swap(host_, swap->next,
+                            [this, request = swap->request](Result<view::SwapResult> result) {
+                              if (alive())
+                                post([=, this](Time clock) { core_.on_swapped(request, result, clock); });
+                            });
+    observer_.proposing(*this);
+  } else if (const auto* const installed = std::get_if<view::Installed>(&output)) {
+    observer_.installed(*this, installed->view);
+    installed_ = installed->view.epoch;
+  } else if (std::holds_alternative<view::Removed>(output)) {
+    removed_ = true;
+    observer_.removed(*this);
+  } else if (std::holds_alternative<view::StoreLost>(output)) {
+    ++stores_lost_;
+  }
+}
+
+void ViewsMember::send(const Address& to, std::span<const std::byte> bytes) {
+  const sim::DatagramId id = network_.allocate(static_cast<std::uint32_t>(bytes.size()));
+  sim::Datagram& datagram = network_[id];
+  std::memcpy(datagram.bytes().data(), bytes.data(), bytes.size());
+  datagram.source = core_.self().address;
+  datagram.destination = to;
+  network_.send(host_, id);
+}
+
+void ViewsMember::send_data(Time now) {
+  next_data_ = now + kSendEvery;
+  // Also one that was removed and does not know it yet.
+  if (core_.state() != view::FailureView::State::member) return;
+  std::array<std::byte, kDataBytes> bytes{kData};
+  store_be(&bytes[1], value_of(core_.view().epoch));
+  store_be(&bytes[9], value_of(id()));
+  for (const view::Member& member : core_.view().members)
+    if (member.id != id()) send(member.address, bytes);
+}
+
+}  // namespace rdmc::sim_app

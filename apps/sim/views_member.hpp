@@ -1,0 +1,76 @@
+// A simulated process that takes part in a view: the product's FailureView over datagrams, and an application
+// that sends every member something now and then and takes in what the fence lets through.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "apps/sim/views_store.hpp"
+#include "controlplane/view/failure_view.hpp"
+#include "dataplane/sim/network.hpp"
+
+namespace rdmc::sim_app {
+
+inline constexpr std::uint16_t kViewsPort = 7700;
+
+class ViewsMember final : public sim::Process, public sim::Socket {
+ public:
+  struct Observer {
+    std::function<void(ViewsMember&, const view::View&)> installed;
+    std::function<void(ViewsMember&)> removed;
+    std::function<void(ViewsMember&)> proposing;
+    /// Its application has taken in what `from` sent in `epoch`.
+    std::function<void(ViewsMember&, Epoch epoch, view::MemberId from)> delivered;
+  };
+
+  ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, view::MemberId id,
+              const view::Timing& timing, const Observer& observer);
+
+  void run(Time now) override;
+  Time next_deadline() override;
+  void deliver(sim::DatagramId datagram) override;
+
+  /// Its kernel, or that of the member's host, says that the member is dead.
+  void tell_gone(view::MemberId member);
+  void leave();
+  void jump_clock(Duration by) { clock_offset_ = clock_offset_ + by; }
+
+  const view::FailureView& core() const { return core_; }
+  view::MemberId id() const { return core_.self().id; }
+  sim::ProcessId process() const { return process_; }
+  sim::HostId host() const { return host_; }
+  bool alive() const { return network_.simulation().state(process_) != sim::ProcessState::killed; }
+  /// As its own outputs had it, not the core's state.
+  Epoch installed() const { return installed_; }
+  bool was_removed() const { return removed_; }
+  std::uint64_t stores_lost() const { return stores_lost_; }
+
+ private:
+  static constexpr Duration kSendEvery = milliseconds(40);
+
+  /// Runs at the next turn, with the process's own clock.
+  void post(std::function<void(Time clock)> action);
+  void take_in(std::span<const std::byte> bytes, Time clock);
+  void drain();
+  void handle(view::Output& output);
+  void send(const Address& to, std::span<const std::byte> bytes);
+  void send_data(Time now);
+  Time clock(Time now) const { return now + clock_offset_; }
+
+  sim::Network& network_;
+  SimStore& store_;
+  const sim::HostId host_;
+  view::FailureView core_;
+  const Observer& observer_;
+  const sim::ProcessId process_;
+  Duration clock_offset_{};
+  std::vector<sim::DatagramId> arrived_;
+  std::vector<std::function<void(Time)>> posted_;
+  bool removed_ = false;
+  Epoch installed_{};
+  Time timer_{}, next_data_{};
+  std::uint64_t stores_lost_ = 0;
+};
+
+}  // namespace rdmc::sim_app

@@ -1,0 +1,61 @@
+// rdmc_sim views: a group that keeps its view while everything goes wrong, and settles on a new one when it
+// stops. A function of its options, as every scenario.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "apps/sim/scenario.hpp"
+#include "controlplane/view/types.hpp"
+
+namespace rdmc::sim_app {
+
+enum class ViewsFault : std::uint8_t {
+  kill,            ///< its death is signalled: end of stream, port unreachable
+  kill_in_change,  ///< the same, to a member at the moment that it proposes a view
+  silence,         ///< a host is off the network for a while, then on again
+  silent_death,    ///< a host dies without a signal
+  pause,           ///< a process is stopped for 0.3 to 2 s
+  short_pause,     ///< … for 300 ms
+  partition,       ///< the hosts fall into two parts
+  one_way,         ///< nothing from one host reaches another
+  deaf,            ///< nothing reaches a host, while all hear it
+  flap,            ///< a link between two hosts comes and goes every 50 to 400 ms
+  store_outage,    ///< nobody reaches the store
+  store_cut,       ///< one host does not
+  lost_answers,    ///< the store's, after it has done what it was asked, half of them
+  clock_jump,      ///< a process's clock leaps up to 10 s, either way
+  leave,           ///< a process leaves in order
+};
+inline constexpr std::array kViewsFaults{
+    std::string_view("kill"),         std::string_view("kill_in_change"), std::string_view("silence"),
+    std::string_view("silent_death"), std::string_view("pause"),          std::string_view("short_pause"),
+    std::string_view("partition"),    std::string_view("one_way"),        std::string_view("deaf"),
+    std::string_view("flap"),         std::string_view("store_outage"),   std::string_view("store_cut"),
+    std::string_view("lost_answers"), std::string_view("clock_jump"),     std::string_view("leave")};
+
+struct ViewsOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t members = 5;
+  /// How often each fault strikes, at random moments of the faulty time.
+  std::array<std::uint32_t, kViewsFaults.size()> strikes{};
+  bool restarts = true;     ///< the dead are started again at the same address, most of them, after up to 1 s
+  sim::FaultRates rates{};  ///< of datagrams, during the faulty time
+  Duration faulty_time = seconds(2);
+  view::Timing timing{};
+
+  std::uint32_t& operator[](ViewsFault fault) { return strikes[static_cast<std::size_t>(fault)]; }
+};
+
+/// Once faults have stopped, everybody alive must be in one view of them alone within this: the takeover of a
+/// group that is dead, and then the worst of every other wait.
+inline constexpr Duration kSettledWithin = seconds(10);
+
+/// What it demands: one view of each epoch, agreed in the store before anybody acts on it; epochs only rise;
+/// nobody takes in anything of an epoch that it, or the sender, is not in; the group forms; it settles after
+/// the faults. Figures: views, removals (of living processes), removal_us (the longest time from a
+/// member's death to the view without it everywhere), settled_us, delivered, fenced.
+ScenarioResult run_views(const ViewsOptions& options);
+
+}  // namespace rdmc::sim_app

@@ -1,0 +1,81 @@
+// The hosts, processes and store of a simulated group, and the faults that strike them; it looks on, keeps
+// what every process did, and says what must not have happened.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/sim/views_member.hpp"
+#include "apps/sim/views_scenario.hpp"
+
+namespace rdmc::sim_app {
+
+class ViewsWorld {
+ public:
+  explicit ViewsWorld(const ViewsOptions& options);
+
+  /// Forms the group; plans the faults; lets them happen; waits until all is settled again.
+  void run();
+  ScenarioResult result();
+
+ private:
+  using Hosts = std::vector<sim::HostId>;
+
+  void start(sim::HostId host);
+  void stop(ViewsMember& member);
+  bool settle(Time limit, const std::string& what);
+  bool is_settled() const;
+  bool stays_settled();
+  void violation(std::string what);
+
+  // What processes report.
+  void on_installed(ViewsMember& member, const view::View& view);
+  void on_removed(ViewsMember& member);
+  void on_proposing(ViewsMember& member);
+  void on_delivered(ViewsMember& member, Epoch epoch, view::MemberId from);
+  void look_for_removals();
+
+  // views_faults.cpp
+  void plan_faults();
+  void strike(ViewsFault fault);
+  void kill(sim::HostId host, bool signalled);
+  void tell_death(sim::HostId host, view::MemberId member);
+  void restart_some_time(sim::HostId host);
+  void stop_for(sim::HostId host, Duration time);
+  void part_hosts();
+  void flap(sim::HostId a, sim::HostId b, bool broken);
+  void heal();
+  void until_later(Duration time, std::function<void()> undo);
+  sim::HostId any_host() { return hosts_[simulation_.random().below(hosts_.size())]; }
+  Duration up_to(Duration most);
+  void struck(ViewsFault fault) { ++struck_[static_cast<std::size_t>(fault)]; }
+
+  struct Death {
+    view::MemberId member;
+    Time at;
+  };
+
+  ViewsOptions options_;
+  sim::Simulation simulation_;
+  sim::Network network_;
+  SimStore store_;
+  ViewsMember::Observer observer_;
+  Hosts hosts_;
+  std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< all that ever were
+  std::vector<ViewsMember*> current_;                   ///< by host; the dead too
+  std::set<view::MemberId> leavers_;
+  std::vector<Death> deaths_;  ///< of members that are still in somebody's view
+  bool kill_proposer_ = false;
+  Time quiet_ = Time::never();                                 ///< when the faults stop
+  std::set<std::pair<view::MemberId, view::MemberId>> heard_;  ///< whose words whom reached, lately
+
+  std::array<std::uint64_t, kViewsFaults.size()> struck_{};
+  std::uint64_t delivered_ = 0, removals_ = 0, deaths_noticed_ = 0;
+  Duration formed_in_{}, settled_in_{}, slowest_removal_{};
+  std::vector<std::string> violations_;
+};
+
+}  // namespace rdmc::sim_app

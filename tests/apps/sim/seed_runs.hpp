@@ -1,0 +1,59 @@
+// Running many seeds of a scenario on every core, and what came of them all.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/sim/scenario.hpp"
+
+namespace rdmc::sim_app {
+
+/// RDMC_SEEDS narrows a run where the same code is only checked for undefined behaviour, RDMC_FIRST_SEED
+/// moves it.
+inline std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::stoull(value);
+}
+
+struct SeedsOutcome {
+  std::uint64_t runs = 0, differing_hashes = 0;
+  std::map<std::string, std::uint64_t> faults;
+  std::map<std::string, std::uint64_t> figures;
+  std::vector<std::string> violations;  ///< each with its seed
+};
+
+/// Runs the seeds [first, first + count); every `again`th a second time, for its hash (0: none). `run` gives
+/// a seed's ScenarioResult.
+template <typename Run>
+SeedsOutcome run_each_seed(std::uint64_t first, std::uint64_t count, std::uint64_t again, Run run) {
+  SeedsOutcome outcome;
+  std::mutex mutex;
+  std::atomic<std::uint64_t> next = first;
+  const auto work = [&] {
+    for (std::uint64_t seed = next++; seed < first + count; seed = next++) {
+      const ScenarioResult result = run(seed);
+      const bool twice = again != 0 && (seed - first) % again == 0;
+      const bool same = !twice || run(seed).trace_hash == result.trace_hash;
+      const std::scoped_lock lock(mutex);
+      outcome.runs += twice ? 2 : 1;
+      outcome.differing_hashes += same ? 0 : 1;
+      for (const auto& [kind, struck] : result.faults) outcome.faults[kind] += struck;
+      for (const auto& [name, value] : result.figures) outcome.figures[name] += value;
+      for (const auto& what : result.violations) {
+        outcome.violations.push_back("seed " + std::to_string(seed) + ": " + what);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return outcome;
+}
+
+}  // namespace rdmc::sim_app

@@ -1,0 +1,14 @@
+// Linked with one core in which a bug was planted (see plant.py): the scenario must notice, or it proves
+// nothing.
+#define BOOST_TEST_MODULE views_planted_bug
+#include <boost/test/unit_test.hpp>
+
+#include "tests/apps/sim/views_seeds.hpp"
+
+using namespace rdmc::sim_app;
+
+BOOST_AUTO_TEST_CASE(a_planted_bug_is_found_within_two_hundred_seeds) {
+  const SeedsOutcome outcome = run_views_seeds(1, 200, 0);
+  BOOST_TEST(!outcome.violations.empty());
+  if (!outcome.violations.empty()) BOOST_TEST_MESSAGE("found: " << outcome.violations.front());
+}

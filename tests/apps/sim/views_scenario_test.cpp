@@ -1,0 +1,87 @@
+// The times that the view promises, each on its own fault over many seeds, and who must not be removed.
+#define BOOST_TEST_MODULE views_scenario
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+#include "apps/sim/views_scenario.hpp"
+
+namespace rdmc::sim_app {
+namespace {
+
+constexpr std::uint64_t kSeeds = 200;
+
+/// A figure of each seed of a group of 2 to 9 with one fault, sorted. No violations.
+std::vector<std::uint64_t> figures_of(const char* figure, ViewsFault fault, bool restarts = false) {
+  std::vector<std::uint64_t> figures;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    ViewsOptions options{
+        .seed = seed, .members = static_cast<std::uint32_t>(2 + seed % 8), .restarts = restarts};
+    options[fault] = 1;
+    const ScenarioResult result = run_views(options);
+    for (const auto& violation : result.violations) BOOST_ERROR("seed " << seed << ": " << violation);
+    figures.push_back(result.figures.at(figure));
+  }
+  std::ranges::sort(figures);
+  return figures;
+}
+
+std::uint64_t at_percent(const std::vector<std::uint64_t>& sorted, std::size_t percent) {
+  return sorted[(sorted.size() - 1) * percent / 100];
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_process_is_removed_everywhere_within_ten_milliseconds_at_the_median) {
+  const auto times = figures_of("removal_us", ViewsFault::kill);
+  BOOST_TEST(times.front() > 0u);
+  BOOST_TEST(at_percent(times, 50) <= 10'000u);
+  BOOST_TEST(at_percent(times, 99) <= 50'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_stops_for_300_ms_stays) {
+  BOOST_TEST(figures_of("removals", ViewsFault::short_pause).back() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_falls_silent_is_removed_everywhere_within_700_ms) {
+  const auto times = figures_of("removal_us", ViewsFault::silent_death);
+  BOOST_TEST(times.front() > 400'000u);
+  BOOST_TEST(times.back() <= 700'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_one_way_loss_between_two_of_three_or_more_removes_nobody) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    ViewsOptions options{.seed = seed, .members = static_cast<std::uint32_t>(3 + seed % 6)};
+    options[ViewsFault::one_way] = 1;
+    options[ViewsFault::store_cut] = 1;
+    const ScenarioResult result = run_views(options);
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.figures.at("removals") == 0u, "seed " << seed);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_jumps_removes_nobody) {
+  BOOST_TEST(figures_of("removals", ViewsFault::clock_jump).back() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_is_gone_removes_nobody) {
+  BOOST_TEST(figures_of("removals", ViewsFault::store_outage).back() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_that_start_together_form_one_group_within_half_a_second) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const ScenarioResult result = run_views({.seed = seed, .members = 16});
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.figures.at("formed_us") <= 500'000u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_a_function_of_its_seed) {
+  ViewsOptions options{.seed = 7};
+  options.strikes.fill(1);
+  const ScenarioResult first = run_views(options);
+  BOOST_TEST(first.trace_hash == run_views(options).trace_hash);
+  options.seed = 8;
+  BOOST_TEST(first.trace_hash != run_views(options).trace_hash);
+}
+
+}  // namespace
+}  // namespace rdmc::sim_app
