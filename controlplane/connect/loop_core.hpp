@@ -1,5 +1,5 @@
-// The inside of a ControlLoop, for the files of this room alone: it brings in Boost.Asio, which takes seconds
-// to compile. Everything here runs on the loop's thread, except what says otherwise.
+// The inside of a ControlLoop, for sources of the control plane alone: it brings in Boost.Asio, which takes
+// seconds to compile. Everything here runs on the loop's thread, except what says otherwise.
 #pragma once
 
 #include <array>

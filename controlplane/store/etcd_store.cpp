@@ -1,0 +1,191 @@
+#include "controlplane/store/etcd_store.hpp"
+
+#include <boost/asio/post.hpp>
+#include <map>
+#include <set>
+
+#include "controlplane/store/etcd_codec.hpp"
+#include "controlplane/store/http_call.hpp"
+
+namespace rdmc::store {
+
+using control::LoopCore;
+using control::Timer;
+
+class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(control::ControlLoop& loop, EtcdOptions options)
+      : core(loop.core()), loop_(loop), options_(std::move(options)) {}
+
+  using Answer = std::move_only_function<void(Result<std::string>)>;
+
+  /// Asks the endpoint that answered last, then each of the others.
+  void ask(const std::string& target, const std::string& body, Answer answer) {
+    ask(target, body, std::move(answer), options_.endpoints.size());
+  }
+
+  void read(const std::string& group, ReadDone done) {
+    ask("/v3/kv/range", range_request(key(group)),
+        [self = shared_from_this(), group, done = std::move(done)](Result<std::string> answer) mutable {
+          auto entry = first_of(std::move(answer));
+          if (!entry) return done(std::unexpected(entry.error()));
+          self->known_[group] = {entry->view.epoch, entry->revision};
+          done(std::move(entry->view));
+        });
+  }
+
+  void compare_and_swap(const std::string& group, const view::View& next, SwapDone done) {
+    const auto known = known_.find(group);
+    if (known != known_.end() && view::next(known->second.epoch) == next.epoch)
+      return swap(group, next, std::move(done), 1);
+    read(group,
+         [self = shared_from_this(), group, next, done = std::move(done)](Result<view::View> now) mutable {
+           if (!now) return done(std::unexpected(now.error()));
+           if (view::next(now->epoch) != next.epoch) return done(view::SwapResult{*now == next, *now});
+           self->swap(group, next, std::move(done), 1);
+         });
+  }
+
+  /// `again`: how often it may be tried again when the key has changed and its epoch has not.
+  void swap(const std::string& group, const view::View& next, SwapDone done, int again) {
+    ask("/v3/kv/txn", swap_request(key(group), known_[group].revision, next),
+        [self = shared_from_this(), group, next, again,
+         done = std::move(done)](Result<std::string> answer) mutable {
+          if (!answer) return done(std::unexpected(answer.error()));
+          auto result = parse_swap(*answer);
+          if (!result) return done(std::unexpected(result.error()));
+          const view::View& now = result->swapped ? next : result->entry.view;
+          self->known_[group] = {now.epoch, result->entry.revision};
+          // An answer that was lost may have been ours.
+          const bool swapped = now == next;
+          if (swapped || view::next(now.epoch) != next.epoch || again == 0)
+            return done(view::SwapResult{swapped, now});
+          self->swap(group, next, std::move(done), again - 1);
+        });
+  }
+
+  void list(ListDone done) {
+    ask("/v3/kv/range", prefix_request(options_.prefix),
+        [self = shared_from_this(), done = std::move(done)](Result<std::string> answer) mutable {
+          if (!answer) return done(std::unexpected(answer.error()));
+          auto entries = parse_range(*answer);
+          if (!entries) return done(std::unexpected(entries.error()));
+          std::vector<view::GroupView> groups;
+          for (EtcdEntry& entry : *entries)
+            if (entry.key.starts_with(self->options_.prefix))
+              groups.push_back({entry.key.substr(self->options_.prefix.size()), std::move(entry.view)});
+          done(std::move(groups));
+        });
+  }
+
+  void watch(const std::string& group, Hint hint) {
+    Watch& watch = watches_[group];
+    watch.hint = std::move(hint);
+    if (!watch.call) begin_watch(group);
+  }
+
+  void close() {
+    closed_ = true;
+    for (const auto& call : std::exchange(calls_, {})) call->cancel();
+    for (auto& [group, watch] : watches_) {
+      if (watch.call) watch.call->cancel();
+      watch.pause = Timer();
+    }
+    watches_.clear();
+  }
+
+  const std::shared_ptr<LoopCore> core;
+
+ private:
+  struct Known {
+    Epoch epoch{};
+    std::int64_t revision = 0;
+  };
+  struct Watch {
+    Hint hint;
+    std::shared_ptr<HttpCall> call;
+    Timer pause;
+    std::size_t endpoint = 0;
+  };
+
+  std::string key(const std::string& group) const { return options_.prefix + group; }
+
+  static Result<EtcdEntry> first_of(Result<std::string> answer) {
+    if (!answer) return std::unexpected(answer.error());
+    auto entries = parse_range(*answer);
+    if (!entries) return std::unexpected(entries.error());
+    return entries->empty() ? EtcdEntry{} : std::move(entries->front());
+  }
+
+  void ask(const std::string& target, const std::string& body, Answer answer, std::size_t tries) {
+    if (closed_) return;
+    const std::size_t asked = endpoint_;
+    const auto call = std::make_shared<HttpCall>(core, options_.endpoints[asked]);
+    calls_.insert(call);
+    call->post(target, body, options_.attempt,
+               [self = shared_from_this(), call = std::weak_ptr(call), target, body, asked, tries,
+                answer = std::move(answer)](Result<std::string> result) mutable {
+                 self->calls_.erase(call.lock());
+                 if (result) return answer(std::move(result));
+                 if (self->endpoint_ == asked)
+                   self->endpoint_ = (asked + 1) % self->options_.endpoints.size();
+                 if (tries == 1) return answer(std::move(result));
+                 self->ask(target, body, std::move(answer), tries - 1);
+               });
+  }
+
+  void begin_watch(const std::string& group) {
+    Watch& watch = watches_[group];
+    watch.call = std::make_shared<HttpCall>(core, options_.endpoints[watch.endpoint]);
+    watch.call->post(
+        "/v3/watch", watch_request(key(group)), options_.watch_silence,
+        [self = shared_from_this(), group](const Result<std::string>&) { self->pause_watch(group); },
+        [self = shared_from_this(), group](const std::string&) {
+          const auto found = self->watches_.find(group);
+          if (found != self->watches_.end() && found->second.hint) found->second.hint();
+        });
+  }
+
+  void pause_watch(const std::string& group) {
+    const auto found = watches_.find(group);
+    if (closed_ || found == watches_.end()) return;
+    found->second.endpoint = (found->second.endpoint + 1) % options_.endpoints.size();
+    found->second.pause = loop_.after(options_.watch_pause, [self = weak_from_this(), group] {
+      if (const auto impl = self.lock(); impl && !impl->closed_) impl->begin_watch(group);
+    });
+  }
+
+  control::ControlLoop& loop_;
+  const EtcdOptions options_;
+  std::size_t endpoint_ = 0;
+  std::map<std::string, Known> known_;
+  std::set<std::shared_ptr<HttpCall>> calls_;
+  std::map<std::string, Watch> watches_;
+  bool closed_ = false;
+};
+
+Result<std::unique_ptr<EtcdStore>> EtcdStore::create(control::ControlLoop& loop, const EtcdOptions& options) {
+  if (options.endpoints.empty()) return fail(Errc::invalid_argument, "etcd: no endpoint");
+  if (options.prefix.empty()) return fail(Errc::invalid_argument, "etcd: no prefix of keys");
+  return std::unique_ptr<EtcdStore>(new EtcdStore(std::make_shared<Impl>(loop, options)));
+}
+
+EtcdStore::~EtcdStore() {
+  const auto core = impl_->core;
+  core->run_and_wait([this] { impl_->close(); });
+}
+
+void EtcdStore::read(const std::string& group, ReadDone done) {
+  impl_->read(group, std::move(done));
+}
+void EtcdStore::compare_and_swap(const std::string& group, const view::View& next, SwapDone done) {
+  impl_->compare_and_swap(group, next, std::move(done));
+}
+void EtcdStore::watch(const std::string& group, Hint hint) {
+  impl_->watch(group, std::move(hint));
+}
+void EtcdStore::list(ListDone done) {
+  impl_->list(std::move(done));
+}
+
+}  // namespace rdmc::store
