@@ -44,16 +44,13 @@ Finding examine(port::Driver& driver, const port::PortRequest& request,
   return finding;
 }
 
-/// A NIC reaches itself, so both sides are the one that has the address.
-Finding examine_verbs(const port::PortRequest& request, const fabric::SoftwareFabricOptions& software,
-                      Duration test_time) {
-  Finding finding{.fabric = std::string(fabric::kVerbs),
-                  .usability = fabric::probe_verbs(request.address),
-                  .tried = {},
-                  .not_tried = {}};
+/// A provider that needs no port: a NIC reaches itself, and so does memory, so both sides ask for the same.
+Finding examine(std::string_view provider, const port::Usability& usability, const port::PortRequest& request,
+                const fabric::SoftwareFabricOptions& software, Duration test_time) {
+  Finding finding{.fabric = std::string(provider), .usability = usability, .tried = {}, .not_tried = {}};
   if (finding.usability.usable) {
-    finding.tried = try_out(
-        [&](std::size_t) { return fabric::open_fabric(fabric::kVerbs, request, software); }, test_time);
+    finding.tried =
+        try_out([&](std::size_t) { return fabric::open_fabric(provider, request, software); }, test_time);
   } else {
     finding.not_tried = finding.usability.reason;
   }
@@ -69,7 +66,10 @@ Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, D
     diagnosis.chosen = std::unexpected(software.error());
     return diagnosis;
   }
-  diagnosis.findings.push_back(examine_verbs(request, *software, test_time));
+  diagnosis.findings.push_back(
+      examine(fabric::kShm, fabric::probe_shm(*software), request, *software, test_time));
+  diagnosis.findings.push_back(
+      examine(fabric::kVerbs, fabric::probe_verbs(request.address), request, *software, test_time));
   for (const auto& driver : registry.drivers())
     diagnosis.findings.push_back(examine(*driver, request, *software, test_time));
   auto opened = fabric::open_fabric(registry, port::kAutomatic, request, *software);

@@ -19,7 +19,7 @@ constexpr Duration kGlance = milliseconds(5);
 class Endpoint {
  public:
   static Result<std::unique_ptr<Endpoint>> open(fabric::OpenedFabric opened) {
-    auto arena = memory::Arena::make(kBlockBytes * kBlocks);
+    auto arena = opened.fabric->make_arena(kBlockBytes * kBlocks);
     if (!arena) return std::unexpected(arena.error());
     std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(opened), std::move(*arena)));
     auto region = endpoint->fabric().register_memory(endpoint->memory_.bytes());

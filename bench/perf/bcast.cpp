@@ -49,7 +49,7 @@ Result<void> run_bcast(Member& member) {
   const Options& options = member.options();
   Rendezvous& meet = member.meet();
   const bool root = member.rank() == 0;
-  auto arena = memory::Arena::make(options.size_bytes);
+  auto arena = member.fabric().make_arena(options.size_bytes);
   if (!arena) return std::unexpected(arena.error());
   const auto message = arena->bytes().first(options.size_bytes);
 

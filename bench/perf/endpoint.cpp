@@ -4,7 +4,7 @@ namespace rdmc::perf {
 
 Result<Endpoint> Endpoint::make(Member& member, std::size_t bytes) {
   const Options& options = member.options();
-  auto arena = memory::Arena::make(bytes);
+  auto arena = member.fabric().make_arena(bytes);
   if (!arena) return std::unexpected(arena.error());
   Endpoint endpoint{.arena = std::move(*arena), .region = nullptr, .queue_pair = nullptr, .message = {}};
   endpoint.message = endpoint.arena.bytes().first(bytes);

@@ -82,8 +82,8 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                  {"cpu_seconds", cpu}});
     return json;
   }
-  // The kernel copies each byte once on each side; whatever this program copied is added, per hop that a byte
-  // takes.
+  // What carries the packets copies each byte on each side; what this program copied is added, per hop that a
+  // byte takes.
   const double hops = static_cast<double>(options.members - 1) * static_cast<double>(options.size_bytes) *
                       (kWarmUpIterations + options.iterations);
   const double median = percentile(seconds, 0.5);
@@ -92,7 +92,8 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                {"fabric", figures[0].driver.data()},
                {"path_mtu", figures.back().path_mtu},
                {"icrc", figures[0].icrc},
-               {"copies_per_byte", 2.0 + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
+               {"copies_per_byte",
+                figures[0].carrier_copies_per_byte + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
   if (options.test == Test::bcast) json["first_block"] = exchanged > 0 ? "exchanged" : "copied";
   json.update({{"iterations", options.iterations},
                {"mean_seconds",

@@ -75,6 +75,7 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   name.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
   if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", name, reason);
   rendezvous.figures[rank].icrc = fabric->info().icrc;
+  rendezvous.figures[rank].carrier_copies_per_byte = fabric->info().carrier_copies_per_byte;
   member->agent_ = std::make_unique<group::FabricAgent>(*fabric);
   member->engine_ = std::make_unique<engine::Engine>(
       *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
@@ -101,9 +102,9 @@ void Member::start_account() {
 void Member::end_account() {
   MemberFigures& figures = rendezvous_.figures[rank_];
   figures.cpu_seconds += cpu_seconds() - cpu_at_start_;
+  figures.bytes_copied = opened_.fabric->bytes_copied();
   if (opened_.software == nullptr) return;
   const auto& counters = opened_.software->counters();
-  figures.bytes_copied = counters.bytes_copied;
   figures.packets_in_place = counters.packets_in_place;
   figures.packets_repaired = counters.packets_repaired;
   figures.retransmitted = opened_.software->connection_counters().retransmitted;

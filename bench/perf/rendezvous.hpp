@@ -17,9 +17,10 @@ inline constexpr std::uint32_t kMostMembers = 64;
 inline constexpr std::uint32_t kMostIterations = 10'000;
 
 struct MemberFigures {
-  std::array<char, 32> driver{};   ///< of its port, zero-terminated
-  double cpu_seconds = 0;          ///< user + system over the timed part
-  std::uint64_t bytes_copied = 0;  ///< by the fabric or the group, after the kernel's own copy
+  std::array<char, 32> driver{};       ///< of its port, zero-terminated
+  double cpu_seconds = 0;              ///< user + system over the timed part
+  std::uint64_t bytes_copied = 0;      ///< by the fabric or the group …
+  double carrier_copies_per_byte = 0;  ///< … beside what carries the packets
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
   std::uint32_t path_mtu = 0;
   bool icrc = true;

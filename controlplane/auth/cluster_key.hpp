@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "controlplane/auth/descriptor.hpp"
 #include "controlplane/auth/secret.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::control {

@@ -10,8 +10,8 @@
 #include <span>
 #include <string>
 
-#include "controlplane/auth/descriptor.hpp"
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 

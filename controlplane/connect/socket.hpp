@@ -4,8 +4,8 @@
 
 #include <sys/socket.h>
 
-#include "controlplane/auth/descriptor.hpp"
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 

@@ -57,6 +57,8 @@ void Engine::turn(Duration longest) {
     idle_.found_work(now);
   else if (idle_.found_nothing(now))
     block_until_due(now + longest);
+  else
+    waiter_.pause();
 }
 
 void Engine::run() {

@@ -32,6 +32,7 @@ class Waiter {
   virtual ~Waiter() = default;
   virtual void wait(Time deadline) = 0;
   virtual void wake() noexcept = 0;  ///< from any thread
+  virtual void pause() {}            ///< between two looks while spinning
 };
 
 class Engine {

@@ -1,4 +1,4 @@
-// The queue pair as every provider offers it: software (our RC transport over a port), verbs, later shm.
+// The queue pair as every provider offers it: software (our RC transport over a port), verbs, shm.
 // It is the verbs model with values for structures: post work, poll completions; each completion names its
 // work request. One engine thread owns a fabric and all its queue pairs. Memory named by a work request is
 // the caller's and stays untouched until its completion has been polled.
@@ -14,6 +14,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/memory/arena.hpp"
 
 namespace rdmc::fabric {
 
@@ -159,7 +160,7 @@ struct FabricInfo {
   std::string name;                    ///< "udp", "sim", …
   std::uint32_t path_mtu = 0;          ///< the most a queue pair of this fabric can agree to
   bool icrc = true;                    ///< of packets to our own endpoints; strangers' always have one
-  double receive_copies_per_byte = 0;  ///< copies that the provider itself adds
+  double carrier_copies_per_byte = 0;  ///< made on both sides below the provider, which counts its own
   /// A device knows memory by its pages: registered ones must not be exchanged for others, and a work's
   /// memory that no region covers costs a registration.
   bool pins_memory = false;
@@ -173,14 +174,21 @@ class Fabric {
   virtual Result<std::unique_ptr<MemoryRegion>> register_memory(
       std::span<std::byte> memory, MemoryUse use = MemoryUse::general,
       RemoteAccess access = RemoteAccess::write) = 0;
+  /// Memory for payload as this provider moves it best: its own kind, or like any other. Errors: those
+  /// of memory::Arena.
+  virtual Result<memory::Arena> make_arena(std::size_t bytes) { return memory::Arena::make(bytes); }
 
   /// Sends, receives and runs timers; returns how much was done (0 = nothing). What is received is answered
   /// by the next call, together with what the caller has posted meanwhile.
   virtual std::size_t progress(Time now) = 0;
   /// When progress must be called even if nothing arrives.
   virtual Time next_deadline() const = 0;
+  /// The caller found nothing to do and is about to look again at once: others may need the core.
+  virtual void pause() {}
   virtual void wait(Time deadline) = 0;
   virtual void wake() noexcept = 0;
+  /// Payload bytes that this process copied so far, beside what the kernel's sockets do.
+  virtual std::uint64_t bytes_copied() const = 0;
 };
 
 }  // namespace rdmc::fabric

@@ -59,7 +59,7 @@ FabricInfo SoftwareFabric::info() const {
   return {.name = port_.info().driver,
           .path_mtu = path_mtu_,
           .icrc = !icrc_optional(),
-          .receive_copies_per_byte = 0};
+          .carrier_copies_per_byte = 2};
 }
 
 bool SoftwareFabric::icrc_optional() const {

@@ -65,6 +65,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   Time next_deadline() const override;
   void wait(Time deadline) override { port_.wait(deadline); }
   void wake() noexcept override { port_.wake(); }
+  std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const SoftwareFabricCounters& counters() const noexcept { return counters_; }
   /// The sum over all queue pairs, destroyed ones included.

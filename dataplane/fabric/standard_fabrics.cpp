@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dataplane/fabric/shm/shm_fabric.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 #if RDMC_VERBS
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
@@ -28,6 +29,15 @@ Result<OpenedFabric> open_verbs([[maybe_unused]] const Address& address,
 #else
   return fail(Errc::unsupported, "built without libibverbs");
 #endif
+}
+
+Result<OpenedFabric> open_shm(const SoftwareFabricOptions& software) {
+  auto fabric = ShmFabric::open({.entropy = software.entropy, .host_id = software.host_id});
+  if (!fabric) return std::unexpected(fabric.error());
+  OpenedFabric opened{.name = std::string(kShm)};
+  opened.reason = "memory shared with the other processes of this host";
+  opened.fabric = std::move(*fabric);
+  return opened;
 }
 
 /// Soft-RoCE: slower than our own endpoint.
@@ -63,8 +73,13 @@ Result<OpenedFabric> open_software(port::Registry& drivers, std::string_view wan
 
 std::vector<std::string> fabric_names() {
   std::vector<std::string> names = port::standard_drivers().names();
-  names.insert(names.begin() + 1, std::string(kVerbs));
+  names.insert(names.begin() + 1, {std::string(kShm), std::string(kVerbs)});
   return names;
+}
+
+port::Usability probe_shm(const SoftwareFabricOptions& software) {
+  const auto opened = open_shm(software);
+  return {.usable = opened.has_value(), .reason = opened ? opened->reason : opened.error().what};
 }
 
 port::Usability probe_verbs(const Address& address) {
@@ -89,6 +104,7 @@ Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortReques
 
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software) {
+  if (wanted == kShm) return open_shm(software);
   if (wanted != kVerbs && wanted != port::kAutomatic)
     return open_software(drivers, wanted, request, software);
   if (wanted == port::kAutomatic && !request.device.empty())  // a port's

@@ -1,5 +1,6 @@
-// What a program's --fabric may name, and the choice: an RDMA NIC, or the software endpoint on the best port
-// there is. One place knows all providers, so that whoever needs a fabric knows none.
+// What a program's --fabric may name, and the choice: memory shared with the other processes of this host, an
+// RDMA NIC, or the software endpoint on the best port there is. One place knows all providers, so that
+// whoever needs a fabric knows none.
 #pragma once
 
 #include <memory>
@@ -19,15 +20,17 @@ namespace rdmc::fabric {
 
 /// The provider for RDMA NICs, as --fabric calls it.
 inline constexpr std::string_view kVerbs = "verbs";
+/// The provider for processes of one host.
+inline constexpr std::string_view kShm = "shm";
 
-/// kAutomatic, kVerbs, then the drivers of ports, best first.
+/// kAutomatic, kShm, kVerbs, then the drivers of ports, best first.
 std::vector<std::string> fabric_names();
 
 struct OpenedFabric {
   std::unique_ptr<port::Port> port;  ///< none: the provider needs none
   std::unique_ptr<Fabric> fabric;
   SoftwareFabric* software = nullptr;  ///< the fabric, if it is ours
-  std::string name;                    ///< "verbs", "dpdk", "udp"
+  std::string name;                    ///< "shm", "verbs", "dpdk", "udp"
   /// Why this one, and what it does without; for people, without newlines.
   std::string reason;
 };
@@ -45,6 +48,8 @@ Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wante
 /// The software endpoint on `port`.
 OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptions& software);
 
+/// Whether open_fabric(kShm, …) would do.
+port::Usability probe_shm(const SoftwareFabricOptions& software);
 /// Whether open_fabric(kVerbs, …) would do.
 port::Usability probe_verbs(const Address& address);
 

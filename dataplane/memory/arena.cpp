@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "dataplane/memory/shared_pages.hpp"
+
 namespace rdmc::memory {
 namespace {
 
@@ -29,8 +31,17 @@ Result<Arena> Arena::make(std::size_t bytes) {
   return arena;
 }
 
+Result<Arena> Arena::make_shared(std::size_t bytes) {
+  if (bytes == 0) return Arena();
+  auto pages = SharedPages::make(bytes, SharedPages::Peers::may_read, SharedPages::Touch::now);
+  if (!pages) return std::unexpected(pages.error());
+  Arena arena(pages->bytes());
+  arena.shared_ = std::make_shared<const SharedPages>(std::move(*pages));
+  return arena;
+}
+
 Arena::~Arena() {
-  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+  if (!bytes_.empty() && !shared_) munmap(bytes_.data(), bytes_.size());
 }
 
 }  // namespace rdmc::memory

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -13,9 +12,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <functional>
-#include <system_error>
 #include <utility>
 
+#include "dataplane/base/quiet_thread.hpp"
 #include "dataplane/memory/arena.hpp"
 
 namespace rdmc::memory {
@@ -40,18 +39,10 @@ Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
   if (ioctl(fault_fd, UFFDIO_API, &api) != 0)
     return fail(Errc::unsupported, "this kernel does not tell of unmapped memory");
   if (self->stop_fd_ < 0) return fail_errno("eventfd", errno);
-  // A signal handler there might give memory back, and wait for this very thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const auto unblock = [&] { pthread_sigmask(SIG_SETMASK, &before, nullptr); };
-  try {
-    self->thread_ = std::thread([watch = self.get()] { watch->listen(); });
-  } catch (const std::system_error& error) {
-    unblock();
-    return fail(Errc::resource_limit, std::string("no thread to watch mappings: ") + error.what());
-  }
-  unblock();
+  // No signal handlers there: one might give memory back, and wait for this very thread.
+  auto thread = start_quiet_thread("to watch mappings", [watch = self.get()] { watch->listen(); });
+  if (!thread) return std::unexpected(thread.error());
+  self->thread_ = std::move(*thread);
   return self;
 }
 

@@ -13,6 +13,7 @@ class FabricAgent final : public engine::Agent, public engine::Waiter {
   Time next_deadline() const override { return fabric_.next_deadline(); }
   void wait(Time deadline) override { fabric_.wait(deadline); }
   void wake() noexcept override { fabric_.wake(); }
+  void pause() override { fabric_.pause(); }
 
  private:
   fabric::Fabric& fabric_;

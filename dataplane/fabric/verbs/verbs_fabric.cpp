@@ -49,10 +49,6 @@ bool set_nonblocking(int fd) {
 
 }  // namespace
 
-VerbsFabric::Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 /// Its key is the device's, so it dies with the registration: from then on the device refuses what names it.
 /// Works go by a registration without rights, which others may share and which may stay.
 class VerbsFabric::Region final : public MemoryRegion {

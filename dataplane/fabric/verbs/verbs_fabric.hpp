@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/verbs/local_keys.hpp"
 #include "dataplane/fabric/verbs/shared_receives.hpp"
@@ -50,6 +50,7 @@ class VerbsFabric final : public Fabric {
   Time next_deadline() const override;
   void wait(Time deadline) override;
   void wake() noexcept override;
+  std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const std::string& device() const { return device_.name; }
   /// By the kernel, which has this vendor for it.
@@ -59,20 +60,6 @@ class VerbsFabric final : public Fabric {
  private:
   friend class VerbsQueuePair;
   class Region;
-  class Descriptor {  // a file descriptor, closed
-   public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-      std::swap(fd_, other.fd_);
-      return *this;
-    }
-    ~Descriptor();
-    int get() const { return fd_; }
-
-   private:
-    int fd_;
-  };
 
   VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy);
   static std::uint64_t work_id(std::uint32_t serial, bool receive) {

@@ -26,10 +26,12 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
   registry.add(fake("absent", {.usable = false, .reason = "no card", .remedy = "buy one"}));
   registry.add(fake("broken", {.usable = true, .reason = "it is there"}, false));
   const auto diagnosis = diagnose(registry, kLoopback, kShort);
-  BOOST_REQUIRE(diagnosis.findings.size() == 4u);
-  BOOST_TEST(diagnosis.findings[0].fabric == "verbs");
+  BOOST_REQUIRE(diagnosis.findings.size() == 5u);
+  BOOST_TEST(diagnosis.findings[0].fabric == "shm");
+  BOOST_TEST((diagnosis.findings[0].tried && *diagnosis.findings[0].tried));
+  BOOST_TEST(diagnosis.findings[1].fabric == "verbs");
   const auto& [absent, broken, udp] =
-      std::tie(diagnosis.findings[1], diagnosis.findings[2], diagnosis.findings[3]);
+      std::tie(diagnosis.findings[2], diagnosis.findings[3], diagnosis.findings[4]);
   BOOST_TEST(absent.fabric == "absent");
   BOOST_TEST(!absent.usability.usable);
   BOOST_TEST(absent.usability.remedy == "buy one");

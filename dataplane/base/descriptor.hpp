@@ -1,12 +1,12 @@
-// Owns one file descriptor, so that no path of an error leaks it. The control plane hands descriptors between
-// files, sockets and child processes; every one is opened close-on-exec. Move-only; any thread.
+// Owns one file descriptor, so that no path of an error leaks it. Descriptors are handed between
+// files, sockets, processes and threads; every one is opened close-on-exec. Move-only; any thread.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace rdmc::control {
+namespace rdmc {
 
 class Descriptor {
  public:
@@ -35,4 +35,4 @@ class Descriptor {
   int fd_ = -1;
 };
 
-}  // namespace rdmc::control
+}  // namespace rdmc

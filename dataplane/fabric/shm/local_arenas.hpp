@@ -1,0 +1,49 @@
+// Which of a fabric's memory its peers can map: arenas that it made, by number. It remembers them weakly:
+// when an arena is gone, what lies at its addresses is other memory. Owned by the fabric; one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dataplane/memory/shared_pages.hpp"
+
+namespace rdmc::fabric::shm {
+
+class LocalArenas {
+ public:
+  struct Found {
+    std::uint32_t number = 0;  ///< never used again for another
+    std::uint64_t offset = 0;
+    std::shared_ptr<const memory::SharedPages> pages;
+  };
+
+  void add(const std::shared_ptr<const memory::SharedPages>& pages) {
+    arenas_.push_back({next_++, pages->bytes(), pages});
+  }
+  /// The arena that holds all of `bytes`.
+  std::optional<Found> find(std::span<const std::byte> bytes) {
+    std::erase_if(arenas_, [](const Entry& entry) { return entry.pages.expired(); });
+    for (const Entry& entry : arenas_) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
+      const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
+      if (at < begin || at - begin > entry.bytes.size()) continue;
+      if (bytes.size() <= entry.bytes.size() - (at - begin))
+        return Found{entry.number, at - begin, entry.pages.lock()};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Entry {
+    std::uint32_t number;
+    std::span<std::byte> bytes;
+    std::weak_ptr<const memory::SharedPages> pages;
+  };
+  std::vector<Entry> arenas_;
+  std::uint32_t next_ = 1;
+};
+
+}  // namespace rdmc::fabric::shm

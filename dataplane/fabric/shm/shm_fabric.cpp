@@ -1,0 +1,211 @@
+#include "dataplane/fabric/shm/shm_fabric.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/shm/shm_queue_pair.hpp"
+#include "dataplane/memory/arena.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+constexpr std::uint64_t kListenerTag = 0;
+/// Visitors that have not said hello; more are turned away.
+constexpr std::size_t kMostVisitors = 256;
+constexpr std::uint32_t kMostDepth = 1 << 20;
+/// Turns without work before the core is offered to others: on a core of one's own an answer is here sooner.
+constexpr std::uint32_t kTurnsBeforeYield = 32;
+
+}  // namespace
+
+class ShmFabric::Region final : public MemoryRegion {
+ public:
+  Region(ShmFabric& fabric, RemoteKey key, std::uint64_t address)
+      : fabric_(fabric), key_(key), address_(address) {}
+  ~Region() override { fabric_.regions_.revoke(key_); }
+  RemoteKey remote_key() const noexcept override { return key_; }
+  std::uint64_t remote_address() const noexcept override { return address_; }
+
+ private:
+  ShmFabric& fabric_;
+  RemoteKey key_;
+  std::uint64_t address_;
+};
+
+Result<std::unique_ptr<ShmFabric>> ShmFabric::open(ShmFabricOptions options) {
+  if (options.host_id == 0)
+    return fail(Errc::unsupported, "the system does not tell which host and network namespace this is");
+  auto doorbell = shm::Doorbell::make();
+  if (!doorbell) return std::unexpected(doorbell.error());
+  const shm::Token name = shm::fresh_token(options.entropy);
+  auto listener = shm::LocalListener::open(name);
+  if (!listener) return std::unexpected(listener.error());
+  std::unique_ptr<ShmFabric> self(
+      new ShmFabric(std::move(options), std::move(*doorbell), name, std::move(*listener)));
+  auto watch = shm::SocketWatch::open([fabric = self.get()] {
+    fabric->attention_ = true;
+    fabric->wake();
+  });
+  if (!watch) return std::unexpected(watch.error());
+  self->watch_ = std::move(*watch);
+  if (auto watched = self->watch_->watch(self->listener_.descriptor(), kListenerTag); !watched)
+    return std::unexpected(watched.error());
+  return self;
+}
+
+ShmFabric::~ShmFabric() {
+  watch_.reset();  // its thread calls us
+}
+
+FabricInfo ShmFabric::info() const {
+  return {.name = "shm", .icrc = false, .pins_memory = true};
+}
+
+Result<std::unique_ptr<QueuePair>> ShmFabric::create_queue_pair(const QueuePairOptions& options) {
+  for (const std::uint32_t depth : {options.send_depth, options.receive_depth})
+    if (depth == 0 || depth > kMostDepth)
+      return fail(Errc::invalid_argument, "a queue depth of 0, or above 2^20");
+  auto memory = memory::SharedPages::make(sizeof(shm::QueueMemory), memory::SharedPages::Peers::may_read,
+                                          memory::SharedPages::Touch::when_used);
+  if (!memory) return std::unexpected(memory.error());
+  const shm::ShmBlob local{.listener = name_,
+                           .queue_pair = shm::fresh_token(options_.entropy),
+                           .host_id = options_.host_id,
+                           .user = geteuid()};
+  auto queue_pair = std::make_unique<ShmQueuePair>(*this, options, local, next_serial_++, std::move(*memory));
+  queue_pairs_.push_back(queue_pair.get());
+  return queue_pair;
+}
+
+void ShmFabric::forget(ShmQueuePair& queue_pair) {
+  std::erase(queue_pairs_, &queue_pair);
+  counters_.bytes_copied += queue_pair.requester_.bytes_copied() + queue_pair.responder_.bytes_copied();
+}
+
+Result<std::unique_ptr<MemoryRegion>> ShmFabric::register_memory(std::span<std::byte> memory, MemoryUse,
+                                                                 RemoteAccess access) {
+  while (true) {
+    auto region = register_as(RemoteKey{options_.entropy()}, 0, memory, access);
+    if (region || region.error().code != Errc::already_exists) return region;
+  }
+}
+
+Result<std::unique_ptr<MemoryRegion>> ShmFabric::register_as(RemoteKey key, std::uint64_t remote_address,
+                                                             std::span<std::byte> memory,
+                                                             RemoteAccess access) {
+  if (!regions_.add(key, remote_address, memory, access))
+    return fail(Errc::already_exists, "that key names another region");
+  return std::make_unique<Region>(*this, key, remote_address);
+}
+
+Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes) {
+  auto arena = memory::Arena::make_shared(bytes);
+  if (arena && bytes != 0) arenas_.add(arena->shared_pages());
+  return arena;
+}
+
+std::size_t ShmFabric::progress(Time now) {
+  std::size_t done = attention_.exchange(false) ? serve_sockets() : 0;
+  for (ShmQueuePair* const queue_pair : queue_pairs_) done += queue_pair->turn(now);
+  ring_all();
+  if (done != 0) idle_turns_ = 0;
+  return done;
+}
+
+void ShmFabric::ring_all() {
+  for (ShmQueuePair* const queue_pair : queue_pairs_) queue_pair->ring();
+}
+
+Time ShmFabric::next_deadline() const {
+  Time earliest = Time::never();
+  for (const ShmQueuePair* const queue_pair : queue_pairs_)
+    earliest = std::min(earliest, queue_pair->next_deadline());
+  return earliest;
+}
+
+void ShmFabric::pause() {
+  if (++idle_turns_ > kTurnsBeforeYield) sched_yield();
+}
+
+bool ShmFabric::has_news() const {
+  return woken_ || attention_ ||
+         std::ranges::any_of(queue_pairs_, [](const ShmQueuePair* one) { return one->has_news(); });
+}
+
+bool ShmFabric::begin_sleep(shm::Sleep how) {
+  ring_all();  // for what was posted since the last turn
+  for (ShmQueuePair* const queue_pair : queue_pairs_) queue_pair->requester_.ask_to_be_woken();
+  doorbell_.announce(how);
+  return !has_news();
+}
+
+void ShmFabric::wait(Time deadline) {
+  if (begin_sleep(shm::Sleep::on_futex)) {
+    if (const Time now = monotonic_now(); deadline > now) {
+      ++counters_.sleeps;
+      doorbell_.sleep(deadline, now);
+    }
+  }
+  end_sleep();
+  woken_ = false;
+}
+
+void ShmFabric::wake() noexcept {
+  woken_ = true;
+  if (doorbell_.ring() == shm::Sleep::elsewhere && options_.wake_elsewhere) options_.wake_elsewhere();
+}
+
+std::size_t ShmFabric::serve_sockets() {
+  tags_.clear();
+  watch_->take(tags_);
+  for (const std::uint64_t tag : tags_) {
+    if (tag == kListenerTag) {
+      take_visitors();
+    } else if (visitors_.contains(tag)) {
+      on_visitor(tag);
+    } else {
+      const auto found = std::ranges::find(queue_pairs_, tag, [](const auto* one) { return one->serial_; });
+      if (found != queue_pairs_.end()) (*found)->on_socket();
+    }
+  }
+  return tags_.size();
+}
+
+void ShmFabric::take_visitors() {
+  while (auto socket = listener_.accept()) {
+    if (visitors_.size() == kMostVisitors) continue;
+    const std::uint64_t tag = next_serial_++;
+    visitors_.emplace(tag, std::move(*socket));
+    on_visitor(tag);  // mostly its hello is here already
+  }
+  (void)watch_->watch(listener_.descriptor(), kListenerTag);
+}
+
+void ShmFabric::on_visitor(std::uint64_t tag) {
+  const auto visitor = visitors_.find(tag);
+  auto received = visitor->second.receive();
+  if (received && !*received) {
+    (void)watch_->watch(visitor->second.descriptor(), tag);
+    return;
+  }
+  shm::LocalSocket socket = std::move(visitor->second);
+  visitors_.erase(visitor);
+  if (!received) return;
+  const shm::Token& wanted = (*received)->message.to;
+  const auto found = std::ranges::find(
+      queue_pairs_, wanted, [](const auto* one) -> const shm::Token& { return one->local_.queue_pair; });
+  if (found != queue_pairs_.end()) (*found)->visit(std::move(socket), std::move(**received));
+}
+
+ShmFabricCounters ShmFabric::counters() const {
+  ShmFabricCounters sum = counters_;
+  for (const ShmQueuePair* const one : queue_pairs_)
+    sum.bytes_copied += one->requester_.bytes_copied() + one->responder_.bytes_copied();
+  return sum;
+}
+
+}  // namespace rdmc::fabric

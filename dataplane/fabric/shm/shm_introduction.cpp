@@ -1,0 +1,221 @@
+// How a queue pair gets to know its peer - one side dials, both say hello with their memory - and how it
+// finds payload there afterwards.
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dataplane/fabric/shm/copy.hpp"
+#include "dataplane/fabric/shm/shm_fabric.hpp"
+#include "dataplane/fabric/shm/shm_queue_pair.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+using shm::LocalSocket;
+using shm::Message;
+using shm::MessageKind;
+
+constexpr std::size_t kMostArenas = 1024;  // of one peer
+/// The kernel's copy costs a system call: below this, staging twice in the cache is cheaper.
+constexpr std::size_t kLeastFromProcess = 16 << 10;
+
+/// `to.size()` bytes of a process's address space.
+bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> to) {
+  const iovec here{to.data(), to.size()};
+  const iovec there{reinterpret_cast<void*>(address), to.size()};  // NOLINT: an address of another process
+  return process > 0 && process_vm_readv(process, &here, 1, &there, 1, 0) == static_cast<ssize_t>(to.size());
+}
+
+}  // namespace
+
+Result<void> ShmQueuePair::connect(std::span<const std::byte> peer_blob) {
+  if (peer_) return rdmc::fail(Errc::invalid_argument, "the queue pair is connected already");
+  const auto peer = shm::decode_shm_blob(peer_blob);
+  if (!peer) return std::unexpected(peer.error());
+  if (peer->queue_pair == local_.queue_pair)
+    return rdmc::fail(Errc::invalid_argument, "a queue pair does not connect to itself");
+  if (peer->host_id != local_.host_id)
+    return rdmc::fail(Errc::unsupported, "the peer is on another host, or in another network namespace");
+  if (peer->user != local_.user)
+    return rdmc::fail(Errc::unsupported, "the peer's process belongs to another user");
+  peer_ = *peer;
+  if (dials()) {
+    if (auto dialled = dial(); !dialled && dialled.error().code != Errc::would_block) {
+      fail(WorkStatus::retry_exceeded, dialled.error().what);
+      return dialled;
+    }
+  } else if (early_hello_) {
+    auto hello = std::move(*early_hello_);
+    early_hello_.reset();
+    if (auto known = on_hello(hello); !known) {
+      fail(WorkStatus::retry_exceeded, known.error().what);
+      return known;
+    }
+  }
+  return {};
+}
+
+/// One of the two: the one with the smaller token.
+bool ShmQueuePair::dials() const {
+  return local_.queue_pair < peer_->queue_pair;
+}
+
+Result<void> ShmQueuePair::dial() {
+  auto socket = LocalSocket::dial(peer_->listener);
+  if (!socket) return std::unexpected(socket.error());
+  socket_ = std::move(*socket);
+  if (auto said = send_hello(); !said) return said;
+  return fabric_.watch_->watch(socket_.descriptor(), serial_);
+}
+
+Result<void> ShmQueuePair::send_hello() {
+  const std::array<int, 2> memory{memory_.descriptor().get(), fabric_.doorbell_.descriptor().get()};
+  const auto sent = socket_.send({.kind = MessageKind::hello,
+                                  .to = peer_->queue_pair,
+                                  .from = local_.queue_pair,
+                                  .a = reinterpret_cast<std::uint64_t>(&probe_),
+                                  .b = probe_},
+                                 memory);
+  if (!sent) return std::unexpected(sent.error());
+  if (!*sent) return rdmc::fail(Errc::resource_limit, "no room for a greeting to a peer on this host");
+  return {};
+}
+
+void ShmQueuePair::visit(LocalSocket socket, LocalSocket::Received hello) {
+  if (socket_ || failed_ || (peer_ && dials()))
+    return;  // a second visitor, or an uninvited one: it sees the end
+  socket_ = std::move(socket);
+  if (!peer_) {
+    early_hello_ = std::move(hello);
+    return;
+  }
+  if (auto known = on_hello(hello); !known) fail(WorkStatus::retry_exceeded, known.error().what);
+}
+
+Result<void> ShmQueuePair::on_hello(LocalSocket::Received& hello) {
+  const Message& message = hello.message;
+  if (peer_memory_ || message.kind != MessageKind::hello || message.to != local_.queue_pair ||
+      message.from != peer_->queue_pair)
+    return rdmc::fail(Errc::protocol_error, "a greeting that is not the peer's");
+  auto memory = memory::SharedPages::attach(std::move(hello.descriptors[0]), sizeof(shm::QueueMemory),
+                                            memory::SharedPages::Peers::may_read);
+  if (!memory) return std::unexpected(memory.error());
+  auto doorbell = shm::Doorbell::attach(std::move(hello.descriptors[1]));
+  if (!doorbell) return std::unexpected(doorbell.error());
+  peer_memory_ = std::move(*memory);
+  peer_doorbell_ = std::move(*doorbell);
+  std::uint64_t number = 0;
+  const bool readable =
+      fabric_.options_.read_processes &&
+      read_process(socket_.process(), message.a, std::as_writable_bytes(std::span(&number, 1)));
+  ours_.control.reads_processes.store(readable && number == message.b, std::memory_order_release);
+  requester_.attach(peers());
+  responder_.attach(peers());
+  if (dials()) return {};
+  if (auto said = send_hello(); !said) return said;
+  return fabric_.watch_->watch(socket_.descriptor(), serial_);
+}
+
+void ShmQueuePair::on_socket() {
+  if (failed_ || !peer_) return;
+  auto done = socket_ ? read_socket() : dial();
+  if (!done && socket_ && done.error().code == Errc::peer_failed) return on_hang_up();
+  if (!done && done.error().code != Errc::would_block)
+    return fail(WorkStatus::retry_exceeded, done.error().what);
+  if (socket_) (void)fabric_.watch_->watch(socket_.descriptor(), serial_);
+}
+
+Result<void> ShmQueuePair::read_socket() {
+  while (true) {
+    auto received = socket_.receive();
+    if (!received) return std::unexpected(received.error());
+    if (!*received) return {};
+    LocalSocket::Received& news = **received;
+    Result<void> done;
+    switch (news.message.kind) {
+      case MessageKind::hello: done = on_hello(news); break;
+      case MessageKind::arena: done = on_arena(news); break;
+      case MessageKind::ring: break;
+      default: done = rdmc::fail(Errc::protocol_error, "an unknown message from the peer on this host");
+    }
+    if (!done) return done;
+  }
+}
+
+// What the peer did last still counts: it may have refused, or carried out what we wait for.
+void ShmQueuePair::on_hang_up() {
+  requester_.turn();
+  check_cores();
+  if (failed_) return;
+  const auto closed = peer_memory_ ? peers().control.closed.load() : 0;
+  peer_left_ = static_cast<shm::Closed>(closed) == shm::Closed::left;
+  socket_.close();
+  if (!peer_left_) fail(WorkStatus::retry_exceeded, "the peer has gone");
+}
+
+Result<void> ShmQueuePair::on_arena(LocalSocket::Received& arena) {
+  const auto number = static_cast<std::uint32_t>(arena.message.a);
+  if (peer_arenas_.size() == kMostArenas || peer_arenas_.contains(number))
+    return rdmc::fail(Errc::protocol_error, "too many pieces of memory from the peer on this host");
+  auto pages = memory::SharedPages::attach(std::move(arena.descriptors[0]), arena.message.b,
+                                           memory::SharedPages::Peers::may_read);
+  if (!pages) return std::unexpected(pages.error());
+  peer_arenas_.emplace(number, std::move(*pages));
+  return {};
+}
+
+std::optional<shm::Place> ShmQueuePair::offer(std::span<const std::byte> bytes) {
+  if (const auto found = fabric_.arenas_.find(bytes)) {
+    bool known = arenas_sent_.contains(found->number);
+    if (!known) {
+      const int descriptor = found->pages->descriptor().get();
+      const auto sent =
+          socket_.send({.kind = MessageKind::arena, .a = found->number, .b = found->pages->bytes().size()},
+                       {&descriptor, 1});
+      known = sent && *sent;
+      if (known) arenas_sent_.insert(found->number);
+    }
+    if (known) return shm::Place{shm::Source::arena, found->number, found->offset};
+  }
+  if (bytes.size() >= kLeastFromProcess &&
+      peers().control.reads_processes.load(std::memory_order_acquire) != 0)
+    return shm::Place{shm::Source::process, 0, reinterpret_cast<std::uint64_t>(bytes.data())};
+  return std::nullopt;
+}
+
+shm::PayloadSource::Outcome ShmQueuePair::fetch(const shm::Place& place, std::uint64_t offset,
+                                                std::span<std::byte> to) {
+  switch (place.source) {
+    case shm::Source::arena: return fetch_from_arena(place, offset, to);
+    case shm::Source::process: return fetch_from_process(place.where + offset, to);
+    default: return Outcome::malformed;
+  }
+}
+
+shm::PayloadSource::Outcome ShmQueuePair::fetch_from_arena(const shm::Place& place, std::uint64_t offset,
+                                                           std::span<std::byte> to) {
+  auto found = peer_arenas_.find(place.arena);
+  if (found == peer_arenas_.end()) {  // it was sent before it was first named
+    if (auto read = read_socket(); !read) return Outcome::gone;
+    found = peer_arenas_.find(place.arena);
+    if (found == peer_arenas_.end()) return Outcome::malformed;
+  }
+  const auto bytes = found->second.bytes();
+  if (place.where > bytes.size() || offset > bytes.size() - place.where ||
+      to.size() > bytes.size() - place.where - offset)
+    return Outcome::malformed;
+  shm::copy_past_cache(to, bytes.subspan(place.where + offset, to.size()));
+  fabric_.counters_.bytes_from_arenas += to.size();
+  return Outcome::copied;
+}
+
+// The number of a process that has ended may be another's by now; but then the socket has ended, too.
+shm::PayloadSource::Outcome ShmQueuePair::fetch_from_process(std::uint64_t address, std::span<std::byte> to) {
+  if (ours_.control.reads_processes.load(std::memory_order_relaxed) == 0) return Outcome::malformed;
+  if (!read_process(socket_.process(), address, to) || !socket_ || socket_.is_hung_up()) return Outcome::gone;
+  fabric_.counters_.bytes_from_processes += to.size();
+  return Outcome::copied;
+}
+
+}  // namespace rdmc::fabric

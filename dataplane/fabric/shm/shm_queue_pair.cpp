@@ -1,0 +1,250 @@
+#include "dataplane/fabric/shm/shm_queue_pair.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "dataplane/fabric/shm/shm_fabric.hpp"
+
+namespace rdmc::fabric {
+namespace {
+
+using shm::Operation;
+using shm::RequestSlot;
+
+/// So many bytes are pulled in a turn: others get theirs, and the engine looks at the time.
+constexpr std::size_t kBytesPerTurn = 2 << 20;
+constexpr std::size_t kMostMessageBytes = 0x7FFF'FFFF;
+/// On a machine with more processes than cores an answer takes as long as the scheduler likes.
+constexpr Duration kLeastAckTimeout = milliseconds(40);
+/// A peer that shows signs of life and still does not get one request done.
+constexpr Duration kMostForOneRequest = seconds(60);
+/// After a timeout the peer gets so much longer: who was stopped together with us is not dead.
+constexpr Duration kGrace = milliseconds(20);
+
+}  // namespace
+
+ShmQueuePair::ShmQueuePair(ShmFabric& fabric, const QueuePairOptions& options, const shm::ShmBlob& local,
+                           std::uint64_t serial, memory::SharedPages memory)
+    : fabric_(fabric),
+      options_(options),
+      local_(local),
+      serial_(serial),
+      memory_(std::move(memory)),
+      ours_(*new (memory_.bytes().data()) shm::QueueMemory),
+      probe_(std::uint64_t{fabric.options_.entropy()} << 32 | fabric.options_.entropy()),
+      done_(std::size_t{options.send_depth} + options.receive_depth),
+      requester_(ours_, *this, done_, options.send_depth),
+      responder_(ours_, *this, fabric.regions_, done_, options.receive_depth) {}
+
+ShmQueuePair::~ShmQueuePair() {
+  close(shm::Closed::left);
+  fabric_.forget(*this);
+}
+
+QueuePairState ShmQueuePair::state() const noexcept {
+  if (failed_) return QueuePairState::error;
+  return peer_ ? QueuePairState::ready : QueuePairState::reset;
+}
+
+Result<void> ShmQueuePair::check_room() const {
+  if (failed_) return rdmc::fail(Errc::peer_failed, cause_);
+  if (!peer_) return rdmc::fail(Errc::invalid_argument, "the queue pair is not connected");
+  if (sends_held_ == options_.send_depth) return rdmc::fail(Errc::would_block, "the send queue is full");
+  return {};
+}
+
+Result<void> ShmQueuePair::post(const shm::Work& work) {
+  if (auto room = check_room(); !room) return room;
+  if (std::max(work.bytes.size(), work.target.size()) > kMostMessageBytes)
+    return rdmc::fail(Errc::invalid_argument, "a message of 2 GiB or more");
+  ++sends_held_;
+  requester_.post(work);
+  return {};
+}
+
+Result<void> ShmQueuePair::post_send(const SendRequest& request) {
+  if (request.immediate && request.invalidate)
+    return rdmc::fail(Errc::invalid_argument, "a SEND carries an immediate or invalidates a key, not both");
+  shm::Work work{.work_id = request.work_id,
+                 .kind = WorkKind::send,
+                 .request = {.operation = Operation::send},
+                 .bytes = request.bytes};
+  if (request.immediate) {
+    work.request.flags = shm::kHasImmediate;
+    work.request.immediate = *request.immediate;
+  } else if (request.invalidate) {
+    work.request.flags = shm::kInvalidates;
+    work.request.immediate = value_of(*request.invalidate);
+  }
+  return post(work);
+}
+
+Result<void> ShmQueuePair::post_write(const WriteRequest& request) {
+  shm::Work work{.work_id = request.work_id,
+                 .kind = WorkKind::write,
+                 .request = {.operation = Operation::write,
+                             .key = value_of(request.remote_key),
+                             .remote_address = request.remote_address},
+                 .bytes = request.bytes};
+  if (request.immediate) {
+    work.request.flags = shm::kHasImmediate;
+    work.request.immediate = *request.immediate;
+  }
+  return post(work);
+}
+
+Result<void> ShmQueuePair::post_read(const ReadRequest& request) {
+  return post({.work_id = request.work_id,
+               .kind = WorkKind::read,
+               .request = {.operation = Operation::read,
+                           .key = value_of(request.remote_key),
+                           .remote_address = request.remote_address},
+               .target = request.bytes});
+}
+
+Result<void> ShmQueuePair::post_atomic(const AtomicRequest& request) {
+  const bool swap = request.kind == AtomicRequest::Kind::compare_swap;
+  return post({.work_id = request.work_id,
+               .kind = WorkKind::atomic,
+               .request = {.operation = swap ? Operation::compare_swap : Operation::fetch_add,
+                           .key = value_of(request.remote_key),
+                           .remote_address = request.remote_address,
+                           .operand = request.swap_or_add,
+                           .compare = request.compare}});
+}
+
+Result<void> ShmQueuePair::post_receive(const ReceiveRequest& request) {
+  if (failed_) return rdmc::fail(Errc::peer_failed, cause_);
+  if (receives_held_ == options_.receive_depth)
+    return rdmc::fail(Errc::would_block, "the receive queue is full");
+  ++receives_held_;
+  responder_.post_receive(request);
+  return {};
+}
+
+std::size_t ShmQueuePair::poll_completions(std::span<Completion> out) {
+  std::size_t count = 0;
+  for (; count < out.size() && !done_.empty(); done_.pop()) {
+    out[count] = done_.front();
+    const WorkKind kind = out[count++].kind;
+    const bool received = kind == WorkKind::receive || kind == WorkKind::receive_write_immediate;
+    --(received ? receives_held_ : sends_held_);
+  }
+  return count;
+}
+
+std::size_t ShmQueuePair::turn(Time now) {
+  if (failed_ || !peer_) return 0;
+  const std::size_t done = requester_.turn() + responder_.turn(kBytesPerTurn);
+  check_cores();
+  if (peer_left_ && !requester_.idle()) fail(WorkStatus::retry_exceeded, "the peer has gone");
+  check_patience(now);
+  return done + (failed_ ? 1 : 0);
+}
+
+void ShmQueuePair::check_cores() {
+  if (failed_) return;
+  if (!responder_.fault().empty()) {
+    fail(WorkStatus::flushed, std::string(responder_.fault()));
+  } else if (!requester_.fault().empty()) {
+    fail(WorkStatus::bad_response, std::string(requester_.fault()));
+  } else if (requester_.refusal() == WorkStatus::remote_access) {
+    fail(requester_.refusal(), "the peer refused access: key or range revoked or wrong");
+  } else if (requester_.refusal() != WorkStatus::success) {
+    fail(requester_.refusal(), "the peer refused a request as invalid");
+  }
+}
+
+void ShmQueuePair::ring() {
+  if (!peer_doorbell_ || failed_) return;
+  ring_for_requests_ |= requester_.take_published();
+  ring_for_requests_ |= responder_.take_answered();
+  const std::uint32_t handled = responder_.handled();
+  if (!ring_for_requests_ && handled == told_handled_) return;
+  if (peer_doorbell_->is_asleep()) {
+    // It asks to be woken when there is enough to do for it; or else when this is all for now.
+    const auto wanted = static_cast<std::int32_t>(handled - peers().control.wake_at.load());
+    if (!ring_for_requests_ && wanted < 0 && responder_.has_more()) return;
+    const shm::Sleep slept = peer_doorbell_->ring();
+    if (slept == shm::Sleep::elsewhere) (void)socket_.send({.kind = shm::MessageKind::ring}, {});
+    if (slept != shm::Sleep::awake) ++fabric_.counters_.rings;
+  }
+  told_handled_ = handled;
+  ring_for_requests_ = false;
+}
+
+bool ShmQueuePair::has_news() const {
+  return !failed_ && (requester_.has_news() || responder_.has_more() || (peer_left_ && !requester_.idle()));
+}
+
+Duration ShmQueuePair::patience() const {
+  return std::max(options_.ack_timeout, kLeastAckTimeout) * (options_.retry_limit + 1);
+}
+
+/// 0: for ever.
+Duration ShmQueuePair::receive_patience() const {
+  constexpr std::uint8_t kForEver = 7;
+  if (options_.rnr_retry_limit == kForEver) return options_.rnr_patience;
+  return milliseconds(options_.rnr_retry_limit + 1);
+}
+
+bool ShmQueuePair::peer_waits_for_receive() const {
+  return peer_memory_ && peers().control.not_ready.load(std::memory_order_relaxed) != 0;
+}
+
+void ShmQueuePair::check_patience(Time now) {
+  if (failed_) return;
+  if (requester_.idle()) {
+    waiting_since_ = expired_at_ = Time::never();
+    return;
+  }
+  const std::uint32_t handled = peer_memory_ ? peers().control.handled.load() : 0;
+  const std::uint32_t pulse = peer_memory_ ? peers().control.pulse.load(std::memory_order_relaxed) : 0;
+  const bool waits = peer_waits_for_receive();
+  if (waiting_since_ == Time::never() || handled != handled_seen_) waiting_since_ = alive_at_ = now;
+  if (waits || pulse != pulse_seen_) alive_at_ = now;
+  handled_seen_ = handled;
+  pulse_seen_ = pulse;
+  const Duration for_receive = receive_patience();
+  const bool not_ready = waits && for_receive.ns != 0 && now - waiting_since_ >= for_receive;
+  const bool silent = now - alive_at_ >= patience() || (!waits && now - waiting_since_ >= kMostForOneRequest);
+  if (!not_ready && !silent) {
+    expired_at_ = Time::never();
+    return;
+  }
+  expired_at_ = std::min(expired_at_, now);
+  if (now - expired_at_ < kGrace) return;
+  if (not_ready)
+    fail(WorkStatus::rnr_retry_exceeded, "the peer posted no receive");
+  else
+    fail(WorkStatus::retry_exceeded, "the peer stopped acknowledging");
+}
+
+Time ShmQueuePair::next_deadline() const {
+  if (failed_ || requester_.idle()) return Time::never();
+  if (waiting_since_ == Time::never()) return Time{};  // just posted
+  if (expired_at_ != Time::never()) return expired_at_ + kGrace;
+  const Time silent = alive_at_ + patience();
+  if (!peer_waits_for_receive()) return silent;
+  return receive_patience().ns == 0 ? silent : waiting_since_ + receive_patience();
+}
+
+void ShmQueuePair::close(shm::Closed how) {
+  if (failed_) return;
+  ours_.control.closed.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
+  // Before anything that the application does with its memory from here on.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  socket_.close();
+}
+
+void ShmQueuePair::fail(WorkStatus oldest, std::string cause) {
+  if (failed_) return;
+  close(shm::Closed::failed);
+  failed_ = true;
+  cause_ = std::move(cause);
+  requester_.fail(oldest);
+  responder_.fail(responder_.receive_status());
+}
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,119 @@
+// A queue pair between two processes of one host. It binds the two cores to the memory that it shares with
+// its peer, to the socket over which they introduce themselves, and to the ways in which payload crosses.
+// Owned by whoever created it; its fabric knows it by number until it is destroyed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/shm/doorbell.hpp"
+#include "dataplane/fabric/shm/local_socket.hpp"
+#include "dataplane/fabric/shm/requester.hpp"
+#include "dataplane/fabric/shm/responder.hpp"
+#include "dataplane/fabric/shm/shm_blob.hpp"
+#include "dataplane/memory/shared_pages.hpp"
+
+namespace rdmc::fabric {
+
+class ShmFabric;
+
+class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
+ public:
+  /// `serial` names it within its fabric and is never used again; `memory` is its QueueMemory.
+  ShmQueuePair(ShmFabric& fabric, const QueuePairOptions& options, const shm::ShmBlob& local,
+               std::uint64_t serial, memory::SharedPages memory);
+  ~ShmQueuePair() override;
+  ShmQueuePair(const ShmQueuePair&) = delete;
+  ShmQueuePair& operator=(const ShmQueuePair&) = delete;
+
+  QueuePairState state() const noexcept override;
+  std::string error_cause() const override { return cause_; }
+  Result<void> post_send(const SendRequest& request) override;
+  Result<void> post_write(const WriteRequest& request) override;
+  Result<void> post_read(const ReadRequest& request) override;
+  Result<void> post_atomic(const AtomicRequest& request) override;
+  Result<void> post_receive(const ReceiveRequest& request) override;
+  void expect_write(std::span<std::byte>) override {}  // who pulls needs no hint
+  std::size_t poll_completions(std::span<Completion> out) override;
+  ConnectionBlob local_blob() const override { return shm::encode(local_); }
+  /// Errors besides: unsupported (a process of another host, or of another user), peer_failed (its process
+  /// has gone).
+  Result<void> connect(std::span<const std::byte> peer_blob) override;
+
+ private:
+  friend class ShmFabric;
+
+  // What the fabric calls.
+  std::size_t turn(Time now);
+  /// Wakes a peer that sleeps and has something to do now.
+  void ring();
+  bool has_news() const;
+  Time next_deadline() const;
+  /// The socket has something, or the fabric has not connected it yet.
+  void on_socket();
+  /// The peer, as the side that is to dial, has come with its hello.
+  void visit(shm::LocalSocket socket, shm::LocalSocket::Received hello);
+
+  // shm_introduction.cpp
+  bool dials() const;
+  Result<void> dial();
+  Result<void> send_hello();
+  Result<void> on_hello(shm::LocalSocket::Received& hello);
+  Result<void> read_socket();
+  Result<void> on_arena(shm::LocalSocket::Received& arena);
+  std::optional<shm::Place> offer(std::span<const std::byte> bytes) override;
+  Outcome fetch(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to) override;
+  Outcome fetch_from_arena(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to);
+  Outcome fetch_from_process(std::uint64_t address, std::span<std::byte> to);
+
+  Result<void> check_room() const;
+  Result<void> post(const shm::Work& work);
+  const shm::QueueMemory& peers() const {
+    return *reinterpret_cast<const shm::QueueMemory*>(peer_memory_->bytes().data());
+  }
+  void check_cores();
+  void on_hang_up();
+  Duration patience() const;
+  Duration receive_patience() const;
+  bool peer_waits_for_receive() const;
+  void check_patience(Time now);
+  void close(shm::Closed how);
+  void fail(WorkStatus oldest, std::string cause);
+
+  ShmFabric& fabric_;
+  QueuePairOptions options_;
+  shm::ShmBlob local_;
+  std::uint64_t serial_;
+  memory::SharedPages memory_;
+  shm::QueueMemory& ours_;
+  std::uint64_t probe_;  // a number of ours that a peer that can read our address space finds there
+  roce::FixedRing<Completion> done_;
+  shm::Requester requester_;
+  shm::Responder responder_;
+  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // posted and not yet polled
+
+  std::optional<shm::ShmBlob> peer_;
+  shm::LocalSocket socket_;
+  std::optional<shm::LocalSocket::Received> early_hello_;
+  std::optional<memory::SharedPages> peer_memory_;
+  std::optional<shm::Doorbell> peer_doorbell_;
+  std::unordered_map<std::uint32_t, memory::SharedPages> peer_arenas_;
+  std::unordered_set<std::uint32_t> arenas_sent_;
+  bool said_hello_ = false;
+  bool failed_ = false;
+  std::string cause_;
+  std::uint32_t told_handled_ = 0;  // what the peer was last woken for
+  bool ring_for_requests_ = false;
+
+  bool peer_left_ = false;
+
+  // Patience with a peer that has works of ours.
+  Time waiting_since_ = Time::never(), alive_at_{}, expired_at_ = Time::never();
+  std::uint32_t handled_seen_ = 0, pulse_seen_ = 0;
+};
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,81 @@
+#include "dataplane/memory/shared_pages.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+
+#include "dataplane/memory/arena.hpp"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace rdmc::memory {
+namespace {
+
+/// Huge pages lie at multiples of their size, in the file as in the address space.
+constexpr std::size_t kHugePage = 2 << 20;
+
+}  // namespace
+
+Result<SharedPages> SharedPages::map(Descriptor descriptor, std::size_t bytes, int protection) {
+  const bool large = bytes >= 2 * kHugePage;
+  const std::size_t reserved = large ? bytes + kHugePage : bytes;
+  void* const base = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return fail_errno("no addresses for shared memory", errno);
+  const auto begin = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t at = large ? (begin + kHugePage - 1) / kHugePage * kHugePage : begin;
+  auto* const memory = reinterpret_cast<std::byte*>(at);
+  const bool mapped =
+      mmap(memory, bytes, protection, MAP_SHARED | MAP_FIXED, descriptor.get(), 0) != MAP_FAILED;
+  const int error = errno;
+  if (at != begin) munmap(base, at - begin);
+  if (at + bytes != begin + reserved) munmap(memory + bytes, begin + reserved - at - bytes);
+  SharedPages pages(std::move(descriptor), {memory, bytes});
+  if (!mapped) return fail_errno("cannot map shared memory", error);
+  if (large) madvise(memory, bytes, MADV_HUGEPAGE);
+  return pages;
+}
+
+Result<SharedPages> SharedPages::make(std::size_t bytes, Peers peers, Touch touch) {
+  const std::size_t size = round_up_to_page(bytes);
+  if (size == 0 || size < bytes) return fail(Errc::resource_limit, "no such amount of shared memory");
+  Descriptor descriptor(memfd_create("rdmc", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor) return fail_errno("memfd_create", errno);
+  if (ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0)
+    return fail_errno("cannot get " + std::to_string(size) + " bytes of shared memory", errno);
+  auto pages = map(std::move(descriptor), size, PROT_READ | PROT_WRITE);
+  if (!pages) return pages;
+  // Ours stays writable: only mappings made from now on are not.
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW | (peers == Peers::may_read ? F_SEAL_FUTURE_WRITE : 0);
+  if (fcntl(pages->descriptor_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL) != 0) {
+    if (errno == EINVAL) return fail(Errc::unsupported, "this kernel cannot seal shared memory");
+    return fail_errno("cannot seal shared memory", errno);
+  }
+  if (touch == Touch::now && madvise(pages->bytes_.data(), size, MADV_POPULATE_WRITE) != 0) {
+    if (errno != EINVAL) return fail_errno("cannot get " + std::to_string(size) + " bytes of memory", errno);
+    for (std::size_t at = 0; at < size; at += kPageBytes) pages->bytes_[at] = std::byte{0};
+  }
+  return pages;
+}
+
+Result<SharedPages> SharedPages::attach(Descriptor descriptor, std::size_t bytes, Peers we) {
+  const std::size_t size = round_up_to_page(bytes);
+  struct stat status {};
+  if (fstat(descriptor.get(), &status) != 0) return fail_errno("a peer's shared memory", errno);
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return fail(Errc::protocol_error, "a peer's shared memory is not sealed");
+  if (size == 0 || size < bytes || std::cmp_less(status.st_size, size))
+    return fail(Errc::protocol_error, "a peer's shared memory is smaller than it says");
+  return map(std::move(descriptor), size, we == Peers::may_write ? PROT_READ | PROT_WRITE : PROT_READ);
+}
+
+SharedPages::~SharedPages() {
+  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+}  // namespace rdmc::memory

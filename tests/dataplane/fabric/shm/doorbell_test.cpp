@@ -1,0 +1,69 @@
+// A sleeper is woken, whenever the ring comes: tried over and over between two threads that do nothing else.
+#define BOOST_TEST_MODULE shm_doorbell
+#include "dataplane/fabric/shm/doorbell.hpp"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "dataplane/base/clock.hpp"
+
+using namespace rdmc;
+using namespace rdmc::fabric::shm;
+
+namespace {
+
+/// As a peer has it.
+Doorbell mapped(const Doorbell& doorbell) {
+  auto other = Doorbell::attach(Descriptor(::dup(doorbell.descriptor().get())));
+  BOOST_REQUIRE(other);
+  return std::move(*other);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(no_wake_up_is_lost) {
+  constexpr std::uint32_t kRounds = 20'000;
+  auto one = *Doorbell::make(), other = *Doorbell::make();
+  auto to_one = mapped(one), to_other = mapped(other);
+  // Each publishes a number and waits for the other's: a lost wake-up costs the second that a sleep lasts.
+  std::atomic<std::uint32_t> ball{0};
+  std::uint32_t slept = 0;
+  const auto play = [&](Doorbell& ours, Doorbell& theirs, std::uint32_t first, std::uint32_t& sleeps) {
+    for (std::uint32_t turn = first; turn < kRounds; turn += 2) {
+      while (ball.load() != turn) {
+        ours.announce(Sleep::on_futex);
+        if (ball.load() == turn) break;
+        ++sleeps;
+        ours.sleep(Time::never(), monotonic_now());
+      }
+      ours.awake();
+      ball.store(turn + 1);
+      theirs.ring();
+    }
+  };
+  const Time began = monotonic_now();
+  std::uint32_t other_slept = 0;
+  std::thread player([&] { play(other, to_one, 1, other_slept); });
+  play(one, to_other, 0, slept);
+  player.join();
+  BOOST_TEST(slept + other_slept > 0u);
+  // With 20,000 chances, one that is lost in a thousand makes it 20 s.
+  BOOST_TEST((monotonic_now() - began).seconds() < 5.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_sleep_ends_at_its_deadline_and_nobody_rings_who_is_awake) {
+  auto doorbell = *Doorbell::make();
+  auto peers = mapped(doorbell);
+  BOOST_TEST(!peers.is_asleep());
+  BOOST_TEST((peers.ring() == Sleep::awake));
+  const Time now = monotonic_now();
+  doorbell.announce(Sleep::on_futex);
+  BOOST_TEST(peers.is_asleep());
+  doorbell.sleep(now + milliseconds(2), now);
+  BOOST_TEST((monotonic_now() >= now + milliseconds(2)));
+  doorbell.announce(Sleep::elsewhere);
+  BOOST_TEST((peers.ring() == Sleep::elsewhere));
+  BOOST_TEST((peers.ring() == Sleep::awake));  // one ring is enough
+}

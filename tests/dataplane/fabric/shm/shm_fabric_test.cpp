@@ -1,0 +1,192 @@
+// What is shm's own: how its queue pairs meet, which way payload takes, how one notices that the other has
+// gone, and sleeping.
+#define BOOST_TEST_MODULE shm_fabric
+#include "dataplane/fabric/shm/shm_fabric.hpp"
+
+#include <sys/mman.h>
+
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "tests/dataplane/fabric/shm/shm_pair.hpp"
+
+using namespace rdmc;
+using namespace rdmc::fabric;
+using testing::open_shm_fabric;
+using testing::ShmPair;
+
+namespace {
+
+std::vector<std::byte> pattern(std::size_t size) {
+  Random random(size);
+  std::vector<std::byte> bytes(size);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+/// Sends `bytes` from end 0 and tells how they crossed.
+ShmFabricCounters send(ShmPair& pair, std::span<const std::byte> bytes) {
+  std::vector<std::byte> receive(bytes.size());
+  BOOST_REQUIRE(pair.queue_pair(1).post_receive({.work_id = 1, .bytes = receive}));
+  BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 2, .bytes = bytes}));
+  BOOST_REQUIRE(pair.run_until_completed(1, pair.completions(1).size() + 1));
+  BOOST_TEST(std::ranges::equal(receive, bytes));
+  ShmFabricCounters both = pair.fabric(1).counters();
+  both.bytes_copied += pair.fabric(0).counters().bytes_copied;
+  return both;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(payload_in_an_arena_crosses_with_one_copy) {
+  ShmPair pair;
+  constexpr std::size_t kBytes = 5 << 20;
+  const auto arena = *pair.fabric(0).make_arena(kBytes);
+  std::ranges::copy(pattern(kBytes), arena.bytes().begin());
+  const auto counters = send(pair, arena.bytes().subspan(123, kBytes - 200));
+  BOOST_TEST(counters.bytes_from_arenas == kBytes - 200);
+  BOOST_TEST(counters.bytes_copied == kBytes - 200);
+}
+
+BOOST_AUTO_TEST_CASE(payload_anywhere_else_crosses_with_one_copy_of_the_kernels_or_with_two) {
+  const auto bytes = pattern(3'000'001);
+  for (const bool permitted : {true, false}) {
+    ShmPair pair({}, permitted);
+    send(pair, std::span(bytes).first(10));  // both know each other now
+    const std::uint64_t before = pair.fabric(1).counters().bytes_from_processes;
+    const auto counters = send(pair, bytes);
+    BOOST_TEST(counters.bytes_from_processes - before == (permitted ? bytes.size() : 0));
+    BOOST_TEST(counters.bytes_copied - 20 == bytes.size() * (permitted ? 1 : 2));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(other_memory_at_the_addresses_of_an_arena_that_is_gone_is_not_taken_for_it) {
+  ShmPair pair;
+  auto arena = *pair.fabric(0).make_arena(1 << 16);
+  send(pair, arena.bytes());
+  const auto where = arena.bytes();
+  arena = {};
+  void* const again = mmap(where.data(), where.size(), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  BOOST_REQUIRE(again == where.data());
+  std::ranges::copy(pattern(where.size()), where.begin());
+  send(pair, where);
+  munmap(again, where.size());
+}
+
+BOOST_AUTO_TEST_CASE(works_posted_before_the_two_have_met_wait_for_it) {
+  for (const std::size_t late : {0U, 1U}) {
+    std::array<std::unique_ptr<ShmFabric>, 2> fabrics{open_shm_fabric(), open_shm_fabric()};
+    std::array<std::unique_ptr<QueuePair>, 2> pairs;
+    for (std::size_t i = 0; i < 2; ++i) pairs[i] = *fabrics[i]->create_queue_pair({});
+    std::vector<std::byte> receive(100'000);
+    const auto bytes = pattern(receive.size());
+    BOOST_TEST((pairs[0]->state() == QueuePairState::reset));
+    BOOST_TEST(!pairs[0]->post_send({.bytes = bytes}));
+    BOOST_REQUIRE(pairs[late]->post_receive({.work_id = 1, .bytes = receive}));
+    BOOST_REQUIRE(pairs[1 - late]->connect(pairs[late]->local_blob()));
+    BOOST_REQUIRE(pairs[1 - late]->post_send({.work_id = 1, .bytes = bytes}));
+    const auto turn = [&] {
+      for (const auto& fabric : fabrics) fabric->progress(monotonic_now());
+    };
+    for (const Time until = monotonic_now() + milliseconds(20); monotonic_now() < until;) turn();
+    BOOST_REQUIRE(pairs[late]->connect(pairs[1 - late]->local_blob()));
+    Completion done;
+    for (const Time until = monotonic_now() + seconds(10);
+         monotonic_now() < until && pairs[late]->poll_completions({&done, 1}) == 0;)
+      turn();
+    BOOST_TEST((receive == bytes));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_share_memory_is_refused_by_name) {
+  auto fabric = open_shm_fabric();
+  auto queue_pair = *fabric->create_queue_pair({});
+  const auto refused = [&](const shm::ShmBlob& blob) {
+    const auto connected = queue_pair->connect(shm::encode(blob));
+    BOOST_REQUIRE(!connected);
+    return connected.error().code;
+  };
+  auto blob = *shm::decode_shm_blob((*fabric->create_queue_pair({}))->local_blob());
+  blob.host_id += 1;
+  BOOST_TEST((refused(blob) == Errc::unsupported));
+  blob.host_id -= 1;
+  blob.user += 1;
+  BOOST_TEST((refused(blob) == Errc::unsupported));
+  BOOST_TEST((refused(*shm::decode_shm_blob(queue_pair->local_blob())) == Errc::invalid_argument));
+  BOOST_TEST((queue_pair->connect(std::vector<std::byte>(7)).error().code == Errc::protocol_error));
+  BOOST_TEST((ShmFabric::open({.entropy = [] { return 1U; }}).error().code == Errc::unsupported));
+  for (const QueuePairOptions& bad : {QueuePairOptions{.send_depth = 0}, QueuePairOptions{.receive_depth = 0},
+                                      QueuePairOptions{.send_depth = UINT32_MAX}})
+    BOOST_TEST((fabric->create_queue_pair(bad).error().code == Errc::invalid_argument));
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_with_the_wrong_token_gets_nothing) {
+  ShmPair pair;
+  auto blob = *shm::decode_shm_blob(pair.queue_pair(1).local_blob());
+  auto stranger = open_shm_fabric();
+  auto theirs = *stranger->create_queue_pair({});
+  blob.queue_pair.fill(std::byte{0xFF});  // the stranger dials, since its token is smaller
+  BOOST_REQUIRE(theirs->connect(shm::encode(blob)));
+  BOOST_TEST(pair.run_until([&] {
+    stranger->progress(monotonic_now());
+    return theirs->state() == QueuePairState::error;
+  }));
+  send(pair, pattern(100));  // the two are none the worse for it
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_leaves_in_good_order_disturbs_only_who_has_more_for_it) {
+  ShmPair pair;
+  send(pair, pattern(100));
+  pair.run_until_completed(0, 1);
+  pair.members[1].queue_pair.reset();
+  pair.run_until([] { return false; }, milliseconds(20));
+  BOOST_TEST((pair.queue_pair(0).state() == QueuePairState::ready));
+  pair.completions(0).clear();
+  BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
+  BOOST_REQUIRE(pair.run_until_completed(0, 1));
+  BOOST_TEST((pair.completions(0)[0].status == WorkStatus::retry_exceeded));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_takes_no_turn_is_given_up_after_the_patience_and_not_before) {
+  ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1});
+  send(pair, pattern(100));
+  pair.run_until_completed(0, 1);
+  pair.completions(0).clear();
+  const Time began = monotonic_now();
+  BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
+  while (pair.completions(0).empty() && monotonic_now() < began + seconds(10)) {
+    pair.fabric(0).wait(pair.fabric(0).next_deadline());  // its deadline is all that wakes it
+    pair.turn(0);
+  }
+  BOOST_REQUIRE(!pair.completions(0).empty());
+  BOOST_TEST((pair.completions(0)[0].status == WorkStatus::retry_exceeded));
+  BOOST_TEST((monotonic_now() - began >= milliseconds(80)));
+  BOOST_TEST((monotonic_now() - began < seconds(2)));
+}
+
+BOOST_AUTO_TEST_CASE(an_engine_that_sleeps_is_woken_by_what_comes_and_by_wake) {
+  ShmPair pair;
+  send(pair, pattern(10));
+  pair.turn();
+  const Time began = monotonic_now();
+  std::vector<std::byte> receive(50);
+  const auto bytes = pattern(50);
+  BOOST_REQUIRE(pair.queue_pair(1).post_receive({.work_id = 1, .bytes = receive}));
+  const std::size_t before = pair.completions(1).size();
+  std::thread sleeper([&] {
+    while (pair.completions(1).size() == before) {
+      pair.fabric(1).wait(began + seconds(8));
+      pair.turn(1);
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // so that it mostly does sleep; either is right
+  BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 2, .bytes = bytes}));
+  pair.fabric(0).progress(monotonic_now());
+  sleeper.join();
+  BOOST_TEST((receive == bytes));
+  std::thread waker([&] { pair.fabric(1).wake(); });
+  pair.fabric(1).wait(began + seconds(8));
+  waker.join();
+  BOOST_TEST((monotonic_now() - began < seconds(1)));
+}
