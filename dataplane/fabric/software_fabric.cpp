@@ -15,9 +15,9 @@ constexpr std::size_t kLargestTrain =
 /// Most work requests of a queue pair; each costs some tens of bytes from its creation on.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
 
-/// A port without room tells nobody when it has some again: look this much later. A 10 Gb/s link drains two
-/// trains.
-constexpr Duration kFullPortPause = microseconds(100);
+/// A port without room tells nobody when it has some again: look this much later, sooner than what the udp
+/// port lets wait (port/egress_limit.hpp) has left.
+constexpr Duration kFullPortPause = microseconds(200);
 
 }  // namespace
 

@@ -87,7 +87,7 @@ struct PortCounters {
   std::uint64_t datagrams_received = 0, bytes_received = 0, trains_received = 0;
   std::uint64_t system_calls = 0, waits = 0;
   std::uint64_t send_refused =
-      0;  ///< the kernel's buffer was full: the caller keeps the train and tries again
+      0;  ///< the kernel's buffer was full, or enough waits to leave this host: the caller tries again
   std::uint64_t send_failed = 0;  ///< EMSGSIZE, ENETUNREACH, …: dropped, as a network would
   std::uint64_t receive_truncated = 0;
   std::uint64_t receive_dropped = 0;  ///< reported by the kernel (SO_RXQ_OVFL)

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/port/egress_limit.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/sim/network.hpp"
 
@@ -21,8 +22,8 @@ struct SimPortOptions {
   std::uint32_t train_segments = 64;          ///< 1: no segmentation offload
   std::uint32_t receive_train_segments = 64;  ///< 1: datagrams are never merged
   std::uint32_t train_bytes = 65'507;
-  std::uint32_t receive_buffer_bytes = 1 << 20;  ///< of each flow
-  std::uint32_t send_buffer_bytes = 512 * 1024;  ///< waiting to leave the host; more is refused
+  std::uint32_t receive_buffer_bytes = 1 << 20;                ///< of each flow
+  std::uint32_t send_buffer_bytes = EgressLimit::kLeastBytes;  ///< waiting to leave the host; more is refused
   bool identification_counts_up = true;
   std::uint16_t shared_port = 4791;  ///< of flow 0, where free; else any
 };

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/port/egress_limit.hpp"
 #include "dataplane/port/network_interface.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/port/readiness.hpp"
@@ -51,7 +52,8 @@ class UdpPort final : public Port {
     UdpSocket socket;
     std::uint16_t udp_port = 0;
     std::uint32_t drops_seen = 0;
-    bool listed = false;  // is in readable_
+    bool listed = false;   // is in readable_
+    bool leaving = false;  // is in leaving_
   };
   struct alignas(cmsghdr) Control {
     std::byte bytes[128];
@@ -80,6 +82,7 @@ class UdpPort final : public Port {
   bool fits_one_call(const TxTrain& train) const;
   void prepare(std::size_t slot, const TxTrain& train, std::uint32_t segment_bytes);
   void count_sent(const TxTrain& train);
+  bool may_add();
   enum class Refusal : std::uint8_t { for_now, for_good };
   Refusal refused(int error, bool train_of_several);
 
@@ -99,6 +102,10 @@ class UdpPort final : public Port {
   std::vector<FlowId> reported_;
   std::uint32_t bursts_since_poll_ = 0;
   std::uint32_t entropy_ = 0;  // the flow's port to try next
+
+  EgressLimit egress_;
+  std::vector<FlowId> leaving_;        // have sent, and may have something waiting to leave the host
+  std::uint64_t sent_since_look_ = 0;  // bytes
 
   std::array<mmsghdr, kMessagesPerCall> messages_{};
   std::array<SocketAddress, kMessagesPerCall> destinations_;

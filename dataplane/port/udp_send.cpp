@@ -1,13 +1,17 @@
 // Sending: one message per train, its segments cut by the kernel (UDP_SEGMENT); as many messages in one call
 // as leave through the same flow.
+#include <linux/sockios.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "dataplane/base/clock.hpp"
 #include "dataplane/port/piece_cutter.hpp"
 #include "dataplane/port/udp_driver.hpp"
 
@@ -59,7 +63,28 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
   message.msg_controllen = length;
 }
 
+/// Whether less than the limit waits to leave this host. Asks the kernel no more than once in a train's
+/// bytes.
+bool UdpPort::may_add() {
+  if (info_.same_host_only || egress_.admits_unseen(sent_since_look_)) return true;
+  std::uint64_t waiting = 0;
+  std::erase_if(leaving_, [&](FlowId id) {
+    Flow* const flow = find(id);
+    if (flow == nullptr) return true;  // closed meanwhile
+    int bytes = 0;
+    ++counters_.system_calls;
+    flow->leaving = ioctl(flow->socket.descriptor(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+    if (flow->leaving) waiting += static_cast<std::uint64_t>(bytes);
+    return !flow->leaving;
+  });
+  sent_since_look_ = 0;
+  return egress_.look(waiting, monotonic_now());
+}
+
 void UdpPort::count_sent(const TxTrain& train) {
+  Flow& flow = *find(train.source);
+  if (!std::exchange(flow.leaving, true)) leaving_.push_back(train.source);
+  sent_since_look_ += train.total_bytes;
   ++counters_.trains_sent;
   counters_.datagrams_sent += segments(train);
   counters_.bytes_sent += train.total_bytes;
@@ -82,6 +107,10 @@ UdpPort::Refusal UdpPort::refused(int error, bool train_of_several) {
 
 std::size_t UdpPort::send_burst(std::span<const TxTrain> trains) {
   std::size_t taken = 0;
+  if (!may_add()) {
+    ++counters_.send_refused;
+    return 0;
+  }
   while (taken < trains.size()) {
     const std::span rest = trains.subspan(taken);
     assert(rest[0].segment_bytes > 0 && find(rest[0].source) != nullptr);

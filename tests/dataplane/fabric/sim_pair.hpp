@@ -19,6 +19,7 @@ class SimPair {
  public:
   struct Options {
     sim::LinkOptions link{.queue_bytes = 16 << 20};
+    port::SimPortOptions port{};
     QueuePairOptions queue_pair{};
     bool ipv6 = false;
   };
@@ -31,7 +32,7 @@ class SimPair {
         address->bytes[15] = static_cast<std::uint8_t>(i + 1);
       }
       const auto host = network.add_host({.link = options.link, .address = address});
-      members[i].start(network, simulation.add_process(host, members[i], {}), i + 1);
+      members[i].start(network, simulation.add_process(host, members[i], {}), i + 1, options.port);
     }
     for (Member& member : members) {
       auto made = member.fabric->create_queue_pair(options.queue_pair);
@@ -54,10 +55,11 @@ class SimPair {
   }
 
   struct Member final : sim::Process {
-    void start(sim::Network& network, sim::ProcessId own, std::uint64_t seed) {
+    void start(sim::Network& network, sim::ProcessId own, std::uint64_t seed,
+               const port::SimPortOptions& options) {
       id = own;
       random.emplace(seed);
-      port.emplace(network, id, port::SimPortOptions{});
+      port.emplace(network, id, options);
       fabric.emplace(*port, SoftwareFabricOptions{
                                 .entropy = [this] { return static_cast<std::uint32_t>(random->next()); }});
     }
