@@ -21,19 +21,27 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
   epoch_ = epoch;
   rank_ = rank;
   plan_ = plan;
-  group::GroupConfig config{.rank = rank,
-                            .members = plan.members,
+  group::PeersConfig links{.link = {.queue_pair = {.selective_repeat = plan.selective_repeat}}};
+  set_patience(links.link.queue_pair, plan.give_up_after);
+  peers_ = std::make_unique<group::Peers>(fabric_, links);
+  group::GroupConfig config{.name = {.epoch = value_of(epoch)},
+                            .rank = rank,
                             .algorithm = plan.algorithm,
                             .block_bytes = plan.block_bytes,
                             .max_writes_in_flight = plan.writes_in_flight,
-                            .announce_lengths = false};
-  config.queue_pair.selective_repeat = plan.selective_repeat;
-  set_patience(config.queue_pair, plan.give_up_after);
-  auto group = group::Group::create(fabric_, config, *this);
+                            .announce_lengths = false,
+                            .tells_end = false};
+  config.members.resize(plan.members);
+  for (std::uint32_t i = 0; i < plan.members; ++i) config.members[i] = group::PeerId{i};
+  auto group = group::Group::create(*peers_, config, *this);
   if (!group) return std::unexpected(group.error());
   group_ = std::move(*group);
   std::vector<session::PeerBlob> blobs;
-  for (auto& [peer, blob] : group_->local_blobs()) blobs.push_back({peer, std::move(blob)});
+  for (const Rank peer : group_->neighbours()) {
+    auto blob = peers_->offer(group::PeerId{value_of(peer)});
+    if (!blob) return std::unexpected(blob.error());
+    blobs.push_back({peer, std::move(*blob)});
+  }
   return blobs;
 }
 
@@ -41,11 +49,13 @@ Result<void> DataPlane::connect(std::span<const session::PeerBlob> blobs) {
   if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
   for (const auto& [peer, blob] : blobs) {
     // Whatever is wrong with a blob, also that we are no neighbour of its maker, is the maker's fault.
-    if (const auto connected = group_->connect(peer, blob); !connected)
+    if (const auto connected = peers_->connect(group::PeerId{value_of(peer)}, blob); !connected)
       return give_up_on(peer, connected.error());
   }
-  if (const auto silent = group_->unconnected())
-    return give_up_on(*silent, {Errc::protocol_error, "it offered no queue pair"});
+  for (const Rank peer : group_->neighbours()) {
+    if (!peers_->is_connected(group::PeerId{value_of(peer)}))
+      return give_up_on(peer, {Errc::protocol_error, "it offered no queue pair"});
+  }
   return {};
 }
 
@@ -59,14 +69,15 @@ Result<void> DataPlane::start(group::Store& store) {
   const auto begun = value_of(rank_) == 0 ? group_->send(store, plan_.message_bytes)
                                           : group_->receive(store, plan_.message_bytes);
   if (!begun) return std::unexpected(begun.error());
-  engine_.add(*group_);
+  engine_.add(*peers_);
   return {};
 }
 
 void DataPlane::end() {
-  if (!group_) return;
-  engine_.remove(*group_);
+  if (!peers_) return;
+  engine_.remove(*peers_);
   group_.reset();
+  peers_.reset();
 }
 
 }  // namespace rdmc::bcast

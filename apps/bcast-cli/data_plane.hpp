@@ -76,6 +76,7 @@ class DataPlane final : private group::Listener {
   Epoch epoch_{};
   Rank rank_{};
   EpochPlan plan_;
+  std::unique_ptr<group::Peers> peers_;  // of this epoch: a member that was removed finds no queue pair
   std::unique_ptr<group::Group> group_;
 };
 

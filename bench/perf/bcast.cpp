@@ -39,6 +39,25 @@ class Recorder final : public group::Listener {
   std::string failure_;
 };
 
+std::vector<group::PeerId> first_peers(std::uint32_t count) {
+  std::vector<group::PeerId> peers;
+  for (std::uint32_t i = 0; i < count; ++i) peers.push_back(group::PeerId{i});
+  return peers;
+}
+
+Result<void> connect(Member& member, group::Peers& peers, const std::vector<Rank>& neighbours) {
+  for (const Rank peer : neighbours) {
+    const auto blob = peers.offer(group::PeerId{value_of(peer)});
+    if (!blob) return std::unexpected(blob.error());
+    member.meet().give(member.rank(), value_of(peer), *blob);
+  }
+  for (const Rank peer : neighbours) {
+    const auto blob = member.meet().take(value_of(peer), member.rank());
+    if (auto connected = peers.connect(group::PeerId{value_of(peer)}, blob); !connected) return connected;
+  }
+  return {};
+}
+
 Result<void> stopped(const Recorder& recorder) {
   return fail(Errc::peer_failed, recorder.failure().empty() ? "another member failed" : recorder.failure());
 }
@@ -54,22 +73,19 @@ Result<void> run_bcast(Member& member) {
   const auto message = arena->bytes().first(options.size_bytes);
 
   Recorder recorder(meet, arena->bytes(), options.block_bytes);
+  group::PeersConfig links;
+  links.link.queue_pair.path_mtu = options.path_mtu;
+  links.link.queue_pair.selective_repeat = options.selective_repeat;
+  group::Peers peers(member.fabric(), links);
   group::GroupConfig config{.rank = Rank{member.rank()},
-                            .members = options.members,
                             .block_bytes = options.block_bytes,
                             .max_writes_in_flight = options.writes_in_flight};
-  config.queue_pair.path_mtu = options.path_mtu;
-  config.queue_pair.selective_repeat = options.selective_repeat;
-  auto group = group::Group::create(member.fabric(), config, recorder);
+  config.members = first_peers(options.members);
+  auto group = group::Group::create(peers, config, recorder);
   if (!group) return std::unexpected(group.error());
-  const auto blobs = (*group)->local_blobs();
-  for (const auto& [peer, blob] : blobs) meet.give(member.rank(), value_of(peer), blob);
-  for (const auto& [peer, blob] : blobs) {
-    if (auto connected = (*group)->connect(peer, meet.take(value_of(peer), member.rank())); !connected)
-      return connected;
-  }
+  if (auto connected = connect(member, peers, (*group)->neighbours()); !connected) return connected;
   if (!member.barrier()) return stopped(recorder);  // all are connected before anyone sends
-  member.engine().add(**group);
+  member.engine().add(peers);
 
   for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
     if (root) {
@@ -97,7 +113,7 @@ Result<void> run_bcast(Member& member) {
   figures.path_mtu = options.path_mtu == 0 ? member.fabric().info().path_mtu
                                            : std::min(options.path_mtu, member.fabric().info().path_mtu);
   member.barrier();  // nobody leaves while a neighbour may still need an acknowledgement again
-  member.engine().remove(**group);
+  member.engine().remove(peers);
   return {};
 }
 

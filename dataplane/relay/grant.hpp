@@ -21,27 +21,27 @@ struct Grant {
   std::uint64_t remote_address = 0;
   std::uint64_t slots = 0;
   RemoteKey key{};
-  std::uint8_t slot_id =
+  std::uint16_t slot_id =
       0;                    ///< names the message among those open at the receiver; echoed in every immediate
   bool first_only = false;  ///< limit and slots are 1 then
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-/// limit, remote_address, slots (8 bytes each), key (4), slot_id (1), flags (1; bit 0: first_only), two zero
-/// bytes; big endian.
+/// limit, remote_address, slots (8 bytes each), key (4), slot_id (2), flags (1; bit 0: first_only), a zero
+/// byte; big endian.
 inline constexpr std::size_t kGrantBytes = 32;
 
 std::array<std::byte, kGrantBytes> encode(const Grant& grant);
 /// Exactly kGrantBytes. Errors: protocol_error (size, zero limit or slots, unknown flags, non-zero padding).
 Result<Grant> decode_grant(std::span<const std::byte> bytes);
 
-/// The immediate data of a block's WRITE: slot_id and the low 24 bits of the block's index.
-inline constexpr std::uint32_t kBlockMask = 0xFF'FFFF;
-constexpr std::uint32_t immediate_of(std::uint8_t slot_id, std::uint64_t block) {
-  return std::uint32_t{slot_id} << 24 | (static_cast<std::uint32_t>(block) & kBlockMask);
+/// The immediate data of a block's WRITE: slot_id and the low 16 bits of the block's index.
+inline constexpr std::uint32_t kBlockMask = 0xFFFF;
+constexpr std::uint32_t immediate_of(std::uint16_t slot_id, std::uint64_t block) {
+  return std::uint32_t{slot_id} << 16 | (static_cast<std::uint32_t>(block) & kBlockMask);
 }
-constexpr std::uint8_t slot_id_of(std::uint32_t immediate) {
-  return static_cast<std::uint8_t>(immediate >> 24);
+constexpr std::uint16_t slot_id_of(std::uint32_t immediate) {
+  return static_cast<std::uint16_t>(immediate >> 16);
 }
 
 }  // namespace rdmc::relay

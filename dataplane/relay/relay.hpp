@@ -37,7 +37,7 @@ struct RelayConfig {
   std::uint32_t block_bytes = 1;            ///< 1 ... 2^31 - 1
   std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, 1 ... kMaxWritesInFlight
   std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
-  std::uint8_t slot_id = 0;                 ///< this message's name in the immediates that reach this member
+  std::uint16_t slot_id = 0;                ///< this message's name in the immediates that reach this member
 };
 
 /// The member's memory for the message: `slots` blocks in a row, block b in slot b mod slots. At least as

@@ -5,59 +5,100 @@
 
 namespace rdmc::group {
 
-Group::Group(fabric::Fabric& fabric, const GroupConfig& config, Listener& listener)
-    : fabric_(fabric), config_(config), listener_(listener) {}
+Group::Group(Peers& peers, const GroupConfig& config, Listener& listener)
+    : peers_(peers), config_(config), listener_(listener), small_window_(config.small_window) {}
 
-Group::~Group() {
-  end();
+relay::RelayConfig Group::relay_config(std::uint64_t number) const {
+  return {
+      .algorithm = config_.algorithm,
+      .rank = config_.rank,
+      .members = static_cast<std::uint32_t>(config_.members.size()),
+      .block_bytes = config_.block_bytes,
+      .max_writes_in_flight = config_.max_writes_in_flight,
+      .slot_id = static_cast<std::uint16_t>(index_ * Peers::kSlotsPerGroup + number % Peers::kSlotsPerGroup)};
 }
 
-Result<std::unique_ptr<Group>> Group::create(fabric::Fabric& fabric, const GroupConfig& config,
-                                             Listener& listener) {
-  // A relay checks the configuration; this one is only asked and thrown away.
-  const auto probe = relay::Relay::create({.algorithm = config.algorithm,
-                                           .rank = config.rank,
-                                           .members = config.members,
-                                           .block_bytes = config.block_bytes,
-                                           .max_writes_in_flight = config.max_writes_in_flight});
-  if (!probe) return std::unexpected(probe.error());
-  std::unique_ptr<Group> group(new Group(fabric, config, listener));
-  for (const Rank peer : probe->schedule().neighbours()) {
-    auto link = Link::create(fabric, peer, config.queue_pair);
-    if (!link) return std::unexpected(link.error());
-    group->links_.push_back(std::move(*link));
+Result<void> Group::check(const GroupConfig& config) {
+  const auto refuse = [](const char* what) { return rdmc::fail(Errc::invalid_argument, what); };
+  std::vector<PeerId> members = config.members;
+  std::ranges::sort(members);
+  if (members.empty()) return refuse("a group without members");
+  if (std::ranges::adjacent_find(members) != members.end())
+    return refuse("a group with the same member twice");
+  if (config.confirms && !config.announce_lengths)
+    return refuse("a group that confirms must announce lengths");
+  if (config.small_bytes > kMostSmallBytes) return refuse("small messages that fit no frame");
+  return {};
+}
+
+/// To all who blocks come from or go to and, where members tell each other what they have, along the tree.
+Result<void> Group::make_edges(const relay::Schedule& schedule) {
+  std::vector<Rank> ranks = schedule.neighbours();
+  const Tree tree = Tree::of(config_.rank, static_cast<std::uint32_t>(config_.members.size()));
+  if (config_.confirms) {
+    ranks.insert(ranks.end(), tree.children.begin(), tree.children.end());
+    if (tree.parent) ranks.push_back(*tree.parent);
+    std::ranges::sort(ranks);
+    ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
   }
+  for (const Rank rank : ranks) {
+    const auto link = peers_.link_to(config_.members[value_of(rank)]);
+    if (!link) return std::unexpected(link.error());
+    edges_.push_back(
+        {.rank = rank, .link = *link, .is_child = schedule.first_source_of(rank) == config_.rank});
+  }
+  if (!config_.confirms) return {};
+  const auto edge = [&](Rank rank) { return static_cast<std::size_t>(find(rank) - edges_.data()); };
+  if (tree.parent) tree_parent_ = edge(*tree.parent);
+  for (const Rank child : tree.children) tree_children_.push_back(edge(child));
+  confirmation_ = Confirmation(is_root(), tree_children_.size());
+  return {};
+}
+
+Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& config, Listener& listener) {
+  if (auto fits = check(config); !fits) return std::unexpected(fits.error());
+  std::unique_ptr<Group> group(new Group(peers, config, listener));
+  // A relay checks the rest; this one is only asked and thrown away.
+  const auto probe = relay::Relay::create(group->relay_config(0));
+  if (!probe) return std::unexpected(probe.error());
+  if (auto linked = group->make_edges(probe->schedule()); !linked) return std::unexpected(linked.error());
   if (config.announce_lengths && !group->is_root()) {
     auto arena = memory::Arena::make(config.block_bytes);
     if (!arena) return std::unexpected(arena.error());
     group->arena_ = std::move(*arena);
-    auto region = fabric.register_memory(group->arena_.bytes());
+    auto region = peers.fabric().register_memory(group->arena_.bytes());
     if (!region) return std::unexpected(region.error());
     group->arena_region_ = std::move(*region);
-    if (!fabric.info().pins_memory) {
+    if (!peers.fabric().info().pins_memory) {
       if (auto exchange = memory::PageExchange::make(config.block_bytes))
         group->exchange_ = std::move(*exchange);
     }
   }
+  const auto index = peers.add(*group);
+  if (!index) return std::unexpected(index.error());
+  group->index_ = *index;
+  group->added_ = true;
   return group;
 }
 
-std::vector<std::pair<Rank, fabric::ConnectionBlob>> Group::local_blobs() const {
-  std::vector<std::pair<Rank, fabric::ConnectionBlob>> blobs;
-  for (const auto& link : links_) blobs.emplace_back(link->peer(), link->queue_pair().local_blob());
-  return blobs;
+std::vector<Rank> Group::neighbours() const {
+  std::vector<Rank> ranks;
+  for (const Edge& edge : edges_) ranks.push_back(edge.rank);
+  return ranks;
 }
 
-Link* Group::link_to(Rank peer) {
-  const auto found = std::ranges::find_if(links_, [&](const auto& link) { return link->peer() == peer; });
-  return found == links_.end() ? nullptr : found->get();
+Group::Edge* Group::find(Rank rank) {
+  const auto found = std::ranges::lower_bound(edges_, rank, {}, &Edge::rank);
+  return found == edges_.end() || found->rank != rank ? nullptr : &*found;
 }
 
-Result<void> Group::connect(Rank peer, std::span<const std::byte> blob) {
-  Link* const link = link_to(peer);
-  if (link == nullptr)
-    return rdmc::fail(Errc::invalid_argument, "not a neighbour: rank " + std::to_string(value_of(peer)));
-  return link->connect(blob);
+const Group::Edge* Group::find(const Link& link) const {
+  const auto found = std::ranges::find(edges_, &link, &Edge::link);
+  return found == edges_.end() ? nullptr : &*found;
+}
+
+Group::Edge* Group::find(const Link& link) {
+  return const_cast<Edge*>(std::as_const(*this).find(link));
 }
 
 Group::Message* Group::find(std::uint64_t number) {
@@ -74,19 +115,20 @@ Result<Group::Message*> Group::open(std::uint64_t number) {
   if (Message* const known = find(number)) return known;
   if (number < next_to_finish_)
     return rdmc::fail(Errc::protocol_error, "a frame for a message that is complete");
-  auto relay = relay::Relay::create({.algorithm = config_.algorithm,
-                                     .rank = config_.rank,
-                                     .members = config_.members,
-                                     .block_bytes = config_.block_bytes,
-                                     .max_writes_in_flight = config_.max_writes_in_flight,
-                                     .slot_id = static_cast<std::uint8_t>(number)});
+  auto relay = relay::Relay::create(relay_config(number));
   if (!relay) return std::unexpected(relay.error());
   const auto after = std::ranges::upper_bound(messages_, number, {}, &Message::number);
   return &*messages_.emplace(after, number, std::move(*relay));
 }
 
+Result<void> Group::may_send() const {
+  if (!is_root()) return rdmc::fail(Errc::invalid_argument, "only the root sends");
+  if (phase_ != Phase::open) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
+  if (closing_) return rdmc::fail(Errc::cancelled, "the group is being closed");
+  return {};
+}
+
 Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes) {
-  if (failed_) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
   auto message = open(next_number_);
   if (!message) return std::unexpected(message.error());
   if (auto attached = attach(**message, store, bytes); !attached) return std::unexpected(attached.error());
@@ -94,7 +136,7 @@ Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes) {
 }
 
 Result<std::uint64_t> Group::send(Store& store, std::uint64_t bytes) {
-  if (!is_root()) return rdmc::fail(Errc::invalid_argument, "only the root sends");
+  if (auto may = may_send(); !may) return std::unexpected(may.error());
   return begin(store, bytes);
 }
 
@@ -103,11 +145,12 @@ Result<std::uint64_t> Group::receive(Store& store, std::uint64_t bytes) {
     return rdmc::fail(Errc::invalid_argument,
                       "receive is for members of a group whose lengths are known beforehand");
   }
+  if (phase_ != Phase::open) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
   return begin(store, bytes);
 }
 
 Result<void> Group::accept(std::uint64_t number, Store& store) {
-  if (failed_) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
+  if (phase_ != Phase::open) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
   Message* const message = find(number);
   if (message == nullptr || !message->relay.has_length() || message->store != nullptr) {
     return rdmc::fail(Errc::invalid_argument, "no message " + std::to_string(number) + " waits for memory");
@@ -127,14 +170,14 @@ Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) 
   relay::Memory memory{.slots = slots};
   if (!is_root()) {
     // No more than the message takes: what lies behind it is not the peers' to write.
-    auto region = fabric_.register_memory(store.memory().first(needed), fabric::MemoryUse::relayed);
+    auto region = peers_.fabric().register_memory(store.memory().first(needed), fabric::MemoryUse::relayed);
     if (!region) return std::unexpected(region.error());
     message.region = std::move(*region);
     memory.remote_address = message.region->remote_address();
     memory.key = message.region->remote_key();
-  } else if (fabric_.info().pins_memory && needed != 0) {
-    auto region =
-        fabric_.register_memory(store.memory().first(needed), fabric::MemoryUse::general, RemoteAccess::none);
+  } else if (peers_.fabric().info().pins_memory && needed != 0) {
+    auto region = peers_.fabric().register_memory(store.memory().first(needed), fabric::MemoryUse::general,
+                                                  RemoteAccess::none);
     if (!region) return std::unexpected(region.error());
     message.region = std::move(*region);
   }
@@ -143,51 +186,6 @@ Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) 
   message.store = &store;
   if (message.relay.first_block_in_arena()) place_first_block(message);
   return {};
-}
-
-// Not while a write of the last message's first block may still be sent, or sent again, from it.
-bool Group::arena_is_free() {
-  if (next_arena_ == 0) return true;
-  const Message* const last = find(next_arena_ - 1);
-  return last == nullptr || last->relay.arena_is_free();
-}
-
-// The arena is granted for the next message as soon as the last one's first block has left it, so that a
-// message never waits for a round trip before its first block.
-Result<void> Group::offer_arena() {
-  auto message = open(next_arena_);
-  if (!message) return std::unexpected(message.error());
-  if (auto offered =
-          (*message)->relay.offer_arena(arena_region_->remote_address(), arena_region_->remote_key());
-      !offered) {
-    return offered;
-  }
-  if (const auto source = (*message)->relay.schedule().first_source_of(config_.rank)) {
-    link_to(*source)->queue_pair().expect_write(arena_.bytes().first(config_.block_bytes));
-  }
-  ++next_arena_;
-  return {};
-}
-
-void Group::fail(std::optional<Rank> peer, const Error& error) {
-  if (failed_) return;
-  failed_ = true;
-  for (Message& message : messages_) message.relay.cancel();
-  listener_.failed(peer, error);
-}
-
-void Group::end() {
-  failed_ = true;
-  links_.clear();  // first: with its queue pairs gone, no write of a peer holds a region up
-  for (Message& message : messages_) message.region.reset();
-  arena_region_.reset();
-  messages_.clear();
-}
-
-std::optional<Rank> Group::unconnected() const {
-  for (const auto& link : links_)
-    if (!link->is_connected()) return link->peer();
-  return std::nullopt;
 }
 
 std::optional<relay::Wait> Group::wait() const {

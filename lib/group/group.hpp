@@ -1,8 +1,8 @@
-// One member's part in one epoch of a group: its links to its neighbours and the messages under way, each
-// driven by a relay core. The root sends, everybody receives and relays, in the root's order. All calls and
-// upcalls happen on the engine thread that owns the fabric. The control plane decides who is a member and
-// carries the connection blobs; when anything fails the group only reports it, once: ending the epoch and
-// forming a successor is the control plane's.
+// One member's part in one epoch of a group: the messages under way, each driven by a relay core, over links
+// that it shares with other groups. The root sends, everybody receives and relays, in the root's order. All
+// calls and upcalls happen on the engine thread that owns the fabric. When anything fails the group reports
+// it, once, and tells its neighbours, so that the epoch ends everywhere; forming a successor is the
+// application's.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,20 @@
 #include <utility>
 #include <vector>
 
-#include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/memory/page_exchange.hpp"
 #include "dataplane/relay/relay.hpp"
-#include "lib/group/link.hpp"
+#include "lib/group/confirmation.hpp"
+#include "lib/group/peers.hpp"
+#include "lib/group/small_messages.hpp"
 #include "lib/group/store.hpp"
 
 namespace rdmc::group {
 
 struct GroupConfig {
+  GroupName name{};
   Rank rank{};
-  std::uint32_t members = 1;
+  std::vector<PeerId> members{PeerId{}};  ///< by rank; the same list at every member, of different peers
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   std::uint32_t block_bytes = 256 * 1024;
   std::uint32_t max_writes_in_flight = 16;
@@ -32,7 +34,21 @@ struct GroupConfig {
   /// granted in advance. False: every member knows each message's length (calls send or receive) before it
   /// begins.
   bool announce_lengths = true;
-  fabric::QueuePairOptions queue_pair{};
+  /// Members tell each other what they have: stable() is called, close() works, and small messages travel
+  /// inside frames. Needs announced lengths.
+  bool confirms = false;
+  /// The longest small message; at most kMostSmallBytes, and what the links' rings have room for.
+  std::uint32_t small_bytes = 4096;
+  /// Of small messages that somebody has not delivered, small_charge() of each; the same at every member.
+  std::uint64_t small_window = 1 << 20;
+  /// A message that waits so long for this member's memory ends the group. Zero: never.
+  Duration memory_patience{};
+  /// A neighbour that does not say so long after the epoch's end that it is over there, too, loses its link,
+  /// and all groups with it.
+  Duration end_patience = seconds(2);
+  /// False: neighbours are told nothing, because somebody else tells them; the end is the group's
+  /// destruction.
+  bool tells_end = true;
 };
 
 /// Upcalls; they may call back into the group, and end it, but not destroy it.
@@ -40,121 +56,209 @@ class Listener {
  public:
   virtual ~Listener() = default;
   /// Receiver, announced lengths: where shall message number `message` of `bytes` bytes go? The store lives
-  /// until completed() or the group's end. nullptr: the application can't take it now and will call accept().
+  /// until completed() or released(). nullptr: the application can't take it now and will call accept().
   virtual Store* incoming(std::uint64_t message, std::uint64_t bytes) = 0;
-  /// Every byte of the message is here and consumed.
+  /// Receiver: message number `message` is small and here; the bytes are good for as long as the call. It
+  /// counts as delivered with the answer true. False: the application has no memory for it now; it is asked
+  /// again in every turn.
+  virtual bool small(std::uint64_t, std::span<const std::byte>) { return true; }
+  /// Every byte of the message is here and consumed. Not called of a small message at a receiver.
   virtual void delivered(std::uint64_t message) = 0;
   /// Delivered, and everything that this member had to relay is acknowledged: the store is free again.
   virtual void completed(std::uint64_t message) = 0;
-  /// The epoch can't go on. `peer`: whom the data path gave up on; nobody if the fault is this member's own.
-  /// At most once.
-  virtual void failed(std::optional<Rank> peer, const Error& error) = 0;
+  /// The epoch can't go on: what was not delivered will not be. `member`: who is to blame, as far as is
+  /// known; nobody if the fault is this member's own or the end was wished. At most once.
+  virtual void failed(std::optional<Rank> member, const Error& error) = 0;
+  /// Every member has delivered the messages below this number.
+  virtual void stable(std::uint64_t) {}
+  /// After failed(), end() or close(): the stores are free, neither the data path nor a peer touches them any
+  /// more. After close() it certifies that every member has every message: is_closed().
+  virtual void released() {}
 };
 
 struct GroupCounters {
   std::uint64_t blocks_sent = 0, blocks_received = 0, grants_sent = 0, grants_received = 0;
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
+  std::uint64_t smalls_sent = 0, smalls_delivered = 0;
   std::uint64_t bytes_copied = 0;  ///< of first blocks: what the hand-off could not exchange
 };
 
-class Group final : public engine::Agent {
+class Group final : public GroupPart {
  public:
   /// How many messages a member works on at a time, beginning with its oldest unfinished one; more wait their
-  /// turn. Immediates name a message by eight bits and work ids by sixteen.
-  static constexpr std::uint64_t kMessagesUnderWay = 64;
-  static_assert(kMessagesUnderWay <= 256);
+  /// turn. Slot ids name a message by six bits.
+  static constexpr std::uint64_t kMessagesUnderWay = Peers::kSlotsPerGroup;
+  static_assert(kMessagesUnderWay - 1 <= Link::kMessageMask);
+  static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
 
-  /// Makes a queue pair for each neighbour. Errors: invalid_argument, resource_limit.
-  static Result<std::unique_ptr<Group>> create(fabric::Fabric& fabric, const GroupConfig& config,
-                                               Listener& listener);
+  /// Makes the links to neighbours that are not there; when all are, nothing is sent. Errors:
+  /// invalid_argument (an empty group, a member twice, a rank that is none, block size), already_exists and
+  /// resource_limit (of Peers::add).
+  static Result<std::unique_ptr<Group>> create(Peers& peers, const GroupConfig& config, Listener& listener);
+  /// Without released(), links on which a peer may still write into our memory are ended, and all groups with
+  /// them: from its return on no byte of any store is touched.
   ~Group() override;
-
-  /// What each neighbour needs to connect to us.
-  std::vector<std::pair<Rank, fabric::ConnectionBlob>> local_blobs() const;
-  /// Errors: invalid_argument (not a neighbour), those of QueuePair::connect.
-  Result<void> connect(Rank peer, std::span<const std::byte> blob);
 
   /// Root: sends `bytes` bytes of `store` as the next message and returns its number. Messages queue. Errors:
   /// invalid_argument (not the root; a ring too small for the schedule), peer_failed (after failed()).
   Result<std::uint64_t> send(Store& store, std::uint64_t bytes);
+  /// Root: sends a small message, which is the application's until completed(). Errors: as send.
+  Result<std::uint64_t> send_small(std::span<const std::byte> bytes);
   /// Receiver, lengths known: the next message has `bytes` bytes and goes into `store`. Errors: as send.
   Result<std::uint64_t> receive(Store& store, std::uint64_t bytes);
   /// Receiver, announced lengths: the answer that incoming() did not have.
   Result<void> accept(std::uint64_t message, Store& store);
 
-  std::size_t work(Time now) override;
+  /// Ends the epoch here and, by telling the neighbours, everywhere; released() follows. They hear `cause`.
+  void end(const Error& cause);
+  bool is_released() const { return phase_ == Phase::released; }
+  /// This member wants the end, as a barrier: released() comes when all members have wanted it, have all
+  /// messages, and have passed on what they had to. The root sends nothing more. Errors: peer_failed,
+  /// cancelled (wanted before), invalid_argument (nothing is confirmed here).
+  Result<void> close();
+  bool is_closed() const { return closed_; }
+  /// Messages below this number were delivered here; every member has those below stable().
+  std::uint64_t delivered() const { return next_to_deliver_; }
+  std::uint64_t stable() const { return stable_; }
 
-  /// Stops everything: from its return on no byte of any store is read or written by the data path or by a
-  /// peer.
-  void end();
-
-  /// A neighbour that connect() was not called for yet.
-  std::optional<Rank> unconnected() const;
+  const GroupConfig& config() const { return config_; }
   /// What keeps the oldest message under way from going on here.
   std::optional<relay::Wait> wait() const;
+  std::vector<Rank> neighbours() const;
 
   const GroupCounters& counters() const { return counters_; }
   std::uint64_t blocks_received(std::uint64_t message) const;
 
+  const GroupName& name() const override { return config_.name; }
+  void on_record(Link& link, const Record& record) override;
+  void on_block(Link& link, const fabric::Completion& completion) override;
+  void on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) override;
+  void on_link_lost(Link& link, const Error& cause) override;
+  std::size_t work(Time now) override;
+  bool is_busy() const override;
+  Time next_deadline() const override;
+  bool uses(const Link& link) const override { return find(link) != nullptr; }
+
  private:
+  /// released: after failed() and the peace that follows; the group does nothing any more.
+  enum class Phase : std::uint8_t { open, ending, released };
   struct Message {
     explicit Message(std::uint64_t n, relay::Relay r) : number(n), relay(std::move(r)) {}
     std::uint64_t number;
     relay::Relay relay;
     Store* store = nullptr;
     std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while peers or a NIC reach it
-    std::vector<Rank> announced_to;
+    std::size_t announced = 0;                     // to so many of the children
     std::uint64_t released = 0;
     std::uint64_t consumed = 0;  // blocks; receivers only
+    bool upcalled = false;       // incoming()
     bool delivered = false;
   };
+  /// A neighbour, and what stands between us in this group.
+  struct Edge {
+    Rank rank{};
+    Link* link = nullptr;      // none: it was lost
+    std::uint32_t writes = 0;  // ours, not completed
+    bool is_child = false;     // we are its first source
+    bool granted = false;      // it may write here
+    bool said_end = false, heard_end = false;
+    bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
+  };
 
-  Group(fabric::Fabric& fabric, const GroupConfig& config, Listener& listener);
+  Group(Peers& peers, const GroupConfig& config, Listener& listener);
+  static Result<void> check(const GroupConfig& config);
+  Result<void> make_edges(const relay::Schedule& schedule);
   bool is_root() const { return value_of(config_.rank) == 0; }
-  Link* link_to(Rank peer);
+  Edge* find(Rank rank);
+  Edge* find(const Link& link);
+  const Edge* find(const Link& link) const;
   Message* find(std::uint64_t number);
   Message* find_by_low_bits(std::uint64_t low_bits, std::uint64_t mask);
-  bool is_connected() const;
-  bool control_room() const;
+  bool control_room();
   bool write_room() const;
   bool arena_is_free();
   std::uint64_t end_of_window() const { return next_to_finish_ + kMessagesUnderWay; }
+  relay::RelayConfig relay_config(std::uint64_t number) const;
   Result<Message*> open(std::uint64_t number);
   Result<std::uint64_t> begin(Store& store, std::uint64_t bytes);
   Result<void> attach(Message& message, Store& store, std::uint64_t bytes);
-  Result<void> offer_arena();
-  void fail(std::optional<Rank> peer, const Error& error);
+
+  Result<void> may_send() const;
+
+  // group_small.cpp
+  bool forward(std::uint64_t number, std::span<const std::byte> bytes);
+  void drop_arena_message(std::uint64_t number);
+  Result<void> on_small(Edge& edge, const SmallMessage& small);
+  bool take_small(std::uint64_t number, std::span<const std::byte> bytes);
+  std::size_t forward_smalls();
+
+  // group_confirming.cpp
+  Result<void> on_report(Edge& edge, const Report& report);
+  Result<void> on_verdict(Edge& edge, const Verdict& verdict);
+  void confirm_own();
+  std::size_t confirm();
+
+  // group_ending.cpp
+  void fail(std::optional<Rank> member, const Error& error);
+  void begin_ending(std::optional<Rank> member, const Error& error);
+  std::size_t go_on_ending(Time now);
+  void release();
+  void on_end(Edge& edge, const End& end);
 
   // group_events.cpp
-  std::size_t poll_link(Link& link);
-  Result<void> on_completion(Link& link, const fabric::Completion& completion);
-  Result<void> on_control(Link& link, std::span<const std::byte> bytes);
-  Result<void> on_announcement(Link& link, const Announcement& announcement);
-  Result<void> on_block(Link& link, const fabric::Completion& completion);
+  Result<void> on_announcement(Edge& edge, const Announcement& announcement);
+  Result<void> on_grant(Edge& edge, const GrantRecord& record);
+  Result<void> take_block(Edge& edge, const fabric::Completion& completion);
   void place_first_block(Message& message);
 
   // group_actions.cpp
+  bool is_connected() const;
   Result<std::size_t> drive_all();
   Result<std::size_t> drive(Message& message);
+  Result<std::size_t> announce(Message& message);
+  Result<std::size_t> ask_for_memory(Message& message);
   Result<std::size_t> poll_store(Message& message);
   Result<std::size_t> drain_grants(Message& message);
   Result<std::size_t> drain_writes(Message& message);
+  Result<void> offer_arena();
   void hint_landings(Message& message);
   std::size_t finish_messages();
+  bool deliver_next();
+  bool finish_next();
+  void watch_memory(Time now);
 
-  fabric::Fabric& fabric_;
+  Peers& peers_;
   GroupConfig config_;
   Listener& listener_;
-  std::vector<std::unique_ptr<Link>> links_;
-  std::deque<Message> messages_;      // open ones, by number
-  std::uint64_t next_number_ = 0;     // of the next send() or receive()
-  std::uint64_t next_to_finish_ = 0;  // messages below are complete
-  std::uint64_t next_arena_ = 0;      // the next message to offer the arena for; it has that of the last
-  memory::Arena arena_;               // first blocks of announced messages
+  std::uint32_t index_ = 0;  // among the peers' groups
+  bool added_ = false;
+  std::vector<Edge> edges_;                    // by rank
+  std::deque<Message> messages_;               // open ones, by number
+  std::uint64_t next_number_ = 0;              // of the next send() or receive()
+  std::uint64_t next_to_deliver_ = 0;          // messages below are delivered …
+  std::uint64_t next_to_finish_ = 0;           // … and complete
+  std::uint64_t next_arena_ = 0;               // the next message to offer the arena for …
+  std::optional<std::uint64_t> arena_holder_;  // … and the one that has it, or had it last
+  std::uint64_t last_large_ = 0;               // one more than the highest message announced
+  memory::Arena arena_;                        // first blocks of announced messages
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
   std::optional<memory::PageExchange> exchange_;
-  std::vector<std::uint64_t> consumed_;  // scratch
-  bool failed_ = false;
+  std::vector<std::uint64_t> consumed_;     // scratch
+  std::optional<std::size_t> tree_parent_;  // an edge
+  std::vector<std::size_t> tree_children_;  // edges
+  Confirmation confirmation_{true, 0};
+  SmallMessages smalls_;  // not finished, in as far as they had to wait
+  SmallWindow small_window_;
+  std::uint64_t next_small_ = 0;        // no lower number is small any more
+  std::uint64_t kept_charge_ = 0;       // of smalls_, at receivers
+  std::uint64_t charge_delivered_ = 0;  // at receivers
+  std::uint64_t stable_ = 0;
+  Time memory_due_ = Time::never();  // the oldest message has waited for memory too long then
+  bool closing_ = false, closed_ = false;
+  Phase phase_ = Phase::open;
+  std::optional<Rank> blamed_;
+  Error cause_{};
+  Time end_deadline_ = Time::never();
   GroupCounters counters_;
 };
 

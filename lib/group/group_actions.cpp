@@ -1,65 +1,126 @@
 // One turn: look at what has come in, ask the stores, drain every relay's actions, tell the application.
 #include <algorithm>
-#include <array>
 
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
 
-std::size_t Group::work(Time) {
-  if (failed_) return 0;
+std::size_t Group::work(Time now) {
+  if (phase_ == Phase::ending) return go_on_ending(now);
+  if (phase_ == Phase::released || !is_connected()) return 0;
   std::size_t done = 0;
-  for (const auto& link : links_) {
-    done += poll_link(*link);
-    if (failed_) return done;
-  }
-  if (!is_connected()) return done;
-  for (std::uint64_t before = UINT64_MAX; !failed_ && next_to_finish_ != before;) {
+  for (std::uint64_t before = UINT64_MAX; phase_ == Phase::open && next_to_finish_ != before;) {
     before = next_to_finish_;
     const auto driven = drive_all();
     if (!driven) {
       fail(std::nullopt, driven.error());
-      return done;
+      return done + 1;
     }
     done += *driven + finish_messages();
   }
+  if (phase_ == Phase::open) done += forward_smalls() + finish_messages();
+  if (phase_ == Phase::open) watch_memory(now);
+  if (phase_ == Phase::open) done += confirm();
   return done;
 }
 
-bool Group::is_connected() const {
-  return std::ranges::all_of(links_, [](const auto& link) { return link->is_connected(); });
+bool Group::is_busy() const {
+  if (phase_ == Phase::ending) return true;
+  if (phase_ == Phase::released) return false;
+  if (config_.confirms && (closing_ || stable_ < std::max(next_number_, next_to_deliver_))) return true;
+  return !smalls_.empty() || (!messages_.empty() && messages_.front().relay.has_length());
 }
 
-bool Group::control_room() const {
-  return std::ranges::all_of(links_, [](const auto& link) { return link->can_send_control(); });
+bool Group::is_connected() const {
+  return std::ranges::all_of(edges_, [](const Edge& edge) { return edge.link->is_connected(); });
+}
+
+bool Group::control_room() {
+  static const std::size_t most = encoded_bytes(GrantRecord{});
+  return std::ranges::all_of(edges_, [](const Edge& edge) { return edge.link->make_room(most); });
 }
 
 bool Group::write_room() const {
-  return std::ranges::all_of(links_, [](const auto& link) { return link->can_write(); });
+  return std::ranges::all_of(edges_, [](const Edge& edge) { return edge.link->can_write(); });
 }
 
 Result<std::size_t> Group::drive_all() {
-  if (config_.announce_lengths && !is_root() && next_arena_ < end_of_window() && arena_is_free()) {
-    if (auto offered = offer_arena(); !offered) return std::unexpected(offered.error());
-  }
   std::size_t done = 0;
   for (std::size_t i = 0; i < messages_.size(); ++i) {  // by index: a store may call back in
     if (messages_[i].number >= end_of_window()) break;
     const auto driven = drive(messages_[i]);
-    if (!driven) return driven;
+    if (!driven || phase_ != Phase::open) return driven;
     done += *driven;
+  }
+  if (config_.announce_lengths && !is_root()) {
+    if (auto offered = offer_arena(); !offered) return std::unexpected(offered.error());
   }
   return done;
 }
 
 Result<std::size_t> Group::drive(Message& message) {
   std::size_t done = 0;
-  for (auto step : {&Group::poll_store, &Group::drain_grants, &Group::drain_writes}) {
+  for (auto step : {&Group::announce, &Group::ask_for_memory, &Group::poll_store, &Group::drain_grants,
+                    &Group::drain_writes}) {
     const auto result = (this->*step)(message);
-    if (!result) return result;
+    if (!result || phase_ != Phase::open) return result;
     done += *result;
   }
   return done;
+}
+
+// To those whose first source we are, as soon as we know the length, and before any block of the message.
+Result<std::size_t> Group::announce(Message& message) {
+  if (!config_.announce_lengths || !message.relay.has_length()) return 0;
+  std::size_t done = 0;
+  for (; message.announced < edges_.size(); ++message.announced) {
+    const Edge& edge = edges_[message.announced];
+    if (!edge.is_child) continue;
+    if (!edge.link->send(config_.name, Announcement{message.number, message.relay.length()})) return done;
+    ++done;
+  }
+  return done;
+}
+
+Result<std::size_t> Group::ask_for_memory(Message& message) {
+  if (!config_.announce_lengths || is_root() || message.upcalled || !message.relay.has_length()) return 0;
+  message.upcalled = true;
+  const std::uint64_t number = message.number, bytes = message.relay.length();
+  Store* const store = listener_.incoming(number, bytes);
+  // The upcall may have called back in: look the message up again.
+  Message* const still_open = phase_ == Phase::open ? find(number) : nullptr;
+  if (store == nullptr || still_open == nullptr || still_open->store != nullptr) return 1;
+  if (auto attached = attach(*still_open, *store, bytes); !attached) return std::unexpected(attached.error());
+  return 1;
+}
+
+// Not while a write of the last message's first block may still be sent, or sent again, from it.
+bool Group::arena_is_free() {
+  if (!arena_holder_) return true;
+  const Message* const last = find(*arena_holder_);
+  return last == nullptr || last->relay.arena_is_free();
+}
+
+// Behind a large message the arena is granted for the next one that has no memory as soon as it is free, so
+// that in a row of them only the first waits for a round trip before its first block.
+Result<void> Group::offer_arena() {
+  next_arena_ = std::max({next_arena_, next_to_deliver_, next_small_});
+  const Message* next = find(next_arena_);
+  for (; next != nullptr && next->store != nullptr; next = find(next_arena_)) ++next_arena_;
+  if (last_large_ == 0 || next_arena_ > last_large_) return {};  // the last one was small, or there was none
+  if (next_arena_ >= end_of_window() || !arena_is_free()) return {};
+  auto message = open(next_arena_);
+  if (!message) return std::unexpected(message.error());
+  if (auto offered =
+          (*message)->relay.offer_arena(arena_region_->remote_address(), arena_region_->remote_key());
+      !offered) {
+    return offered;
+  }
+  if (const auto source = (*message)->relay.schedule().first_source_of(config_.rank))
+    find(*source)->link->expect_write(arena_.bytes().first(config_.block_bytes));
+  arena_holder_ = next_arena_++;
+  if (auto granted = drain_grants(**message); !granted) return std::unexpected(granted.error());
+  return {};
 }
 
 Result<std::size_t> Group::poll_store(Message& message) {
@@ -88,9 +149,7 @@ Result<std::size_t> Group::poll_store(Message& message) {
 void Group::hint_landings(Message& message) {
   relay::Landing landing;
   while (message.relay.poll_landing(landing)) {
-    link_to(landing.from)
-        ->queue_pair()
-        .expect_write(message.store->memory().subspan(landing.offset, landing.bytes));
+    find(landing.from)->link->expect_write(message.store->memory().subspan(landing.offset, landing.bytes));
   }
 }
 
@@ -99,9 +158,9 @@ Result<std::size_t> Group::drain_grants(Message& message) {
   Rank to;
   relay::Grant grant;
   while (control_room() && message.relay.poll_grant(to, grant)) {
-    if (auto sent = link_to(to)->send_control(GrantFrame{message.number, grant}); !sent) {
-      return std::unexpected(sent.error());
-    }
+    Edge& edge = *find(to);
+    edge.granted = true;
+    edge.link->send(config_.name, GrantRecord{message.number, grant});
     ++counters_.grants_sent;
     ++done;
   }
@@ -112,21 +171,17 @@ Result<std::size_t> Group::drain_grants(Message& message) {
 Result<std::size_t> Group::drain_writes(Message& message) {
   std::size_t done = 0;
   relay::BlockWrite write;
-  while (control_room() && write_room() && message.relay.poll_write(write)) {
-    Link& link = *link_to(write.to);
-    if (write.into_arena && std::ranges::find(message.announced_to, write.to) == message.announced_to.end()) {
-      message.announced_to.push_back(write.to);
-      if (auto sent = link.send_control(Announcement{message.number, message.relay.length()}); !sent) {
-        return std::unexpected(sent.error());
-      }
-    }
+  if (config_.announce_lengths && message.announced < edges_.size()) return 0;
+  while (write_room() && message.relay.poll_write(write)) {
+    Edge& edge = *find(write.to);
     const auto from = write.from_arena ? arena_.bytes() : message.store->memory();
-    auto posted = link.write({.work_id = Link::block_write_id(message.number, write.block),
-                              .bytes = from.subspan(write.local_offset, write.bytes),
-                              .remote_address = write.remote_address,
-                              .remote_key = write.key,
-                              .immediate = write.immediate});
-    if (!posted) return std::unexpected(posted.error());
+    auto posted = edge.link->write({.work_id = Link::block_write_id(index_, message.number, write.block),
+                                    .bytes = from.subspan(write.local_offset, write.bytes),
+                                    .remote_address = write.remote_address,
+                                    .remote_key = write.key,
+                                    .immediate = write.immediate});
+    if (!posted) return 0;  // the link is lost: the next poll tells everybody
+    ++edge.writes;
     ++counters_.blocks_sent;
     ++done;
   }
@@ -136,24 +191,55 @@ Result<std::size_t> Group::drain_writes(Message& message) {
 // In the order of the messages, whatever order their last blocks came in.
 std::size_t Group::finish_messages() {
   std::size_t done = 0;
-  for (std::size_t i = 0; i < messages_.size() && !failed_; ++i) {
-    Message& message = messages_[i];
-    if (message.delivered) continue;
-    if (message.number != next_to_finish_ + i || !message.relay.is_delivered()) break;
-    if (!is_root() && message.consumed != message.relay.block_count()) break;
-    message.delivered = true;
-    listener_.delivered(message.number);
-    ++done;
-  }
-  while (!failed_ && !messages_.empty() && messages_.front().delivered &&
-         messages_.front().relay.is_complete()) {
-    const std::uint64_t number = messages_.front().number;
-    messages_.pop_front();
-    next_to_finish_ = number + 1;
-    listener_.completed(number);
-    ++done;
-  }
+  while (phase_ == Phase::open && deliver_next()) ++done;
+  while (phase_ == Phase::open && finish_next()) ++done;
   return done;
+}
+
+bool Group::deliver_next() {
+  const std::uint64_t number = next_to_deliver_;
+  if (Message* const message = find(number)) {
+    if (!message->relay.is_delivered()) return false;
+    if (!is_root() && message->consumed != message->relay.block_count()) return false;
+  } else if (is_root()) {
+    const auto* const small = number < next_number_ ? smalls_.find(number) : nullptr;
+    if (number >= next_number_ || (small != nullptr && !small->forwarded)) return false;
+  } else {
+    auto* const small = smalls_.find(number);
+    return small != nullptr && take_small(number, small->bytes);
+  }
+  ++next_to_deliver_;
+  listener_.delivered(number);
+  return true;
+}
+
+bool Group::finish_next() {
+  const std::uint64_t number = next_to_finish_;
+  if (number == next_to_deliver_) return false;
+  if (!messages_.empty() && messages_.front().number == number) {
+    if (!messages_.front().relay.is_complete()) return false;
+    messages_.pop_front();
+  } else if (!smalls_.empty() && smalls_.front().number == number) {
+    if (!smalls_.front().forwarded) return false;
+    if (!is_root()) kept_charge_ -= small_charge(smalls_.front().bytes.size());
+    smalls_.pop_front();
+  }
+  ++next_to_finish_;
+  listener_.completed(number);
+  return true;
+}
+
+void Group::watch_memory(Time now) {
+  if (config_.memory_patience == Duration{} || is_root()) return;
+  const Message* const next = find(next_to_deliver_);
+  const bool waits =
+      next != nullptr ? next->upcalled && next->store == nullptr : smalls_.find(next_to_deliver_) != nullptr;
+  if (!waits)
+    memory_due_ = Time::never();
+  else if (memory_due_ == Time::never())
+    memory_due_ = now + config_.memory_patience;
+  else if (now >= memory_due_)
+    fail(config_.rank, {Errc::timed_out, "no memory was posted for a message"});
 }
 
 }  // namespace rdmc::group

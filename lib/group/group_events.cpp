@@ -1,6 +1,5 @@
 // What comes in: completions of our writes, blocks that have landed, control frames of neighbours.
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "lib/group/group.hpp"
@@ -8,91 +7,84 @@
 namespace rdmc::group {
 namespace {
 
-/// How many messages beyond our oldest unfinished one a peer's grant may name; more is a protocol error, not
+/// How many messages beyond our oldest unfinished one a peer may name; more is a protocol error, not
 /// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
 /// oldest unfinished one may therefore be so far ahead of ours, and so on to the root, at most
 /// ceil(log2 members) members away; beyond what the root works on another member may grant as many again.
-std::uint64_t most_messages_ahead(std::uint32_t members) {
-  return Group::kMessagesUnderWay * (static_cast<std::uint64_t>(std::bit_width(members)) + 2);
+std::uint64_t most_messages_ahead(std::size_t members) {
+  return Group::kMessagesUnderWay * (static_cast<std::uint64_t>(std::bit_width(members)) + 2) +
+         SmallWindow::kMostAhead;
 }
 
 }  // namespace
 
-std::size_t Group::poll_link(Link& link) {
-  std::array<fabric::Completion, 64> completions;
-  const std::size_t count = link.queue_pair().poll_completions(completions);
-  for (const auto& completion : std::span(completions).first(count)) {
-    if (failed_) break;
-    if (auto handled = on_completion(link, completion); !handled) fail(link.peer(), handled.error());
-  }
-  if (!failed_ && link.queue_pair().state() == fabric::QueuePairState::error) {
-    fail(link.peer(), {Errc::peer_failed, link.queue_pair().error_cause()});
-  }
-  return count;
+void Group::on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) {
+  Edge& edge = *find(link);
+  --edge.writes;
+  if (Message* const message = find_by_low_bits(message_low_bits, Link::kMessageMask))
+    message->relay.on_write_complete(edge.rank, block);
 }
 
-Result<void> Group::on_completion(Link& link, const fabric::Completion& completion) {
-  if (completion.status != fabric::WorkStatus::success) {
-    return rdmc::fail(Errc::peer_failed, link.queue_pair().error_cause());
-  }
-  switch (Link::kind_of(completion.work_id)) {
-    case Link::Work::control_send: link.control_send_done(completion.work_id); return {};
-    case Link::Work::block_write:
-      link.write_done();
-      if (Message* const message = find_by_low_bits(Link::message_of(completion.work_id), 0xFFFF)) {
-        message->relay.on_write_complete(link.peer(), Link::block_of(completion.work_id));
-      }
-      return {};
-    case Link::Work::receive: break;
-  }
-  if (completion.kind == fabric::WorkKind::receive_write_immediate) {
-    if (auto handled = on_block(link, completion); !handled) return handled;
-  } else if (auto handled = on_control(link, link.received(completion)); !handled) {
-    return handled;
-  }
-  if (failed_) return {};  // an upcall has ended the group, and the link with it
-  return link.repost(completion.work_id);
+void Group::on_record(Link& link, const Record& record) {
+  Edge& edge = *find(link);
+  if (const auto* end = std::get_if<End>(&record)) return on_end(edge, *end);
+  if (phase_ != Phase::open) return;
+  Result<void> taken;
+  if (const auto* announcement = std::get_if<Announcement>(&record))
+    taken = on_announcement(edge, *announcement);
+  else if (const auto* grant = std::get_if<GrantRecord>(&record))
+    taken = on_grant(edge, *grant);
+  else if (const auto* small = std::get_if<SmallMessage>(&record))
+    taken = on_small(edge, *small);
+  else if (const auto* report = std::get_if<Report>(&record))
+    taken = on_report(edge, *report);
+  else if (const auto* verdict = std::get_if<Verdict>(&record))
+    taken = on_verdict(edge, *verdict);
+  if (!taken) fail(edge.rank, taken.error());
 }
 
-Result<void> Group::on_control(Link& link, std::span<const std::byte> bytes) {
-  const auto frame = decode_control_frame(bytes);
-  if (!frame) return std::unexpected(frame.error());
-  const std::uint64_t number = std::visit([](const auto& f) { return f.message; }, *frame);
-  if (number < next_to_finish_) return {};  // a last grant that crossed our last block
-  if (const auto* announcement = std::get_if<Announcement>(&*frame))
-    return on_announcement(link, *announcement);
-  if (number - next_to_finish_ >= most_messages_ahead(config_.members) && number >= next_number_) {
+void Group::on_block(Link& link, const fabric::Completion& completion) {
+  if (phase_ != Phase::open) return;
+  Edge& edge = *find(link);
+  if (auto taken = take_block(edge, completion); !taken) fail(edge.rank, taken.error());
+}
+
+Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
+  if (record.message < next_to_finish_) return {};         // a last grant that crossed our last block
+  if (smalls_.find(record.message) != nullptr) return {};  // of the arena, for a message that is small
+  if (record.message - next_to_finish_ >= most_messages_ahead(config_.members.size()) &&
+      record.message >= next_number_) {
     return rdmc::fail(Errc::protocol_error, "a grant for a message far ahead");
   }
-  auto message = open(number);
+  auto message = open(record.message);
   if (!message) return std::unexpected(message.error());
   ++counters_.grants_received;
-  return (*message)->relay.on_grant(link.peer(), std::get<GrantFrame>(*frame).grant);
+  return (*message)->relay.on_grant(edge.rank, record.grant);
 }
 
-Result<void> Group::on_announcement(Link& link, const Announcement& announcement) {
-  // Whoever announces a message has been granted the arena for it.
-  Message* const message = announcement.message < next_arena_ ? find(announcement.message) : nullptr;
-  if (message == nullptr || message->relay.schedule().first_source_of(config_.rank) != link.peer()) {
+Result<void> Group::on_announcement(Edge& edge, const Announcement& announcement) {
+  if (!config_.announce_lengths || is_root())
+    return rdmc::fail(Errc::protocol_error, "an announcement where none belongs");
+  // It works on no more messages at a time than we, and finishes none that we have not granted.
+  if (announcement.message < next_to_finish_ ||
+      announcement.message - next_to_finish_ >= most_messages_ahead(config_.members.size()))
+    return rdmc::fail(Errc::protocol_error, "an announcement of a message far away");
+  const auto message = open(announcement.message);
+  if (!message) return std::unexpected(message.error());
+  if ((*message)->relay.schedule().first_source_of(config_.rank) != edge.rank)
     return rdmc::fail(Errc::protocol_error, "an announcement from a member that is not the first source");
-  }
-  if (message->relay.has_length()) return rdmc::fail(Errc::protocol_error, "a message announced twice");
-  if (auto set = message->relay.set_length(announcement.bytes); !set) return set;
-  Store* const store = listener_.incoming(announcement.message, announcement.bytes);
-  // The upcall may have called back in: look the message up again.
-  Message* const still_open = find(announcement.message);
-  if (store == nullptr || still_open == nullptr || still_open->store != nullptr) return {};
-  if (auto attached = attach(*still_open, *store, announcement.bytes); !attached)
-    fail(std::nullopt, attached.error());  // our own application's fault
-  return {};
+  if ((*message)->relay.has_length() || smalls_.find(announcement.message) != nullptr)
+    return rdmc::fail(Errc::protocol_error, "a message announced twice");
+  last_large_ = std::max(last_large_, announcement.message + 1);
+  return (*message)->relay.set_length(announcement.bytes);
 }
 
-Result<void> Group::on_block(Link& link, const fabric::Completion& completion) {
+Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion) {
   const std::uint32_t immediate = completion.immediate.value_or(0);
-  Message* const message = find_by_low_bits(relay::slot_id_of(immediate), 0xFF);
+  Message* const message = find_by_low_bits(relay::slot_id_of(immediate), Peers::kSlotsPerGroup - 1);
   if (message == nullptr) return rdmc::fail(Errc::protocol_error, "a block of a message that nobody granted");
   const bool waited = message->relay.first_block_in_arena();
-  const auto block = message->relay.on_block(link.peer(), immediate, completion.byte_count);
+  const auto block = message->relay.on_block(edge.rank, immediate, completion.byte_count);
   if (!block) return std::unexpected(block.error());
   ++counters_.blocks_received;
   if (waited == message->relay.first_block_in_arena()) {

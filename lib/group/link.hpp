@@ -1,5 +1,7 @@
-// A member's connection to one neighbour: the queue pair, the receives that are always posted on it, and
-// buffers for the few control frames that are on their way. Owned and used by a Group on its engine thread.
+// The connection of two processes, shared by all groups that both are members of: the queue pair, and a ring
+// on each side into which the other writes frames of records. Blocks go straight into the groups' memory;
+// both are WRITEs with immediate on one queue pair, so they keep one order. Owned by a Peers table, its
+// thread.
 #pragma once
 
 #include <memory>
@@ -7,59 +9,105 @@
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/memory/arena.hpp"
-#include "lib/group/control_frame.hpp"
+#include "lib/group/frame_ring.hpp"
+#include "lib/group/records.hpp"
 
 namespace rdmc::group {
 
+struct LinkOptions {
+  /// `send_depth` counts the blocks' writes; frames have room of their own beside them.
+  fabric::QueuePairOptions queue_pair{};
+  /// Of the ring that the peer writes into, and most of the one that we write into. kLeastRingBytes …
+  /// kMostRingBytes, a multiple of kFrameAlign.
+  std::uint32_t ring_bytes = 16 * 1024;
+};
+
 class Link {
  public:
-  /// Receives posted at any time; every one is posted again as soon as its completion has been seen, so a
-  /// peer that keeps to its grants never meets an empty queue.
+  /// Receives posted at any time, of no bytes: only WRITEs consume them. Every one is posted again as soon as
+  /// its completion has been seen, so a peer that keeps to its grants never meets an empty queue.
   static constexpr std::uint32_t kReceives = 512;
-  static constexpr std::uint32_t kControlSends = 64;
+  /// Frames under way at most; 16 KB each, so that a block that is posted behind one waits for little.
+  static constexpr std::uint32_t kMostFrames = 64, kMostFrameBytes = 16 * 1024;
+  /// A frame begins with how far its sender has read.
+  static constexpr std::uint32_t kFrameHeadBytes = 8;
+  /// The upper half of a frame's immediate; no grant has this slot id. The lower half is its offset in the
+  /// ring, in kFrameAligns.
+  static constexpr std::uint16_t kFrameSlot = 0xFFFF;
 
-  /// `options.send_depth` counts the blocks' writes; control frames have room of their own beside them.
   /// Errors: invalid_argument, resource_limit.
-  static Result<std::unique_ptr<Link>> create(fabric::Fabric& fabric, Rank peer,
-                                              fabric::QueuePairOptions options);
+  static Result<std::unique_ptr<Link>> create(fabric::Fabric& fabric, PeerId peer,
+                                              const LinkOptions& options);
+  ~Link() { shut(); }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
 
-  Rank peer() const { return peer_; }
-  fabric::QueuePair& queue_pair() { return *queue_pair_; }
-  const fabric::QueuePair& queue_pair() const { return *queue_pair_; }
-  Result<void> connect(std::span<const std::byte> blob) { return queue_pair_->connect(blob); }
+  PeerId peer() const { return peer_; }
+  /// For the peer: our ring, then the queue pair's own blob.
+  fabric::ConnectionBlob local_blob() const;
+  /// Errors: protocol_error (not such a blob), invalid_argument (connected), those of QueuePair::connect.
+  Result<void> connect(std::span<const std::byte> blob);
+  /// From its return on the peer reads and writes nothing here, and nothing is sent.
+  void shut() { queue_pair_.reset(); }
 
-  bool is_connected() const { return queue_pair_->state() != fabric::QueuePairState::reset; }
-  bool can_send_control() const { return !free_sends_.empty(); }
-  Result<void> send_control(const ControlFrame& frame);
-  bool can_write() const { return writes_ < most_writes_; }
+  bool is_open() const { return queue_pair_ != nullptr; }
+  bool is_connected() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::ready; }
+  bool has_failed() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::error; }
+  std::string error_cause() const { return is_open() ? queue_pair_->error_cause() : "closed here"; }
+  std::size_t poll(std::span<fabric::Completion> out) {
+    return is_open() ? queue_pair_->poll_completions(out) : 0;
+  }
+  void expect_write(std::span<std::byte> where) {
+    if (is_open()) queue_pair_->expect_write(where);
+  }
+
+  /// Room for records of `bytes` bytes in all, of one group. False: not now, try again after progress.
+  bool make_room(std::size_t bytes);
+  /// Adds a record to the frame that leaves with the next flush() or write(). False: no room.
+  bool send(const GroupName& name, const Record& record);
+  /// Sends the open frame, and one without records when the peer is owed credit or `always`.
+  Result<void> flush(bool always = false);
+  /// Flushes, then posts a block's write.
+  bool can_write() const { return is_open() && writes_ < most_writes_; }
   Result<void> write(const fabric::WriteRequest& request);
 
   /// What a work id of this link stands for.
-  enum class Work : std::uint8_t { block_write, control_send, receive };
-  static Work kind_of(std::uint64_t work_id) { return static_cast<Work>(work_id >> 56); }
-  /// A block's write: `message` counts modulo 2^16, blocks are below 2^40.
-  static std::uint64_t block_write_id(std::uint64_t message, std::uint64_t block);
-  static std::uint16_t message_of(std::uint64_t work_id) { return static_cast<std::uint16_t>(work_id >> 40); }
+  enum class Work : std::uint8_t { block_write, frame, receive };
+  static Work kind_of(std::uint64_t work_id) { return static_cast<Work>(work_id >> 60); }
+  /// A block's write: groups count modulo 2^10, messages too, blocks are below 2^40.
+  static std::uint64_t block_write_id(std::uint32_t group, std::uint64_t message, std::uint64_t block);
+  static std::uint32_t group_of(std::uint64_t work_id) {
+    return static_cast<std::uint32_t>(work_id >> 50) & 0x3FF;
+  }
+  static constexpr std::uint64_t kMessageMask = 0x3FF;
+  static std::uint64_t message_of(std::uint64_t work_id) { return work_id >> 40 & kMessageMask; }
   static std::uint64_t block_of(std::uint64_t work_id) { return work_id & ((std::uint64_t{1} << 40) - 1); }
 
   void write_done() { --writes_; }
-  void control_send_done(std::uint64_t work_id) {
-    free_sends_.push_back(static_cast<std::uint32_t>(work_id));
-  }
-  /// The bytes that a SEND left in a receive; read them before repost.
-  std::span<const std::byte> received(const fabric::Completion& completion) const;
+  void frame_done() { writer_->on_written(); }
+  /// The records of a frame that has arrived; read them before the next poll(). Errors: protocol_error.
+  Result<std::span<const std::byte>> frame(const fabric::Completion& completion);
   Result<void> repost(std::uint64_t work_id);
+  /// Frames that were sent, ever.
+  std::uint64_t frames_sent() const { return frames_sent_; }
 
  private:
-  explicit Link(Rank peer) : peer_(peer) {}
-  std::span<std::byte, kControlFrameBytes> buffer(std::uint32_t index) const;
-  Result<void> post_receive(std::uint32_t index);
+  explicit Link(PeerId peer) : peer_(peer) {}
+  bool open_frame(std::size_t least, bool urgent);
 
-  Rank peer_;
-  memory::Arena buffers_;  // receives first, then control sends; outlives the queue pair
-  std::unique_ptr<fabric::MemoryRegion> region_;  // of the buffers, where a device must know them
-  std::vector<std::uint32_t> free_sends_;
-  std::uint32_t writes_ = 0, most_writes_ = 0;  ///< posted and not completed, and at most
+  PeerId peer_;
+  std::uint32_t ring_bytes_ = 0;  // of ours, as the peer sees it
+  memory::Arena in_, out_;        // out_ mirrors the peer's ring; both outlive the queue pair
+  std::unique_ptr<fabric::MemoryRegion> in_region_, out_region_;  // out_'s only where a device must know it
+  std::uint64_t remote_address_ = 0;
+  RemoteKey remote_key_{};
+  std::optional<FrameWriter> writer_;
+  std::optional<FrameReader> reader_;
+  FrameWriter::Room room_{};  // of the open frame
+  std::uint32_t used_ = 0;    // of it; 0: no frame is open
+  std::optional<GroupName> frame_group_;
+  std::uint32_t writes_ = 0, most_writes_ = 0;  ///< blocks' posted and not completed, and at most
+  std::uint64_t frames_sent_ = 0;
   std::unique_ptr<fabric::QueuePair> queue_pair_;
 };
 

@@ -9,7 +9,7 @@
 #include "controlplane/connect/pingpong.hpp"
 #include "controlplane/session/messages.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
-#include "lib/group/control_frame.hpp"
+#include "lib/group/records.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rdmc;
@@ -35,12 +35,15 @@ void connection_blob(Bytes bytes) {
   require(refused(mtu) || (*mtu >= 256 && *mtu <= info->path_mtu));
 }
 
-void control_frame(Bytes bytes) {
-  const auto frame = group::decode_control_frame(bytes);
-  if (refused(frame)) return;
-  std::array<std::byte, group::kControlFrameBytes> written;
-  const std::size_t length = group::encode(*frame, written);
-  require(std::ranges::equal(Bytes(written).first(length), bytes));
+void records(Bytes bytes) {
+  for (group::RecordReader reader(bytes); !reader.done();) {
+    const auto record = reader.next();
+    if (refused(record)) return;
+    std::vector<std::byte> written(group::encoded_bytes(*record));
+    require(group::encode(*record, written) == written.size() && written.size() <= bytes.size());
+    require(std::ranges::equal(written, bytes.first(written.size())));
+    bytes = bytes.subspan(written.size());
+  }
 }
 
 void job(Bytes bytes) {
@@ -122,8 +125,8 @@ void pingpong(Bytes bytes) {
   require(again.has_value() && *again == *end);
 }
 
-constexpr std::array kReaders{connection_blob, control_frame, job,     parameters, digest,
-                              envelope,        frames,        channel, pingpong};
+constexpr std::array kReaders{connection_blob, records, job,     parameters, digest,
+                              envelope,        frames,  channel, pingpong};
 
 }  // namespace
 

@@ -97,7 +97,7 @@ class Mesh {
                                 .block_bytes = options_.block_bytes,
                                 .max_writes_in_flight = options_.max_writes_in_flight,
                                 .landings_ahead = options_.landings_ahead,
-                                .slot_id = static_cast<std::uint8_t>(rank * 7)});
+                                .slot_id = static_cast<std::uint16_t>(rank * 700)});
     Member member{.relay = std::move(*relay), .rank = rank};
     member.file.resize(options_.length);
     if (rank == 0) {

@@ -13,7 +13,7 @@ constexpr RemoteKey kKey{77};
 constexpr std::uint64_t kAddress = 0x10'0000'0000;
 
 Relay relay_of(std::uint32_t rank, std::uint32_t members, std::uint32_t block_bytes,
-               std::uint8_t slot_id = 0) {
+               std::uint16_t slot_id = 0) {
   return *Relay::create(
       {.rank = Rank{rank}, .members = members, .block_bytes = block_bytes, .slot_id = slot_id});
 }
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_grant_for_the_next_message_is_kept_until_that_message_sta
   BOOST_REQUIRE(next.poll_write(write));
   BOOST_TEST(write.into_arena);
   BOOST_TEST(write.remote_address == kArena.remote_address);
-  BOOST_TEST(write.immediate == 0x0300'0000u);
+  BOOST_TEST(write.immediate == 0x0003'0000u);
   BOOST_TEST(!next.poll_write(write));  // the arena takes one block; the rest waits for the memory
   BOOST_REQUIRE(next.on_grant(Rank{1}, kWholeMemory).has_value());
   BOOST_REQUIRE(next.poll_write(write));

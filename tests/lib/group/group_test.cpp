@@ -14,7 +14,7 @@ namespace bdata = boost::unit_test::data;
 namespace {
 
 GroupConfig group_of(std::uint32_t members, std::uint32_t block_bytes = 16 * 1024) {
-  return {.members = members, .block_bytes = block_bytes};
+  return {.members = first_peers(members), .block_bytes = block_bytes};
 }
 constexpr Time kLimit{60'000'000'000};
 
@@ -46,9 +46,9 @@ BOOST_DATA_TEST_CASE(every_byte_arrives_whatever_the_network_does, bdata::xrange
   Random random(static_cast<std::uint64_t>(seed));
   const auto members = static_cast<std::uint32_t>(random.between(2, 12));
   GroupConfig config = group_of(members, static_cast<std::uint32_t>(random.between(1, 16) * 4096));
-  config.queue_pair.selective_repeat = seed % 4 != 0;
   SimGroup group(static_cast<std::uint64_t>(seed), config,
-                 {.mtu = seed % 2 == 0 ? 9000u : 1500u, .receive_train_segments = seed % 3 == 0 ? 1u : 64u});
+                 {.mtu = seed % 2 == 0 ? 9000u : 1500u, .receive_train_segments = seed % 3 == 0 ? 1u : 64u},
+                 {.link = {.queue_pair = {.selective_repeat = seed % 4 != 0}}});
   group.network.set_faults(
       {.loss = 10'000, .duplicate = 10'000, .reorder = 20'000, .corrupt = 5'000, .delay = 1'000});
   for (int i = 0; i < 3; ++i) group.send(random.below(600'000));
@@ -74,14 +74,16 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
 BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_and_no_byte_is_copied) {
   constexpr std::uint32_t kBlock = 4 << 20;  // far beyond the length from which an exchange gains
   SimGroup group(3, group_of(4, kBlock), {.mtu = 9000});
-  group.send(2 * kBlock);
-  BOOST_REQUIRE(group.run_to_completion(kLimit));
+  for (int i = 0; i < 2; ++i) {  // behind the first, the arena is granted before the length is known
+    group.send(2 * kBlock);
+    BOOST_REQUIRE(group.run_to_completion(kLimit));
+  }
   for (std::size_t rank = 1; rank < 4; ++rank) {
     const auto& counters = group[rank].group().counters();
     BOOST_TEST(counters.first_blocks_exchanged == 1u);
     BOOST_TEST(counters.bytes_copied == 0u);
     // At the address that the application gave.
-    BOOST_TEST(std::ranges::equal(group[rank].bytes(0), group.root().bytes(0)));
+    BOOST_TEST(std::ranges::equal(group[rank].bytes(1), group.root().bytes(1)));
   }
 }
 
@@ -119,12 +121,18 @@ BOOST_AUTO_TEST_CASE(a_killed_member_is_reported_by_its_neighbours_in_bounded_ti
   }
 }
 
-BOOST_AUTO_TEST_CASE(after_end_no_late_packet_changes_a_byte) {
+BOOST_DATA_TEST_CASE(after_the_end_no_late_packet_changes_a_byte, bdata::make({false, true}), at_once) {
   SimGroup group(6, group_of(2));
   group.send(3 << 20);
   group.simulation.run_until(Time{500'000});
   BOOST_REQUIRE(group[1].announced.contains(0));
-  group[1].group().end();
+  if (at_once) {
+    group[1].destroy();
+  } else {
+    group[1].group().end({Errc::cancelled, "over"});
+    group[1].wake();
+    BOOST_TEST(group.simulation.run_until([&] { return group[1].releases == 1; }, Time{10'000'000}));
+  }
   const std::vector<std::byte> before(group[1].bytes(0).begin(), group[1].bytes(0).end());
   group.simulation.run_until(Time{100'000'000});
   BOOST_TEST(std::ranges::equal(before, group[1].bytes(0)));
@@ -144,9 +152,9 @@ BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {
   const auto accepted = group[1].group().accept(4, store);
   BOOST_REQUIRE(!accepted);
   BOOST_TEST(code(accepted) == invalid);
-  const auto connected = group[1].group().connect(Rank{17}, std::vector<std::byte>(8));
+  const auto connected = group[1].peers().connect(PeerId{17}, std::vector<std::byte>(8));
   BOOST_REQUIRE(!connected);
-  BOOST_TEST(code(connected) == invalid);
+  BOOST_TEST(code(connected) == static_cast<int>(Errc::not_found));
   const auto too_small = group.root().group().send(store, 1 << 20);
   BOOST_REQUIRE(!too_small);
   BOOST_TEST(code(too_small) == invalid);

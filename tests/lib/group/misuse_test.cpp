@@ -12,7 +12,7 @@ namespace {
 
 constexpr Time kLimit{60'000'000'000};
 GroupConfig group_of(std::uint32_t members) {
-  return {.members = members, .block_bytes = 16 * 1024};
+  return {.members = first_peers(members), .block_bytes = 16 * 1024};
 }
 
 template <typename T>
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_group_may_be_ended_in_every_upcall) {
   {
     SimGroup group(23, group_of(3));
     group[1].choose_store = [&](std::uint64_t, std::uint64_t) {
-      group[1].group().end();
+      group[1].group().end({Errc::cancelled, "over"});
       return nullptr;
     };
     group.send(100'000);
@@ -76,13 +76,15 @@ BOOST_AUTO_TEST_CASE(a_group_may_be_ended_in_every_upcall) {
   }
   for (const bool at_delivered : {true, false}) {
     SimGroup group(24, group_of(3));
-    (at_delivered ? group[1].on_delivered : group[1].on_completed) = [&] { group[1].group().end(); };
+    (at_delivered ? group[1].on_delivered : group[1].on_completed) = [&] {
+      group[1].group().end({Errc::cancelled, "over"});
+    };
     for (int i = 0; i < 3; ++i) group.send(100);
     group.simulation.run_until(Time{20'000'000});
-    BOOST_TEST(group[1].delivered_messages.size() == 1u);
+    BOOST_TEST((at_delivered ? group[1].delivered_messages : group[1].completed_messages).size() == 1u);
   }
   SimGroup group(25, group_of(3));
-  group[1].on_failed = [&] { group[1].group().end(); };
+  group[1].on_failed = [&] { group[1].group().end({Errc::cancelled, "over"}); };
   group.send(2 << 20);
   group.simulation.run_until(Time{300'000});
   group.simulation.kill(group.root().process());
@@ -97,11 +99,10 @@ BOOST_AUTO_TEST_CASE(an_ended_group_refuses_every_call_by_name) {
   group.send(100'000);
   group.simulation.run_until(Time{5'000'000});
   BOOST_REQUIRE(group[1].announced.contains(0));
-  group[1].group().end();
-  group.root().group().end();
+  group[1].group().end({Errc::cancelled, "over"});
+  group.root().group().end({Errc::cancelled, "over"});
   Store& store = group[1].store_for(0, 100'000);
   BOOST_TEST(failed_with(group[1].group().accept(0, store), Errc::peer_failed));
   BOOST_TEST(failed_with(group.root().group().send(store, 100'000), Errc::peer_failed));
-  BOOST_TEST(group[1].group().work(Time{}) == 0u);
-  group[1].group().end();
+  group[1].group().end({Errc::cancelled, "over"});
 }

@@ -40,7 +40,7 @@ bool nobody_failed(const SimGroup& group) {
 
 BOOST_DATA_TEST_CASE(a_member_with_a_slow_disk_may_lag_by_many_messages,
                      bdata::make({2, 3, 8}) * bdata::make({1, 50'000}), members, bytes) {
-  SimGroup group(11, {.members = static_cast<std::uint32_t>(members), .block_bytes = 16 * 1024});
+  SimGroup group(11, {.members = first_peers(static_cast<std::size_t>(members)), .block_bytes = 16 * 1024});
   SimMember& slow = group[1];
   bool held = true;
   std::vector<std::unique_ptr<Store>> stores;
@@ -65,8 +65,9 @@ BOOST_DATA_TEST_CASE(hundreds_of_messages_of_known_length_queue_and_a_member_may
   const std::uint64_t messages =
       blocks == 1 ? 600 : 200;  // more than a queue pair has receives, or many blocks
   const std::uint64_t bytes = static_cast<std::uint64_t>(blocks) * kBlock - 7;
-  SimGroup group(
-      12, {.members = static_cast<std::uint32_t>(members), .block_bytes = kBlock, .announce_lengths = false});
+  SimGroup group(12, {.members = first_peers(static_cast<std::size_t>(members)),
+                      .block_bytes = kBlock,
+                      .announce_lengths = false});
   const auto receive_all = [&](SimMember& member) {
     for (std::uint64_t m = 0; m < messages; ++m)
       BOOST_REQUIRE(member.group().receive(member.store_for(m, bytes), bytes));
@@ -84,7 +85,7 @@ BOOST_DATA_TEST_CASE(hundreds_of_messages_of_known_length_queue_and_a_member_may
 }
 
 BOOST_AUTO_TEST_CASE(more_writes_in_flight_than_a_queue_pair_holds_wait_for_their_turn) {
-  SimGroup group(13, {.members = 3, .block_bytes = 4096, .max_writes_in_flight = 1000});
+  SimGroup group(13, {.members = first_peers(3), .block_bytes = 4096, .max_writes_in_flight = 1000});
   group.send(1200 * 4096);
   BOOST_TEST(group.run_to_completion(kLimit));
   BOOST_TEST(nobody_failed(group));
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(more_writes_in_flight_than_a_queue_pair_holds_wait_for_thei
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_one_message_costs_the_next_none_of_its_predictions) {
-  SimGroup group(14, {.members = 2, .block_bytes = 64 * 1024, .announce_lengths = false}, {.mtu = 9000});
+  SimGroup group(14, {.members = first_peers(2), .block_bytes = 64 * 1024, .announce_lengths = false},
+                 {.mtu = 9000});
   for (std::uint64_t m = 0; m < 20; ++m) {
     BOOST_REQUIRE(group[1].group().receive(group[1].store_for(m, 128 * 1024), 128 * 1024));
     group.send(128 * 1024);
@@ -105,7 +107,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_one_message_costs_the_next_none_of_its_predictio
 
 BOOST_DATA_TEST_CASE(an_arena_that_is_still_being_read_is_not_given_to_the_next_message,
                      bdata::make({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), seed) {
-  SimGroup group(static_cast<std::uint64_t>(seed), {.members = 4, .block_bytes = 64 * 1024});
+  SimGroup group(static_cast<std::uint64_t>(seed), {.members = first_peers(4), .block_bytes = 64 * 1024});
   group.network.set_faults({.loss = 100'000});
   for (std::size_t rank = 1; rank < 4; ++rank) group[rank].accept_at_once = false;
   std::vector<std::uint64_t> accepted(4);

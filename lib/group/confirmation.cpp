@@ -1,0 +1,75 @@
+#include "lib/group/confirmation.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace rdmc::group {
+namespace {
+
+Report least(const Report& a, const Report& b) {
+  return {.delivered = std::min(a.delivered, b.delivered),
+          .finished = std::min(a.finished, b.finished),
+          .charge = std::min(a.charge, b.charge),
+          .closing = a.closing && b.closing};
+}
+
+}  // namespace
+
+Tree Tree::of(Rank rank, std::uint32_t members) {
+  const std::uint32_t r = value_of(rank);
+  assert(r < members);
+  Tree tree;
+  if (members <= kStarMembers) {
+    if (r != 0) tree.parent = Rank{0};
+    for (std::uint32_t child = 1; r == 0 && child < members; ++child) tree.children.push_back(Rank{child});
+    return tree;
+  }
+  if (r != 0) tree.parent = Rank{r & (r - 1)};
+  const std::uint32_t end = r == 0 ? std::bit_ceil(members) : r & -r;  // children differ in a bit below it
+  for (std::uint32_t bit = end / 2; bit != 0; bit /= 2) {
+    if (r + bit < members) tree.children.push_back(Rank{r + bit});
+  }
+  return tree;
+}
+
+Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
+  Report& last = children_[child].report;
+  if (least(last, report) != last || report.finished > report.delivered)
+    return fail(Errc::protocol_error, "a report that takes something back");
+  last = report;
+  return {};
+}
+
+Result<void> Confirmation::on_verdict(const Verdict& verdict) {
+  const bool shrinks = verdict.stable < heard_.stable || (heard_.closed && !verdict.closed);
+  if (is_root_ || shrinks || verdict.stable > own_.delivered || (verdict.closed && !own_.closing))
+    return fail(Errc::protocol_error, "a verdict that cannot be");
+  heard_ = verdict;
+  return {};
+}
+
+Report Confirmation::gathered() const {
+  Report all = own_;
+  for (const Child& child : children_) all = least(all, child.report);
+  return all;
+}
+
+std::optional<Report> Confirmation::report() const {
+  if (is_root_) return std::nullopt;
+  const Report all = gathered();
+  return all == reported_ ? std::nullopt : std::optional(all);
+}
+
+Verdict Confirmation::verdict() const {
+  if (!is_root_) return heard_;
+  const Report all = gathered();
+  return {.stable = all.delivered, .closed = all.closing && all.finished == own_.delivered};
+}
+
+std::optional<Verdict> Confirmation::verdict_for(std::size_t child) const {
+  const Verdict now = verdict();
+  return now == children_[child].told ? std::nullopt : std::optional(now);
+}
+
+}  // namespace rdmc::group

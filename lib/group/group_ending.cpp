@@ -1,0 +1,87 @@
+// The end of an epoch before its time: everybody is told, and the memory is free once nobody writes into it.
+#include <algorithm>
+
+#include "lib/group/group.hpp"
+
+namespace rdmc::group {
+
+void Group::end(const Error& cause) {
+  if (phase_ == Phase::open) begin_ending(std::nullopt, cause);
+}
+
+void Group::fail(std::optional<Rank> member, const Error& error) {
+  if (phase_ != Phase::open) return;
+  begin_ending(member, error);
+  listener_.failed(member, error);
+}
+
+void Group::begin_ending(std::optional<Rank> member, const Error& error) {
+  phase_ = Phase::ending;
+  blamed_ = member;
+  cause_ = error;
+  for (Message& message : messages_) message.relay.cancel();
+}
+
+/// Whoever has heard the End writes nothing behind its own; and frames keep the order of the blocks, so all
+/// that it wrote before is in place. Who says nothing loses the link.
+std::size_t Group::go_on_ending(Time now) {
+  if (!config_.tells_end) return 0;
+  if (end_deadline_ == Time::never()) end_deadline_ = now + config_.end_patience;
+  std::size_t done = 0;
+  const End end{.failed = blamed_, .code = cause_.code, .what = cause_.what};
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    Edge& edge = edges_[i];
+    if (edge.link == nullptr || edge.said_end) continue;
+    edge.said_end = edge.link->send(config_.name, end);
+    done += edge.said_end ? 1 : 0;
+  }
+  if (now >= end_deadline_) {
+    for (std::size_t i = 0; i < edges_.size(); ++i) {
+      if (!edges_[i].is_quiet())
+        peers_.disconnect(edges_[i].link->peer(), {Errc::timed_out, "did not end a group with us"});
+    }
+  }
+  const auto is_told = [](const Edge& edge) { return edge.link == nullptr || edge.said_end; };
+  if (!std::ranges::all_of(edges_, &Edge::is_quiet) || !std::ranges::all_of(edges_, is_told)) return done;
+  release();
+  return done + 1;
+}
+
+void Group::release() {
+  phase_ = Phase::released;
+  messages_.clear();
+  arena_region_.reset();
+  listener_.released();
+}
+
+void Group::on_end(Edge& edge, const End& end) {
+  edge.heard_end = true;
+  const Error cause{end.code, std::string(end.what)};
+  const bool is_rank = end.failed && value_of(*end.failed) < config_.members.size();
+  fail(is_rank ? *end.failed : edge.rank, cause);
+}
+
+Time Group::next_deadline() const {
+  return phase_ == Phase::ending ? end_deadline_ : memory_due_;
+}
+
+void Group::on_link_lost(Link& link, const Error& cause) {
+  Edge& edge = *find(link);
+  edge.link = nullptr;
+  edge.writes = 0;
+  fail(edge.rank, cause);
+}
+
+Group::~Group() {
+  if (phase_ != Phase::released) {
+    phase_ = Phase::released;  // no upcall any more
+    for (std::size_t i = 0; i < edges_.size(); ++i) {
+      const Edge& edge = edges_[i];
+      if (edge.link == nullptr || (!edge.granted && edge.writes == 0) || edge.is_quiet()) continue;
+      peers_.disconnect(edge.link->peer(), {Errc::cancelled, "a group with it was destroyed"});
+    }
+  }
+  if (added_) peers_.remove(*this);
+}
+
+}  // namespace rdmc::group

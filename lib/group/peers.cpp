@@ -1,0 +1,96 @@
+#include "lib/group/peers.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace rdmc::group {
+
+Peers::Peers(fabric::Fabric& fabric, const PeersConfig& config)
+    : fabric_(fabric), config_(config), early_(config.early) {}
+
+Peers::~Peers() {
+  assert(by_name_.empty());
+}
+
+Link* Peers::find(PeerId peer) const {
+  const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link->peer() == peer; });
+  return found == links_.end() ? nullptr : found->link.get();
+}
+
+GroupPart* Peers::find(const GroupName& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : parts_[found->second];
+}
+
+Result<Link*> Peers::link_to(PeerId peer) {
+  if (Link* const known = find(peer)) return known;
+  auto made = Link::create(fabric_, peer, config_.link);
+  if (!made) return std::unexpected(made.error());
+  links_.push_back({.link = std::move(*made)});
+  return links_.back().link.get();
+}
+
+Result<fabric::ConnectionBlob> Peers::offer(PeerId peer) {
+  const auto link = link_to(peer);
+  if (!link) return std::unexpected(link.error());
+  return (*link)->local_blob();
+}
+
+Result<void> Peers::connect(PeerId peer, std::span<const std::byte> blob) {
+  Link* const link = find(peer);
+  if (link == nullptr) {
+    return fail(Errc::not_found,
+                "nothing was offered to peer " + std::to_string(value_of(peer)) + ", nor has a group asked");
+  }
+  return link->connect(blob);
+}
+
+bool Peers::is_connected(PeerId peer) const {
+  const Link* const link = find(peer);
+  return link != nullptr && link->is_connected();
+}
+
+void Peers::disconnect(PeerId peer, const Error& cause) {
+  if (Link* const link = find(peer)) lose(*link, cause);
+}
+
+/// Groups hear of it while the link's own memory is still there, after the peer can reach nothing any more.
+void Peers::lose(Link& link, const Error& cause) {
+  const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link.get() == &link; });
+  if (found == links_.end()) return;
+  link.shut();
+  lost_.push_back(std::move(found->link));
+  links_.erase(found);
+  early_.forget(link.peer());
+  for (std::uint32_t i = 0; i < parts_end_; ++i) {
+    if (parts_[i] != nullptr && parts_[i]->uses(link)) parts_[i]->on_link_lost(link, cause);
+  }
+}
+
+Result<std::uint32_t> Peers::add(GroupPart& part) {
+  const auto text = [&] {
+    return "group " + std::to_string(part.name().number) + ", epoch " + std::to_string(part.name().epoch);
+  };
+  if (by_name_.contains(part.name())) return fail(Errc::already_exists, text() + ", is there already");
+  if (early_.is_over(part.name()))
+    return fail(Errc::already_exists, text() + ", is over: take another epoch");
+  const auto free = std::ranges::find(parts_, nullptr);
+  if (free == parts_.end())
+    return fail(Errc::resource_limit, "more than " + std::to_string(kMostGroups) + " groups");
+  *free = &part;
+  const auto index = static_cast<std::uint32_t>(free - parts_.begin());
+  parts_end_ = std::max(parts_end_, index + 1);
+  by_name_.emplace(part.name(), index);
+  newcomers_.push_back(part.name());
+  return index;
+}
+
+void Peers::remove(GroupPart& part) {
+  const auto found = by_name_.find(part.name());
+  assert(found != by_name_.end() && parts_[found->second] == &part);
+  parts_[found->second] = nullptr;
+  by_name_.erase(found);
+  early_.set_over(part.name());
+}
+
+}  // namespace rdmc::group

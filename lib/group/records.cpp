@@ -1,0 +1,146 @@
+#include "lib/group/records.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "dataplane/base/bytes.hpp"
+
+namespace rdmc::group {
+namespace {
+
+enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict };
+
+constexpr std::size_t kPairBytes = 16, kGrantBody = 8 + relay::kGrantBytes, kEndHead = 8, kReportBytes = 32;
+constexpr std::uint32_t kNobody = 0xFFFF'FFFF;
+constexpr auto kLastCode = Errc::resource_limit;
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+std::size_t body_bytes(const Record& record) {
+  return std::visit(
+      Overloaded{[](const OfGroup&) { return kPairBytes; }, [](const Announcement&) { return kPairBytes; },
+                 [](const GrantRecord&) { return kGrantBody; },
+                 [](const End& end) { return kEndHead + std::min(end.what.size(), kMostEndText); },
+                 [](const SmallMessage& small) { return 8 + small.bytes.size(); },
+                 [](const Report&) { return kReportBytes; }, [](const Verdict&) { return kPairBytes; }},
+      record);
+}
+
+std::size_t put_pair(std::byte* out, std::uint64_t first, std::uint64_t second) {
+  store_be(out, first);
+  store_be(out + 8, second);
+  return kPairBytes;
+}
+
+std::size_t put_end(std::byte* out, const End& end) {
+  const std::size_t text = std::min(end.what.size(), kMostEndText);
+  store_be(out, end.failed ? value_of(*end.failed) : kNobody);
+  out[4] = static_cast<std::byte>(value_of(end.code));
+  out[5] = std::byte{end.is_answer};
+  out[6] = out[7] = std::byte{0};
+  std::memcpy(out + kEndHead, end.what.data(), text);
+  return kEndHead + text;
+}
+
+std::unexpected<Error> bad(const char* what) {
+  return fail(Errc::protocol_error, what);
+}
+
+Result<Record> take_end(std::span<const std::byte> body) {
+  if (body.size() < kEndHead || body.size() > kEndHead + kMostEndText)
+    return bad("record: an end of a wrong length");
+  const auto failed = load_be<std::uint32_t>(&body[0]);
+  const auto code = static_cast<Errc>(body[4]);
+  const auto answer = std::to_integer<std::uint8_t>(body[5]);
+  if (code > kLastCode || answer > 1 || body[6] != std::byte{0} || body[7] != std::byte{0})
+    return bad("record: an end that makes no sense");
+  const auto text = body.subspan(kEndHead);
+  return End{.is_answer = answer == 1,
+             .failed = failed == kNobody ? std::nullopt : std::optional(Rank{failed}),
+             .code = code,
+             .what = {reinterpret_cast<const char*>(text.data()), text.size()}};
+}
+
+}  // namespace
+
+std::size_t encoded_bytes(const Record& record) {
+  return kRecordHeadBytes + body_bytes(record);
+}
+
+std::size_t encode(const Record& record, std::span<std::byte> out) {
+  assert(out.size() >= encoded_bytes(record));
+  std::byte* const body = out.data() + kRecordHeadBytes;
+  const std::size_t bytes = std::visit(
+      Overloaded{[&](const OfGroup& of) { return put_pair(body, of.name.number, of.name.epoch); },
+                 [&](const Announcement& one) { return put_pair(body, one.message, one.bytes); },
+                 [&](const GrantRecord& one) {
+                   store_be(body, one.message);
+                   std::ranges::copy(relay::encode(one.grant), body + 8);
+                   return kGrantBody;
+                 },
+                 [&](const End& end) { return put_end(body, end); },
+                 [&](const SmallMessage& small) {
+                   store_be(body, small.message);
+                   std::memcpy(body + 8, small.bytes.data(), small.bytes.size());
+                   return 8 + small.bytes.size();
+                 },
+                 [&](const Report& report) {
+                   put_pair(body, report.delivered, report.finished);
+                   put_pair(body + kPairBytes, report.charge, report.closing);
+                   return kReportBytes;
+                 },
+                 [&](const Verdict& verdict) { return put_pair(body, verdict.stable, verdict.closed); }},
+      record);
+  store_be(out.data(), static_cast<std::uint32_t>(record.index() + 1) << 24);
+  store_be(out.data() + 4, static_cast<std::uint32_t>(bytes));
+  return kRecordHeadBytes + bytes;
+}
+
+Result<Record> RecordReader::next() {
+  if (rest_.size() < kRecordHeadBytes) return bad("record: cut off");
+  const auto head = load_be<std::uint32_t>(rest_.data());
+  const auto bytes = load_be<std::uint32_t>(rest_.data() + 4);
+  if ((head & 0xFF'FFFF) != 0) return bad("record: padding is not zero");
+  if (bytes > rest_.size() - kRecordHeadBytes) return bad("record: longer than its frame");
+  const auto body = rest_.subspan(kRecordHeadBytes, bytes);
+  rest_ = rest_.subspan(kRecordHeadBytes + bytes);
+  const auto pair = [&] {
+    return std::pair(load_be<std::uint64_t>(&body[0]), load_be<std::uint64_t>(&body[8]));
+  };
+  switch (static_cast<Kind>(head >> 24)) {
+    case Kind::of_group:
+      if (bytes != kPairBytes) break;
+      return OfGroup{{.number = pair().first, .epoch = pair().second}};
+    case Kind::announcement:
+      if (bytes != kPairBytes) break;
+      return Announcement{.message = pair().first, .bytes = pair().second};
+    case Kind::grant: {
+      if (bytes != kGrantBody) break;
+      auto grant = relay::decode_grant(body.subspan(8));
+      if (!grant) return std::unexpected(grant.error());
+      return GrantRecord{load_be<std::uint64_t>(&body[0]), *grant};
+    }
+    case Kind::end: return take_end(body);
+    case Kind::small:
+      if (bytes < 8) break;
+      return SmallMessage{load_be<std::uint64_t>(&body[0]), body.subspan(8)};
+    case Kind::report: {
+      if (bytes != kReportBytes) break;
+      const auto closing = load_be<std::uint64_t>(&body[24]);
+      if (closing > 1) return bad("record: a report that makes no sense");
+      return Report{pair().first, pair().second, load_be<std::uint64_t>(&body[16]), closing == 1};
+    }
+    case Kind::verdict:
+      if (bytes != kPairBytes) break;
+      if (pair().second > 1) return bad("record: a verdict that makes no sense");
+      return Verdict{pair().first, pair().second == 1};
+    default: return bad("record: of an unknown kind");
+  }
+  return bad("record: of a wrong length");
+}
+
+}  // namespace rdmc::group

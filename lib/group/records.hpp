@@ -1,0 +1,82 @@
+// What the members of groups tell each other beside the blocks: records, packed one behind the other into the
+// frames of a link. A record is 8 bytes of head (kind 1, zero 3, length of the body 4; big endian) and its
+// body. Records are read from memory that a peer wrote: every field is loaded once and checked.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/relay/grant.hpp"
+#include "lib/group/confirmation.hpp"
+#include "lib/group/names.hpp"
+
+namespace rdmc::group {
+
+/// The records behind it in this frame are this group's.
+struct OfGroup {
+  GroupName name;
+  friend bool operator==(const OfGroup&, const OfGroup&) = default;
+};
+
+/// Message number `message` of the group has `bytes` bytes. Sent to a member by its first source, before the
+/// first block.
+struct Announcement {
+  std::uint64_t message = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+struct GrantRecord {
+  std::uint64_t message = 0;
+  relay::Grant grant;
+  friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
+};
+
+/// The sender of this writes nothing more to us in this group: the epoch has failed, or was ended early.
+struct End {
+  bool is_answer = false;      ///< it needs none
+  std::optional<Rank> failed;  ///< the member that is to blame, if it is known
+  Errc code = Errc::cancelled;
+  std::string_view what;  ///< for people; at most kMostEndText bytes, cut by whoever encodes
+  friend bool operator==(const End&, const End&) = default;
+};
+inline constexpr std::size_t kMostEndText = 120;
+
+/// A whole message that is small enough.
+struct SmallMessage {
+  std::uint64_t message = 0;
+  std::span<const std::byte> bytes;
+  friend bool operator==(const SmallMessage& a, const SmallMessage& b) {
+    return a.message == b.message && std::ranges::equal(a.bytes, b.bytes);
+  }
+};
+
+using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict>;
+
+inline constexpr std::size_t kRecordHeadBytes = 8;
+
+/// Of the encoded record, head included.
+std::size_t encoded_bytes(const Record& record);
+/// Writes the record to `out`, which has room for it, and returns its length.
+std::size_t encode(const Record& record, std::span<std::byte> out);
+
+/// The records of one frame, in order. What a record refers to (a text, a payload) lies in the frame.
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::byte> records) : rest_(records) {}
+  bool done() const { return rest_.empty(); }
+  /// Not when done. Errors: protocol_error (cut off, unknown kind, wrong length, padding, a bad field).
+  Result<Record> next();
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+}  // namespace rdmc::group

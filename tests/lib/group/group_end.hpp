@@ -1,0 +1,105 @@
+// One member's end of a group in a test: it takes every message into memory of its own and writes down every
+// upcall.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dataplane/base/random.hpp"
+#include "dataplane/memory/arena.hpp"
+#include "lib/group/group.hpp"
+#include "lib/group/memory_store.hpp"
+
+namespace rdmc::group {
+
+class GroupEnd : public Listener {
+ public:
+  Result<void> open(Peers& peers, const GroupConfig& config) {
+    block_bytes = config.block_bytes;
+    auto group = Group::create(peers, config, *this);
+    if (!group) return std::unexpected(group.error());
+    group_ = std::move(*group);
+    return {};
+  }
+  void destroy() { group_.reset(); }
+
+  Store* incoming(std::uint64_t message, std::uint64_t bytes) override {
+    announced[message] = bytes;
+    if (choose_store) return choose_store(message, bytes);
+    return accept_at_once ? &store_for(message, bytes) : nullptr;
+  }
+  void delivered(std::uint64_t message) override {
+    delivered_messages.push_back(message);
+    if (on_delivered) on_delivered();
+  }
+  void completed(std::uint64_t message) override {
+    completed_messages.push_back(message);
+    if (on_completed) on_completed();
+  }
+  void failed(std::optional<Rank> peer, const Error& error) override {
+    ++failures;
+    failed_peer = peer;
+    failure = error;
+    if (on_failed) on_failed();
+  }
+  void released() override { ++releases; }
+
+  /// A message's memory: page aligned, exactly as long as asked, followed by a guard that nobody may touch.
+  Store& store_for(std::uint64_t message, std::uint64_t bytes) {
+    Kept& kept = messages_[message];
+    kept.arena = *memory::Arena::make(bytes + memory::kPageBytes);
+    kept.bytes = kept.arena.bytes().first(bytes);
+    kept.store = std::make_unique<MemoryStore>(kept.bytes, bytes, block_bytes);
+    return *kept.store;
+  }
+  /// Sends `bytes` random bytes as the next message.
+  Result<std::uint64_t> send_random(std::uint64_t bytes, Random& random) {
+    Store& store = store_for(sent_, bytes);
+    for (std::byte& b : messages_[sent_].bytes) b = static_cast<std::byte>(random.next());
+    ++sent_;
+    return group_->send(store, bytes);
+  }
+  std::span<std::byte> bytes(std::uint64_t message) { return messages_[message].bytes; }
+  bool guard_is_intact(std::uint64_t message) {
+    const Kept& kept = messages_[message];
+    const auto guard = kept.arena.bytes().subspan(kept.bytes.size());
+    return std::ranges::all_of(guard, [](std::byte b) { return b == std::byte{0}; });
+  }
+  /// It has the first `count` messages as `root` sent them, in order, once, and wrote nowhere else.
+  bool has_all(std::uint64_t count, GroupEnd& root) {
+    std::vector<std::uint64_t> in_order;
+    for (std::uint64_t m = 0; m < count; ++m) in_order.push_back(m);
+    if (delivered_messages != in_order || completed_messages != in_order) return false;
+    return std::ranges::all_of(in_order, [&](std::uint64_t m) {
+      return std::ranges::equal(bytes(m), root.bytes(m)) && guard_is_intact(m);
+    });
+  }
+
+  Group& group() { return *group_; }
+  bool is_open() const { return group_ != nullptr; }
+
+  bool accept_at_once = true;
+  std::function<Store*(std::uint64_t message, std::uint64_t bytes)> choose_store;
+  std::function<void()> on_delivered, on_completed, on_failed;
+  std::uint32_t block_bytes = 0;
+  std::map<std::uint64_t, std::uint64_t> announced;
+  std::vector<std::uint64_t> delivered_messages, completed_messages;
+  int failures = 0, releases = 0;
+  std::optional<Rank> failed_peer;
+  Error failure{};
+
+ private:
+  struct Kept {
+    memory::Arena arena;
+    std::span<std::byte> bytes;
+    std::unique_ptr<MemoryStore> store;
+  };
+  std::map<std::uint64_t, Kept> messages_;  // outlive the group
+  std::uint64_t sent_ = 0;
+  std::unique_ptr<Group> group_;
+};
+
+}  // namespace rdmc::group

@@ -1,0 +1,64 @@
+// A simulated process that has connections and groups, exactly as a real one: a port on the simulated
+// network, the software fabric over it and the table of its peers; only time, packets and randomness come
+// from the simulation.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "dataplane/fabric/software_fabric.hpp"
+#include "dataplane/port/sim_port.hpp"
+#include "dataplane/sim/network.hpp"
+#include "dataplane/sim/simulation.hpp"
+#include "lib/group/peers.hpp"
+
+namespace rdmc::group {
+
+class SimPeer : public sim::Process {
+ public:
+  SimPeer(sim::Network& network, const port::SimPortOptions& port_options, const PeersConfig& peers)
+      : simulation_(network.simulation()),
+        process_(simulation_.add_process(network.add_host({}), *this)),
+        random_(simulation_.random().next()),
+        port_(network, process_, port_options),
+        fabric_(port_, {.entropy = [this] { return static_cast<std::uint32_t>(random_.next()); }}),
+        peers_(fabric_, peers) {}
+
+  void run(Time now) override {
+    // A turn of the engine, without its waiting.
+    fabric_.progress(now);
+    peers_.work(now);
+    fabric_.progress(now);
+  }
+  Time next_deadline() override { return std::min(fabric_.next_deadline(), peers_.next_deadline()); }
+
+  fabric::SoftwareFabric& fabric() { return fabric_; }
+  Peers& peers() { return peers_; }
+  sim::ProcessId process() const { return process_; }
+  void wake() { simulation_.wake(process_); }
+  std::uint64_t datagrams_sent() const { return port_.counters().datagrams_sent; }
+
+ private:
+  sim::Simulation& simulation_;
+  sim::ProcessId process_;
+  Random random_;
+  port::SimPort port_;
+  fabric::SoftwareFabric fabric_;
+  Peers peers_;
+};
+
+/// Peers 0 … count - 1, in this order.
+inline std::vector<PeerId> first_peers(std::size_t count) {
+  std::vector<PeerId> peers;
+  for (std::size_t i = 0; i < count; ++i) peers.push_back(PeerId{static_cast<std::uint32_t>(i)});
+  return peers;
+}
+
+/// Connects `a`, which the other calls peer `id_a`, and `b`.
+inline bool connect(SimPeer& a, PeerId id_a, SimPeer& b, PeerId id_b) {
+  const auto from_a = a.peers().offer(id_b), from_b = b.peers().offer(id_a);
+  return from_a && from_b && a.peers().connect(id_b, *from_b) && b.peers().connect(id_a, *from_a);
+}
+
+}  // namespace rdmc::group

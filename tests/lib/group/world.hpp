@@ -1,0 +1,80 @@
+// Several processes and any number of groups among them, in one simulation.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "tests/lib/group/group_end.hpp"
+#include "tests/lib/group/sim_peer.hpp"
+
+namespace rdmc::group {
+
+/// Processes that are all connected to each other.
+struct World {
+  explicit World(std::uint64_t seed, std::size_t count, const PeersConfig& config = {})
+      : simulation(seed), network(simulation) {
+    for (std::size_t i = 0; i < count; ++i)
+      processes.push_back(std::make_unique<SimPeer>(network, port::SimPortOptions{}, config));
+    const auto ids = first_peers(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = 0; j < i; ++j)
+        BOOST_REQUIRE(connect(*processes[i], ids[i], *processes[j], ids[j]));
+    }
+  }
+  std::uint64_t datagrams() const {
+    return std::accumulate(processes.begin(), processes.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& p) { return sum + p->datagrams_sent(); });
+  }
+  void wake_all() {
+    for (auto& process : processes) process->wake();
+  }
+  void run_for(Duration duration) { simulation.run_until(simulation.now() + duration); }
+
+  sim::Simulation simulation;
+  sim::Network network;
+  std::vector<std::unique_ptr<SimPeer>> processes;
+};
+
+/// A group of them: `members` are their numbers, the root first.
+struct SharedGroup {
+  SharedGroup(World& w, GroupName n, std::vector<std::uint32_t> m)
+      : world(w), name(n), members(std::move(m)) {
+    for (std::size_t rank = 0; rank < members.size(); ++rank) ends.push_back(std::make_unique<GroupEnd>());
+  }
+  Result<void> make(std::size_t rank) {
+    GroupConfig config{.name = name,
+                       .rank = Rank{static_cast<std::uint32_t>(rank)},
+                       .members = {},
+                       .block_bytes = 16 * 1024};
+    for (const std::uint32_t member : members) config.members.push_back(PeerId{member});
+    return ends[rank]->open(world.processes[members[rank]]->peers(), config);
+  }
+  void make_all() {
+    for (std::size_t rank = 0; rank < members.size(); ++rank) BOOST_REQUIRE(make(rank));
+  }
+  void send(std::uint64_t bytes) {
+    BOOST_REQUIRE(ends[0]->send_random(bytes, world.simulation.random()));
+    ++sent;
+    world.processes[members[0]]->wake();
+  }
+  bool is_complete() const {
+    return std::ranges::all_of(ends, [&](const auto& end) { return end->completed_messages.size() == sent; });
+  }
+  bool everybody_has_everything() {
+    return std::ranges::all_of(ends, [&](auto& end) { return end->has_all(sent, *ends[0]); });
+  }
+  int failures() const {
+    return std::accumulate(ends.begin(), ends.end(), 0,
+                           [](int sum, const auto& end) { return sum + end->failures; });
+  }
+
+  World& world;
+  GroupName name;
+  std::vector<std::uint32_t> members;
+  std::vector<std::unique_ptr<GroupEnd>> ends;
+  std::uint64_t sent = 0;
+};
+
+}  // namespace rdmc::group
