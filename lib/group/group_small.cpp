@@ -49,7 +49,9 @@ Result<void> Group::on_small(Edge& edge, const SmallMessage& small) {
   const bool in_turn = smalls_.empty() && number == next_to_deliver_ && number == next_to_finish_;
   const bool forwarded = smalls_.empty() && forward(number, small.bytes);
   if (in_turn && forwarded && take_small(number, small.bytes)) {
-    if (phase_ == Phase::open) next_to_finish_ = next_to_deliver_;
+    if (phase_ != Phase::open) return {};
+    next_to_finish_ = next_to_deliver_;
+    listener_.completed(number);
     return {};
   }
   kept_charge_ += small_charge(small.bytes.size());

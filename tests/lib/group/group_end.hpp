@@ -46,6 +46,14 @@ class GroupEnd : public Listener {
     if (on_failed) on_failed();
   }
   void released() override { ++releases; }
+  void stable(std::uint64_t count) override { stable_count = count; }
+  bool small(std::uint64_t message, std::span<const std::byte> small) override {
+    if (!accept_at_once) return false;
+    store_for(message, small.size());
+    std::ranges::copy(small, bytes(message).begin());
+    delivered_messages.push_back(message);
+    return true;
+  }
 
   /// A message's memory: page aligned, exactly as long as asked, followed by a guard that nobody may touch.
   Store& store_for(std::uint64_t message, std::uint64_t bytes) {
@@ -60,7 +68,8 @@ class GroupEnd : public Listener {
     Store& store = store_for(sent_, bytes);
     for (std::byte& b : messages_[sent_].bytes) b = static_cast<std::byte>(random.next());
     ++sent_;
-    return group_->send(store, bytes);
+    const bool is_small = group_->config().confirms && bytes <= group_->config().small_bytes;
+    return is_small ? group_->send_small(messages_[sent_ - 1].bytes) : group_->send(store, bytes);
   }
   std::span<std::byte> bytes(std::uint64_t message) { return messages_[message].bytes; }
   bool guard_is_intact(std::uint64_t message) {
@@ -87,6 +96,7 @@ class GroupEnd : public Listener {
   std::uint32_t block_bytes = 0;
   std::map<std::uint64_t, std::uint64_t> announced;
   std::vector<std::uint64_t> delivered_messages, completed_messages;
+  std::uint64_t stable_count = 0;
   int failures = 0, releases = 0;
   std::optional<Rank> failed_peer;
   Error failure{};

@@ -37,18 +37,18 @@ struct World {
   std::vector<std::unique_ptr<SimPeer>> processes;
 };
 
-/// A group of them: `members` are their numbers, the root first.
+/// A group of them: `members` are their numbers, the root first; the rest of `config` is everybody's.
 struct SharedGroup {
-  SharedGroup(World& w, GroupName n, std::vector<std::uint32_t> m)
-      : world(w), name(n), members(std::move(m)) {
+  SharedGroup(World& w, GroupName n, std::vector<std::uint32_t> m, GroupConfig c = {})
+      : world(w), members(std::move(m)), config(std::move(c)) {
+    config.name = n;
+    config.block_bytes = 16 * 1024;
+    config.members.clear();
+    for (const std::uint32_t member : members) config.members.push_back(PeerId{member});
     for (std::size_t rank = 0; rank < members.size(); ++rank) ends.push_back(std::make_unique<GroupEnd>());
   }
   Result<void> make(std::size_t rank) {
-    GroupConfig config{.name = name,
-                       .rank = Rank{static_cast<std::uint32_t>(rank)},
-                       .members = {},
-                       .block_bytes = 16 * 1024};
-    for (const std::uint32_t member : members) config.members.push_back(PeerId{member});
+    config.rank = Rank{static_cast<std::uint32_t>(rank)};
     return ends[rank]->open(world.processes[members[rank]]->peers(), config);
   }
   void make_all() {
@@ -70,9 +70,18 @@ struct SharedGroup {
                            [](int sum, const auto& end) { return sum + end->failures; });
   }
 
+  void close_all() {
+    for (auto& end : ends) BOOST_REQUIRE(end->group().close());
+    world.wake_all();
+  }
+  bool is_closed() const {
+    return std::ranges::all_of(ends,
+                               [](const auto& e) { return e->releases == 1 && e->group().is_closed(); });
+  }
+
   World& world;
-  GroupName name;
   std::vector<std::uint32_t> members;
+  GroupConfig config;
   std::vector<std::unique_ptr<GroupEnd>> ends;
   std::uint64_t sent = 0;
 };

@@ -1,0 +1,150 @@
+// Small messages inside frames, in one order with the large ones; what all have; and the closing barrier.
+#define BOOST_TEST_MODULE small
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "tests/lib/group/world.hpp"
+
+using namespace rdmc;
+using namespace rdmc::group;
+namespace bdata = boost::unit_test::data;
+
+namespace {
+
+constexpr Time kLimit{60'000'000'000};
+const PeersConfig kPeers{.link = {.ring_bytes = 64 * 1024}, .keepalive = milliseconds(150), .early = {}};
+
+std::vector<std::uint32_t> first(std::size_t count) {
+  std::vector<std::uint32_t> members(count);
+  std::iota(members.begin(), members.end(), 0u);
+  return members;
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(small_and_large_messages_arrive_in_one_order_whatever_the_network_does,
+                     bdata::xrange(1, 25), seed) {
+  Random random(static_cast<std::uint64_t>(seed));
+  const auto count = static_cast<std::size_t>(random.between(2, 13));
+  World world(static_cast<std::uint64_t>(seed), count, kPeers);
+  if (seed % 2 == 0)
+    world.network.set_faults({.loss = 10'000, .duplicate = 10'000, .reorder = 20'000, .corrupt = 5'000});
+  SharedGroup group(world, {.number = 1}, first(count), {.confirms = true, .small_bytes = 4000});
+  group.make_all();
+  for (int i = 0; i < 300; ++i) {
+    if (random.below(8) == 0)
+      group.send(random.below(100'000));
+    else
+      group.send(random.below(random.below(3) == 0 ? 4001 : 100));
+  }
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
+  BOOST_TEST(group.failures() == 0);
+  BOOST_TEST(group.everybody_has_everything());
+  const auto stable = [&] {
+    return std::ranges::all_of(group.ends, [](const auto& e) { return e->stable_count == 300; });
+  };
+  BOOST_TEST(world.simulation.run_until(stable, kLimit));
+  group.close_all();
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_closed(); }, kLimit));
+}
+
+BOOST_DATA_TEST_CASE(thousands_of_small_messages_pass_a_window_and_rings_that_are_full_all_the_time,
+                     bdata::make({2, 4, 9, 20}), count) {
+  World world(5, static_cast<std::size_t>(count), {.link = {.ring_bytes = 8192}, .early = {}});
+  SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)),
+                    {.confirms = true, .small_bytes = 2000, .small_window = 16 * 1024});
+  group.make_all();
+  for (int i = 0; i < 4000; ++i) group.send(static_cast<std::uint64_t>(i % 150));
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
+BOOST_AUTO_TEST_CASE(many_small_messages_share_a_datagram) {
+  World world(6, 4, kPeers);
+  SharedGroup group(world, {.number = 1}, first(4), {.confirms = true});
+  group.make_all();
+  const auto before = world.datagrams();
+  for (int i = 0; i < 1000; ++i) group.send(64);
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
+  BOOST_TEST(world.datagrams() - before < 1000u);  // 3000 messages were carried
+}
+
+BOOST_DATA_TEST_CASE(small_messages_without_memory_wait_and_the_window_holds_the_root_back,
+                     bdata::make({4, 12}), count) {
+  World world(7, static_cast<std::size_t>(count), kPeers);
+  SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)),
+                    {.confirms = true, .small_window = 20'000});
+  group.make_all();
+  GroupEnd& slow = *group.ends[3];
+  slow.accept_at_once = false;
+  for (int i = 0; i < 1000; ++i) group.send(50);
+  world.run_for(seconds(2));
+  BOOST_TEST(group.failures() == 0);
+  BOOST_TEST(slow.delivered_messages.empty());
+  BOOST_TEST(group.ends[1]->delivered_messages.size() < 20'000 / 100);
+  BOOST_TEST(group.ends[1]->stable_count == 0u);
+  slow.accept_at_once = true;
+  world.wake_all();
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
+BOOST_DATA_TEST_CASE(a_member_that_never_has_memory_ends_the_group_by_name_after_its_own_time,
+                     bdata::make({50, 50'000}), bytes) {
+  World world(8, 3, kPeers);
+  SharedGroup group(world, {.number = 1}, first(3), {.confirms = true, .memory_patience = seconds(3)});
+  group.make_all();
+  group.ends[2]->accept_at_once = false;
+  group.send(static_cast<std::uint64_t>(bytes));
+  world.run_for(milliseconds(2900));
+  BOOST_TEST(group.failures() == 0);
+  world.run_for(milliseconds(200));
+  for (const auto& end : group.ends) {
+    BOOST_TEST(end->failures == 1);
+    BOOST_TEST((end->failed_peer == Rank{2}));
+    BOOST_TEST(static_cast<int>(end->failure.code) == static_cast<int>(Errc::timed_out));
+    BOOST_TEST(end->releases == 1);
+  }
+}
+
+BOOST_DATA_TEST_CASE(nothing_is_closed_before_every_member_wishes_it_and_has_everything, bdata::make({3, 11}),
+                     count) {
+  World world(9, static_cast<std::size_t>(count), kPeers);
+  SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)), {.confirms = true});
+  group.make_all();
+  for (int i = 0; i < 20; ++i) group.send(i % 2 == 0 ? 60'000 : 10);
+  for (std::size_t rank = 0; rank + 1 < group.ends.size(); ++rank)
+    BOOST_REQUIRE(group.ends[rank]->group().close());
+  BOOST_TEST(!group.ends[0]->group().close());
+  BOOST_TEST(!group.ends[0]->group().send_small({}));
+  world.wake_all();
+  world.run_for(seconds(2));
+  BOOST_TEST(group.is_complete());
+  for (const auto& end : group.ends) BOOST_TEST(end->releases == 0);
+  BOOST_REQUIRE(group.ends.back()->group().close());
+  world.wake_all();
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_closed(); }, kLimit));
+  BOOST_TEST(group.everybody_has_everything());
+  BOOST_TEST(group.failures() == 0);
+  // The connections stand: the next group needs none.
+  for (auto& end : group.ends) end->destroy();
+  SharedGroup next(world, {.number = 1, .epoch = 1}, first(static_cast<std::size_t>(count)),
+                   {.confirms = true});
+  next.make_all();
+  next.send(70'000);
+  BOOST_TEST(world.simulation.run_until([&] { return next.is_complete(); }, kLimit));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_dies_before_the_closing_barrier_lets_it_fail_everywhere) {
+  World world(10, 4, kPeers);
+  SharedGroup group(world, {.number = 1}, first(4), {.confirms = true});
+  group.make_all();
+  group.send(50'000);
+  group.close_all();
+  world.simulation.kill(world.processes[2]->process());
+  const Time killed = world.simulation.now();
+  const auto known = [&] { return group.failures() == 3; };
+  BOOST_TEST(world.simulation.run_until(known, killed + seconds(1)));
+  for (const std::size_t rank : {0, 1, 3}) BOOST_TEST(!group.ends[rank]->group().is_closed());
+}
