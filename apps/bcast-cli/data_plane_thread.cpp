@@ -34,9 +34,6 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
                                                                std::size_t ring_bytes,
                                                                DataPlane::Events events) {
   std::unique_ptr<DataPlaneThread> self(new DataPlaneThread(loop));
-  auto ring = memory::Arena::make(ring_bytes);
-  if (!ring) return std::unexpected(ring.error());
-  self->ring_ = std::move(*ring);
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
   auto opened = open_at_any_port(
@@ -44,6 +41,9 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
       {.entropy = [random = *random] { return random.next32(); }, .host_id = fabric::host_identity()});
   if (!opened) return std::unexpected(opened.error());
   self->opened_ = std::move(*opened);
+  auto ring = self->opened_.fabric->make_arena(ring_bytes);
+  if (!ring) return std::unexpected(ring.error());
+  self->ring_ = std::move(*ring);
   self->agent_ = std::make_unique<group::FabricAgent>(*self->opened_.fabric);
   self->engine_ = std::make_unique<engine::Engine>(*self->agent_, engine::IdleStrategy{});
   self->engine_->add(*self->agent_);

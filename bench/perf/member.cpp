@@ -75,7 +75,6 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   name.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
   if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", name, reason);
   rendezvous.figures[rank].icrc = fabric->info().icrc;
-  rendezvous.figures[rank].carrier_copies_per_byte = fabric->info().carrier_copies_per_byte;
   member->agent_ = std::make_unique<group::FabricAgent>(*fabric);
   member->engine_ = std::make_unique<engine::Engine>(
       *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
@@ -103,6 +102,7 @@ void Member::end_account() {
   MemberFigures& figures = rendezvous_.figures[rank_];
   figures.cpu_seconds += cpu_seconds() - cpu_at_start_;
   figures.bytes_copied = opened_.fabric->bytes_copied();
+  figures.carrier_copies_per_byte = opened_.fabric->info().carrier_copies_per_byte;
   if (opened_.software == nullptr) return;
   const auto& counters = opened_.software->counters();
   figures.packets_in_place = counters.packets_in_place;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dataplane/base/bytes.hpp"
+#include "dataplane/fabric/blob_offers.hpp"
 #include "dataplane/roce/headers.hpp"
 
 namespace rdmc::fabric {
@@ -55,6 +56,7 @@ ConnectionBlob encode(const ConnectionInfo& info) {
 }
 
 Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
+  blob = split_offers(blob).remote;
   if (blob.size() < 5 || load_be<std::uint32_t>(blob.data()) != kMagic) {
     return fail(Errc::protocol_error, "not a connection blob");
   }

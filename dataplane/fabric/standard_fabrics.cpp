@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "dataplane/fabric/shm/shm_fabric.hpp"
+#include "dataplane/fabric/per_pair_fabric.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 #if RDMC_VERBS
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
@@ -31,8 +31,12 @@ Result<OpenedFabric> open_verbs([[maybe_unused]] const Address& address,
 #endif
 }
 
+ShmFabricOptions shm_options(const SoftwareFabricOptions& software) {
+  return {.entropy = software.entropy, .host_id = software.host_id};
+}
+
 Result<OpenedFabric> open_shm(const SoftwareFabricOptions& software) {
-  auto fabric = ShmFabric::open({.entropy = software.entropy, .host_id = software.host_id});
+  auto fabric = ShmFabric::open(shm_options(software));
   if (!fabric) return std::unexpected(fabric.error());
   OpenedFabric opened{.name = std::string(kShm)};
   opened.reason = "memory shared with the other processes of this host";
@@ -67,6 +71,36 @@ Result<OpenedFabric> open_software(port::Registry& drivers, std::string_view wan
   OpenedFabric result = on_port(std::move(opened->port), software);
   result.reason = std::move(opened->reason);
   return result;
+}
+
+/// A NIC or a port, by name or the best there is.
+Result<OpenedFabric> open_remote(port::Registry& drivers, std::string_view wanted,
+                                 const port::PortRequest& request, const SoftwareFabricOptions& software) {
+  const bool names_port = wanted != kVerbs && (wanted != port::kAutomatic || !request.device.empty());
+  if (names_port) return open_software(drivers, wanted, request, software);
+  auto verbs = open_verbs(request.address, software);
+  if (verbs && (wanted == kVerbs || !is_emulated(*verbs->fabric))) return verbs;
+  const std::string why = verbs ? "verbs passed over: " + verbs->reason + ", but it is emulated by the kernel"
+                                : "verbs cannot be used: " + verbs.error().what;
+  if (wanted == kVerbs) return fail(verbs.error().code, why);
+  auto opened = open_software(drivers, wanted, request, software);
+  if (opened) opened->reason = why + "; " + opened->reason;
+  return opened;
+}
+
+/// The same for members elsewhere, and shared memory for those on this host. Nobody who does not know its
+/// host has such.
+OpenedFabric beside_memory(OpenedFabric opened, const SoftwareFabricOptions& software) {
+  if (software.host_id == 0) return opened;
+  auto both = PerPairFabric::open(shm_options(software), opened.fabric);
+  if (!both) {
+    opened.reason += "; no shared memory for members on this host: " + both.error().what;
+    return opened;
+  }
+  opened.fabric = std::move(*both);
+  opened.reason = "shared memory with members on this host, else " + opened.name + ": " + opened.reason;
+  opened.name = std::string(kShm) + "+" + opened.name;
+  return opened;
 }
 
 }  // namespace
@@ -105,18 +139,9 @@ Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortReques
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software) {
   if (wanted == kShm) return open_shm(software);
-  if (wanted != kVerbs && wanted != port::kAutomatic)
-    return open_software(drivers, wanted, request, software);
-  if (wanted == port::kAutomatic && !request.device.empty())  // a port's
-    return open_software(drivers, wanted, request, software);
-  auto verbs = open_verbs(request.address, software);
-  if (verbs && (wanted == kVerbs || !is_emulated(*verbs->fabric))) return verbs;
-  const std::string why = verbs ? "verbs passed over: " + verbs->reason + ", but it is emulated by the kernel"
-                                : "verbs cannot be used: " + verbs.error().what;
-  if (wanted == kVerbs) return fail(verbs.error().code, why);
-  auto opened = open_software(drivers, wanted, request, software);
-  if (opened) opened->reason = why + "; " + opened->reason;
-  return opened;
+  if (wanted != port::kAutomatic) return open_remote(drivers, wanted, request, software);
+  auto opened = open_remote(drivers, wanted, request, software);
+  return opened ? beside_memory(std::move(*opened), software) : std::move(opened);
 }
 
 }  // namespace rdmc::fabric

@@ -33,7 +33,7 @@ class Delivers(BcastCase):
             self.assertEqual(event["digest"], xxh128(source))
             self.assertGreater(event["seconds"], 0)
         self.assertIs(done.events[-1], done.summary)
-        self.assertEqual([(event["fabric"], bool(event["reason"])) for event in done.of_kind("fabric")], [("udp", True)])
+        self.assertEqual([(event["fabric"], bool(event["reason"])) for event in done.of_kind("fabric")], [("shm+udp", True)])
         self.assertEqual([done.summary[key] for key in ("ok", "failed", "refused", "bytes")],
                          [3, 0, 0, source.stat().st_size])
         self.assertGreater(done.summary["seconds"], 0)

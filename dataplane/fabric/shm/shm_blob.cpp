@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dataplane/base/bytes.hpp"
+#include "dataplane/fabric/blob_offers.hpp"
 
 namespace rdmc::fabric::shm {
 namespace {
@@ -35,6 +36,7 @@ ConnectionBlob encode(const ShmBlob& blob) {
 }
 
 Result<ShmBlob> decode_shm_blob(std::span<const std::byte> bytes) {
+  if (const BlobOffers offers = split_offers(bytes); !offers.local.empty()) bytes = offers.local;
   if (bytes.size() < kHeaderBytes || load_be<std::uint32_t>(bytes.data()) != kMagic)
     return fail(Errc::protocol_error, "not the connection blob of a shm queue pair");
   if (const auto version = std::to_integer<unsigned>(bytes[4]); version != kVersion) {

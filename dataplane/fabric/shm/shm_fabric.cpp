@@ -17,8 +17,11 @@ constexpr std::uint64_t kListenerTag = 0;
 /// Visitors that have not said hello; more are turned away.
 constexpr std::size_t kMostVisitors = 256;
 constexpr std::uint32_t kMostDepth = 1 << 20;
-/// Turns without work before the core is offered to others: on a core of one's own an answer is here sooner.
-constexpr std::uint32_t kTurnsBeforeYield = 32;
+/// Turns without work before the core is offered to others: on a core of one's own an answer is here sooner;
+/// where others took the core when it was offered last, what we wait for is likely to be theirs.
+constexpr std::uint32_t kTurnsBeforeYield = 32, kTurnsBesideOthers = 1;
+/// An offer that nobody takes is a system call and no more.
+constexpr Duration kOfferTaken = nanoseconds(1500);
 
 }  // namespace
 
@@ -49,6 +52,8 @@ Result<std::unique_ptr<ShmFabric>> ShmFabric::open(ShmFabricOptions options) {
   auto watch = shm::SocketWatch::open([fabric = self.get()] {
     fabric->attention_ = true;
     fabric->wake();
+    // A peer whose message this is has taken the doorbell's word back: only the port knows who sleeps there.
+    if (fabric->options_.wake_elsewhere) fabric->options_.wake_elsewhere();
   });
   if (!watch) return std::unexpected(watch.error());
   self->watch_ = std::move(*watch);
@@ -128,7 +133,10 @@ Time ShmFabric::next_deadline() const {
 }
 
 void ShmFabric::pause() {
-  if (++idle_turns_ > kTurnsBeforeYield) sched_yield();
+  if (++idle_turns_ < turns_before_yield_) return;
+  const Time offered = monotonic_now();
+  sched_yield();
+  turns_before_yield_ = monotonic_now() - offered > kOfferTaken ? kTurnsBesideOthers : kTurnsBeforeYield;
 }
 
 bool ShmFabric::has_news() const {
@@ -151,12 +159,11 @@ void ShmFabric::wait(Time deadline) {
     }
   }
   end_sleep();
-  woken_ = false;
 }
 
 void ShmFabric::wake() noexcept {
   woken_ = true;
-  if (doorbell_.ring() == shm::Sleep::elsewhere && options_.wake_elsewhere) options_.wake_elsewhere();
+  doorbell_.ring();
 }
 
 std::size_t ShmFabric::serve_sockets() {

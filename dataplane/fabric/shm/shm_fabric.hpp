@@ -29,7 +29,8 @@ struct ShmFabricOptions {
   std::function<std::uint32_t()> entropy;
   /// See host_identity(); 0: unknown, nobody is on this host.
   std::uint64_t host_id = 0;
-  /// Wakes the engine where it does not sleep in wait() (begin_sleep); any thread. None: it always does.
+  /// Wakes the engine where it does not sleep in wait() (begin_sleep), when the sockets have something; any
+  /// thread. None: it always sleeps in wait().
   std::function<void()> wake_elsewhere;
   /// Let the kernel copy between address spaces (process_vm_readv) what lies in no arena, where it permits.
   bool read_processes = true;
@@ -69,7 +70,10 @@ class ShmFabric final : public Fabric {
   /// For an engine that sleeps elsewhere: announces it to the peers. False: there is something to do. Then,
   /// and after the sleep, end_sleep().
   bool begin_sleep(shm::Sleep how);
-  void end_sleep() { doorbell_.awake(); }
+  void end_sleep() {
+    doorbell_.awake();
+    woken_ = false;
+  }
 
   ShmFabricCounters counters() const;
 
@@ -102,7 +106,7 @@ class ShmFabric final : public Fabric {
   std::atomic<bool> attention_{false};  // the watch has noted something
   std::atomic<bool> woken_{false};
   std::vector<std::uint64_t> tags_;  // scratch
-  std::uint32_t idle_turns_ = 0;
+  std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
   ShmFabricCounters counters_;  // of destroyed queue pairs, too
 };
 

@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
   BOOST_REQUIRE(broken.tried.has_value());
   BOOST_TEST(broken.tried->error().what == "broken broke");
   BOOST_REQUIRE((udp.tried && *udp.tried));
-  BOOST_TEST(diagnosis.chosen.value() == "udp");
+  BOOST_TEST(diagnosis.chosen.value() == "shm+udp");
   BOOST_TEST(diagnosis.why.find("no card") != std::string::npos);
   BOOST_TEST(diagnosis.why.find("broken broke") != std::string::npos);
 }

@@ -1,0 +1,45 @@
+// Chooses the provider for each pair of members: memory where both are on one host, another provider where
+// they are not. To whoever uses it, it is one fabric - one registration, one key, one engine that sleeps - so
+// a group has members of both kinds and does not know. Owned and used by one thread, as every fabric.
+#pragma once
+
+#include <memory>
+
+#include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/shm/shm_fabric.hpp"
+
+namespace rdmc::fabric {
+
+class PerPairFabric final : public Fabric {
+ public:
+  /// Errors: those of ShmFabric::open; `remote` is left where it is then.
+  static Result<std::unique_ptr<PerPairFabric>> open(ShmFabricOptions local, std::unique_ptr<Fabric>& remote);
+
+  FabricInfo info() const override;
+  Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        MemoryUse use = MemoryUse::general,
+                                                        RemoteAccess access = RemoteAccess::write) override;
+  Result<memory::Arena> make_arena(std::size_t bytes) override { return local_->make_arena(bytes); }
+
+  std::size_t progress(Time now) override;
+  Time next_deadline() const override;
+  void pause() override;
+  void wait(Time deadline) override;
+  void wake() noexcept override;
+  std::uint64_t bytes_copied() const override { return local_->bytes_copied() + remote_->bytes_copied(); }
+
+ private:
+  class Pair;
+  class Region;
+
+  PerPairFabric(std::unique_ptr<ShmFabric> local, std::unique_ptr<Fabric> remote)
+      : local_(std::move(local)), remote_(std::move(remote)) {}
+
+  std::unique_ptr<ShmFabric> local_;
+  std::unique_ptr<Fabric> remote_;
+  std::uint32_t local_pairs_ = 0;   // queue pairs that chose so
+  std::uint32_t remote_pairs_ = 0;  // that chose so, or have not chosen
+};
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,164 @@
+// A fabric that chooses per pair: members of both kinds in one fabric, by one key; members that were told
+// which provider to use; and sleep from which both kinds wake.
+#define BOOST_TEST_MODULE per_pair_fabric
+#include "dataplane/fabric/per_pair_fabric.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/blob_offers.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
+
+using namespace rdmc;
+using namespace rdmc::fabric;
+
+namespace {
+
+/// As a program of host `host_id` opens it.
+OpenedFabric open(std::string_view name, std::uint64_t host_id, std::uint8_t last_byte) {
+  auto opened = open_fabric(name, {.address = Address::ipv4(127, 0, 9, last_byte, 0), .device = {}},
+                            {.entropy = [] { return std::random_device()(); }, .host_id = host_id});
+  BOOST_REQUIRE_MESSAGE(opened, opened.error().what);
+  return std::move(*opened);
+}
+
+struct Link {
+  Link(Fabric& a, Fabric& b) : from(*a.create_queue_pair({})), to(*b.create_queue_pair({})) {
+    BOOST_REQUIRE(to->post_receive({.work_id = 3, .bytes = {}}));
+    BOOST_REQUIRE(from->connect(to->local_blob()));
+    BOOST_REQUIRE(to->connect(from->local_blob()));
+  }
+  std::unique_ptr<QueuePair> from, to;
+};
+
+/// Writes into `target` over the link; true if it arrived, with its immediate, within 10 s.
+bool write(Link& link, std::span<const std::byte> bytes, const MemoryRegion& region,
+           std::span<Fabric* const> fabrics) {
+  BOOST_REQUIRE(link.from->post_write({.bytes = bytes,
+                                       .remote_address = region.remote_address(),
+                                       .remote_key = region.remote_key(),
+                                       .immediate = 7}));
+  Completion done;
+  std::size_t sent = 0, received = 0;
+  for (const Time end = monotonic_now() + seconds(10);
+       (sent == 0 || received == 0) && monotonic_now() < end;) {
+    for (Fabric* const fabric : fabrics) fabric->progress(monotonic_now());
+    sent += link.from->poll_completions({&done, 1});
+    received += link.to->poll_completions({&done, 1});
+  }
+  return sent == 1 && received == 1 && done.status == WorkStatus::success;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_key_serves_a_member_on_this_host_and_one_elsewhere) {
+  auto here = open("auto", 1, 1), beside = open("auto", 1, 2), far = open("auto", 2, 3);
+  BOOST_TEST(here.name == "shm+udp");
+  std::vector<std::byte> memory(200'000), bytes(memory.size(), std::byte{5});
+  const auto region = *here.fabric->register_memory(memory);
+  const std::array<Fabric*, 3> all{here.fabric.get(), beside.fabric.get(), far.fabric.get()};
+  for (const auto* other : {&beside, &far}) {
+    Link link(*other->fabric, *here.fabric);
+    std::ranges::fill(memory, std::byte{0});
+    BOOST_TEST(write(link, bytes, *region, all));
+    BOOST_TEST((memory == bytes));
+    const bool by_packets = here.software->connection_counters().packets_received > 0;
+    BOOST_TEST(by_packets == (other == &far));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_chooses_by_itself_and_who_was_told_understand_each_other) {
+  for (const std::string_view told : {"shm", "udp"}) {
+    for (const bool told_receives : {false, true}) {
+      auto chooses = open("auto", 1, 4), other = open(told, 1, 5);
+      Fabric& receiver = told_receives ? *other.fabric : *chooses.fabric;
+      Fabric& sender = told_receives ? *chooses.fabric : *other.fabric;
+      std::vector<std::byte> memory(50'000), bytes(memory.size(), std::byte{5});
+      const auto region = *receiver.register_memory(memory);
+      Link link(sender, receiver);
+      const std::array<Fabric*, 2> both{&sender, &receiver};
+      BOOST_TEST(write(link, bytes, *region, both));
+      BOOST_TEST((memory == bytes));
+      BOOST_TEST((chooses.software->connection_counters().packets_received > 0) == (told == "udp"));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_sleeper_wakes_for_either_kind_and_for_wake) {
+  auto here = open("auto", 1, 6);
+  const Time began = monotonic_now(), end = began + seconds(20);
+  // So that it never sleeps on the futex alone.
+  const auto never_connected = *here.fabric->create_queue_pair({});
+  for (const std::uint64_t host : {1U, 2U}) {
+    auto to = *here.fabric->create_queue_pair({});
+    BOOST_REQUIRE(to->post_receive({.work_id = 3, .bytes = {}}));
+    std::promise<ConnectionBlob> promised;
+    std::atomic<bool> received = false;
+    std::thread sender([&, blob = to->local_blob()] {  // a port belongs to one thread
+      auto other = open("auto", host, static_cast<std::uint8_t>(6 + host));
+      auto from = *other.fabric->create_queue_pair({});
+      const bool connected = from->connect(blob).has_value();
+      promised.set_value(from->local_blob());
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(5));  // so that it mostly does sleep; either is right
+      if (connected) (void)from->post_write({.immediate = 1});
+      Completion done;
+      for (bool sent = false; !(sent && received) && monotonic_now() < end;) {
+        other.fabric->progress(monotonic_now());
+        sent = sent || from->poll_completions({&done, 1}) != 0;
+      }
+    });
+    BOOST_REQUIRE(to->connect(promised.get_future().get()));
+    Completion done;
+    while (to->poll_completions({&done, 1}) == 0 && monotonic_now() < end)
+      if (here.fabric->progress(monotonic_now()) == 0)
+        here.fabric->wait(std::min(here.fabric->next_deadline(), end));
+    BOOST_TEST((done.status == WorkStatus::success && done.work_id == 3));
+    received = true;
+    for (const Time until = monotonic_now() + milliseconds(5); monotonic_now() < until;)
+      here.fabric->progress(monotonic_now());  // the answer
+    sender.join();
+  }
+  std::thread waker([&] { here.fabric->wake(); });
+  here.fabric->wait(end);
+  waker.join();
+  BOOST_TEST((monotonic_now() - began < seconds(3)));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_is_revoked_for_both_kinds) {
+  auto here = open("auto", 1, 9), beside = open("auto", 1, 10), far = open("auto", 2, 11);
+  std::vector<std::byte> memory(100), bytes(100, std::byte{1});
+  for (auto* other : {&beside, &far}) {
+    auto region = here.fabric->register_memory(memory);
+    const WriteRequest request{
+        .bytes = bytes, .remote_address = (*region)->remote_address(), .remote_key = (*region)->remote_key()};
+    region->reset();
+    Link link(*other->fabric, *here.fabric);
+    BOOST_REQUIRE(link.from->post_write(request));
+    Completion done;
+    for (const Time end = monotonic_now() + seconds(10);
+         link.from->poll_completions({&done, 1}) == 0 && monotonic_now() < end;) {
+      other->fabric->progress(monotonic_now());
+      here.fabric->progress(monotonic_now());
+    }
+    BOOST_TEST((done.status == WorkStatus::remote_access));
+    BOOST_TEST((memory[0] == std::byte{0}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(offers_survive_being_joined_and_anything_else_is_one_offer) {
+  const ConnectionBlob local(9, std::byte{1}), remote(5, std::byte{2});
+  auto joined = join_offers(local, remote);
+  BOOST_TEST(std::ranges::equal(split_offers(joined).local, local));
+  BOOST_TEST(std::ranges::equal(split_offers(joined).remote, remote));
+  for (std::size_t size = 0; size < joined.size() - remote.size(); ++size) {
+    const auto cut = std::span(joined).first(size);
+    BOOST_TEST(split_offers(cut).local.empty());
+    BOOST_TEST(std::ranges::equal(split_offers(cut).remote, cut));
+  }
+  joined[0] = std::byte{0};
+  BOOST_TEST(split_offers(joined).remote.size() == joined.size());
+}
