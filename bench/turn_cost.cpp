@@ -8,6 +8,7 @@
 #include "dataplane/base/clock.hpp"
 #include "dataplane/base/random.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
+#include "tests/dataplane/port/memory_port.hpp"
 
 namespace {
 
@@ -19,32 +20,6 @@ constexpr std::uint32_t kSends = 100;
 /// So long that no timer comes due within a run.
 constexpr Duration kPatience = seconds(3600);
 
-/// Takes everything and never answers.
-class SilentPort final : public port::Port {
- public:
-  SilentPort() {
-    info_ = {.driver = "silent",
-             .address = Address::ipv4(10, 0, 0, 1, 4791),
-             .mtu = 9000,
-             .train_segments = 64,
-             .receive_buffer_bytes = 1 << 20};
-  }
-  const port::PortInfo& info() const noexcept override { return info_; }
-  Result<port::FlowId> open_flow() override { return port::FlowId{++flows_}; }
-  std::uint16_t udp_port(port::FlowId) const override { return 50'000; }
-  void close_flow(port::FlowId) override {}
-  std::size_t send_burst(std::span<const port::TxTrain> trains) override { return trains.size(); }
-  std::size_t receive_burst(port::LandingPlanner&, std::span<port::RxTrain>) override { return 0; }
-  void wait(Time) override {}
-  void wake() noexcept override {}
-  const port::PortCounters& counters() const noexcept override { return counters_; }
-
- private:
-  port::PortInfo info_;
-  port::PortCounters counters_;
-  std::uint32_t flows_ = 0;
-};
-
 /// Nanoseconds that `turn` takes on average.
 template <typename Turn>
 double cost(int turns, Turn turn) {
@@ -54,7 +29,11 @@ double cost(int turns, Turn turn) {
 }
 
 int measure(std::size_t count) {
-  SilentPort silent;
+  port::testing::MemoryPort silent({.driver = "silent",  // takes everything and never answers
+                                    .address = Address::ipv4(10, 0, 0, 1, 4791),
+                                    .mtu = 9000,
+                                    .train_segments = 64,
+                                    .receive_buffer_bytes = 1 << 20});
   Random random(1);
   fabric::SoftwareFabric fabric(silent,
                                 {.entropy = [&] { return static_cast<std::uint32_t>(random.next()); }});

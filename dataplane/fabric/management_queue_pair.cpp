@@ -27,8 +27,7 @@ void ManagementQueuePair::send(const ManagementDatagram& datagram) {
   // Alone in its train, so its identification is 0.
   const std::uint32_t icrc =
       roce::Icrc(fabric_.port_.info().address, peer).compute(0, kBytes, header, datagram.mad, 0);
-  for (std::size_t i = 0; i < roce::kIcrcBytes; ++i)
-    bytes[kBytes - roce::kIcrcBytes + i] = static_cast<std::byte>(icrc >> (8 * i));
+  roce::store_icrc(&bytes[kBytes - roce::kIcrcBytes], icrc);
   const iovec piece{bytes.data(), bytes.size()};
   const port::TxTrain train{
       .destination = peer, .pieces = {&piece, 1}, .segment_bytes = kBytes, .total_bytes = kBytes};

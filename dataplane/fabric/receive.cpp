@@ -16,11 +16,6 @@ namespace {
 constexpr std::size_t kMostPredicted = 64;
 constexpr std::size_t kBetweenPayloads = roce::kIcrcBytes + roce::kXWriteHeaderBytes;
 
-std::uint32_t load_le32(const std::byte* from) {
-  return std::to_integer<std::uint32_t>(from[0]) | std::to_integer<std::uint32_t>(from[1]) << 8 |
-         std::to_integer<std::uint32_t>(from[2]) << 16 | std::to_integer<std::uint32_t>(from[3]) << 24;
-}
-
 bool is_extended_write(roce::Opcode opcode) {
   return opcode == roce::Opcode::x_write || opcode == roce::Opcode::x_write_last ||
          opcode == roce::Opcode::x_write_last_immediate;
@@ -136,7 +131,7 @@ void SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
   for (std::size_t i = 0; i < count; ++i) {
     const Landed at = landed(train, i);
     const auto packet = roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes, at.payload);
-    receive_packet(*packet, at.header, train, at.bytes, load_le32(base(train.pieces[2 * i + 2])), now);
+    receive_packet(*packet, at.header, train, at.bytes, roce::load_icrc(base(train.pieces[2 * i + 2])), now);
   }
 }
 
@@ -167,7 +162,7 @@ void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<cons
       continue;
     }
     receive_packet(*packet, datagram.data(), train, datagram.size(),
-                   load_le32(datagram.data() + datagram.size() - 4), now);
+                   roce::load_icrc(datagram.data() + datagram.size() - 4), now);
   }
 }
 
@@ -178,8 +173,8 @@ void SoftwareFabric::receive_management(std::span<const std::byte> datagram, con
     return;
   }
   using Fate = ManagementQueuePair::Fate;
-  switch (
-      management_->on_datagram(source, datagram, *mad, load_le32(datagram.data() + datagram.size() - 4))) {
+  switch (management_->on_datagram(source, datagram, *mad,
+                                   roce::load_icrc(datagram.data() + datagram.size() - 4))) {
     case Fate::kept: ++counters_.management_datagrams; return;
     case Fate::no_room: ++counters_.management_overflow; return;
     case Fate::corrupt: ++counters_.icrc_errors; return;

@@ -36,9 +36,7 @@ void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, c
   auto& trailer = trailers_[static_cast<std::size_t>(&packet - packets_.data())];
   trailer.fill(std::byte{0});
   const std::uint32_t crc = icrc == nullptr ? 0 : icrc_of(packet, identification, *icrc, bytes, arrived);
-  for (std::size_t i = 0; i < roce::kIcrcBytes; ++i) {  // the one little-endian field of the wire
-    trailer[packet.pad_bytes + i] = static_cast<std::byte>(crc >> (8 * i));
-  }
+  roce::store_icrc(&trailer[packet.pad_bytes], crc);
   pieces_[pieces_used_++] = {packet.header.data(), packet.header_bytes};
   if (!packet.payload.empty()) {
     pieces_[pieces_used_++] = {const_cast<std::byte*>(packet.payload.data()), packet.payload.size()};

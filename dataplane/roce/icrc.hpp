@@ -11,6 +11,7 @@
 #include <span>
 
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/bytes.hpp"
 
 namespace rdmc::roce {
 
@@ -49,6 +50,14 @@ class Icrc {
   std::uint8_t template_[48];  ///< IP and UDP header with the changeable fields masked
   std::size_t template_bytes_;
 };
+
+/// The last four bytes of a datagram, the one little-endian field of the wire.
+inline void store_icrc(std::byte* to, std::uint32_t icrc) noexcept {
+  store_be(to, byte_swap(icrc));
+}
+inline std::uint32_t load_icrc(const std::byte* from) noexcept {
+  return byte_swap(load_be<std::uint32_t>(from));
+}
 
 /// CRC-32 (reflected, zlib convention: initial and final inversion) of payload and pad, for compute_with.
 std::uint32_t payload_crc(std::span<const std::byte> payload, std::size_t pad_bytes) noexcept;

@@ -2,12 +2,11 @@
 // connections that there are, while our application connects, accepts, refuses and disconnects. Beyond not
 // crashing: a message that decodes survives its own encoding, a datagram is answered by two at most, and the
 // connections stay few.
-#include <memory>
 #include <vector>
 
 #include "dataplane/base/random.hpp"
 #include "dataplane/cm/manager.hpp"
-#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/play.hpp"
 
 using namespace rdmc;
 using namespace rdmc::cm;
@@ -155,10 +154,6 @@ void check_codec(std::span<const std::byte> mad) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
-  check_codec(bytes);
-  Input input(bytes);
-  const auto play = std::make_unique<Play>();
-  while (!input.empty()) play->step(input);
-  return 0;
+  check_codec({reinterpret_cast<const std::byte*>(data), size});
+  return play<Play>(data, size);
 }

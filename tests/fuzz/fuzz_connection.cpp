@@ -4,11 +4,10 @@
 // order.
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <vector>
 
 #include "dataplane/roce/connection.hpp"
-#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/play.hpp"
 
 using namespace rdmc;
 using namespace rdmc::roce;
@@ -137,9 +136,5 @@ class Play {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input({reinterpret_cast<const std::byte*>(data), size});
-  const auto play = std::make_unique<Play>(input.next());
-  while (!input.empty()) play->step(input);
-  play->finish();
-  return 0;
+  return fuzz::play<Play>(data, size);
 }

@@ -10,6 +10,7 @@
 #include "dataplane/fabric/management_queue_pair.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
 #include "tests/fuzz/peer.hpp"
+#include "tests/fuzz/play.hpp"
 
 using namespace rdmc;
 using namespace rdmc::fuzz;
@@ -105,7 +106,7 @@ class Play {
                                                            .path_mtu = kPathMtu}));
     const auto ours = *fabric::decode_connection(end.queue_pair->local_blob());
     require(end.queue_pair->connect(fabric::encode(end.peer.info())).has_value());
-    end.peer.meet(ours, port::FlowId{ours.bulk_port - 50'000U});
+    end.peer.meet(ours, port_.flow_of(ours.bulk_port));
   }
   /// Whatever was posted is the application's again.
   void destroy(End& end) {
@@ -214,8 +215,8 @@ class Play {
     const Address peer = Address::ipv4(10, 0, 0, 9, 4791);
     const std::uint32_t icrc =
         roce::Icrc(peer, kOurs).compute(0, bytes.size() + roce::kIcrcBytes, header, mad, 0);
-    for (std::size_t i = 0; i < roce::kIcrcBytes; ++i)
-      bytes.push_back(static_cast<std::byte>(icrc >> (8 * i)));
+    bytes.resize(bytes.size() + roce::kIcrcBytes);
+    roce::store_icrc(&bytes[bytes.size() - roce::kIcrcBytes], icrc);
     const std::uint8_t odd = input.next();
     if (odd < bytes.size()) bytes[odd] ^= static_cast<std::byte>(1 << (input.next() & 7));
     port_.deliver(
@@ -251,9 +252,5 @@ class Play {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input({reinterpret_cast<const std::byte*>(data), size});
-  const auto play = std::make_unique<Play>(input.next());
-  while (!input.empty()) play->step(input);
-  play->finish();
-  return 0;
+  return play<Play>(data, size);
 }

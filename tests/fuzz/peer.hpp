@@ -8,6 +8,7 @@
 
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/roce/icrc.hpp"
+#include "tests/dataplane/roce/opcodes.hpp"
 #include "tests/fuzz/watched_port.hpp"
 #include "tests/fuzz/write_headers.hpp"
 
@@ -101,34 +102,6 @@ class Peer {
 namespace detail {
 
 using roce::Opcode;
-inline constexpr std::array kOpcodes{Opcode::send_first,
-                                     Opcode::send_middle,
-                                     Opcode::send_last,
-                                     Opcode::send_last_immediate,
-                                     Opcode::send_only,
-                                     Opcode::send_only_immediate,
-                                     Opcode::write_first,
-                                     Opcode::write_middle,
-                                     Opcode::write_last,
-                                     Opcode::write_last_immediate,
-                                     Opcode::write_only,
-                                     Opcode::write_only_immediate,
-                                     Opcode::read_request,
-                                     Opcode::read_response_first,
-                                     Opcode::read_response_middle,
-                                     Opcode::read_response_last,
-                                     Opcode::read_response_only,
-                                     Opcode::acknowledge,
-                                     Opcode::atomic_acknowledge,
-                                     Opcode::compare_swap,
-                                     Opcode::fetch_add,
-                                     Opcode::send_last_invalidate,
-                                     Opcode::send_only_invalidate,
-                                     Opcode::congestion_notification,
-                                     Opcode::x_write,
-                                     Opcode::x_write_last,
-                                     Opcode::x_write_last_immediate,
-                                     Opcode::x_acknowledge};
 
 /// Payloads are ramps: every byte of a packet tells where it belongs.
 inline std::vector<std::byte> ramp(std::size_t bytes, std::uint8_t start) {
@@ -169,14 +142,13 @@ inline std::vector<std::byte> Peer::seal(const roce::Packet& packet, std::span<c
   if (!shared) to.port = ours_.bulk_port;
   const std::uint32_t icrc =
       roce::Icrc(source(), to).compute(identification, bytes.size(), header, payload, pad);
-  for (std::size_t i = 0; i < roce::kIcrcBytes; ++i)
-    bytes[bytes.size() - roce::kIcrcBytes + i] = static_cast<std::byte>(icrc >> (8 * i));
+  roce::store_icrc(&bytes[bytes.size() - roce::kIcrcBytes], icrc);
   return bytes;
 }
 
 inline WatchedPort::Arrival Peer::packet(Input& input, std::span<const Target> targets) {
   using roce::Opcode;
-  const Opcode opcode = detail::kOpcodes[input.next() % detail::kOpcodes.size()];
+  const Opcode opcode = roce::testing::kOpcodes[input.next() % roce::testing::kOpcodes.size()];
   const std::uint8_t shape = input.next();
   const std::uint8_t odd = (shape & 0x80) != 0 ? input.next() : 0;
   const bool answer = roce::is_answer(opcode);

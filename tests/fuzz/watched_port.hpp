@@ -7,28 +7,28 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/port/port.hpp"
 #include "dataplane/roce/headers.hpp"
 #include "dataplane/roce/management_datagram.hpp"
+#include "tests/dataplane/port/memory_port.hpp"
 #include "tests/fuzz/guarded_memory.hpp"
 
 namespace rdmc::fuzz {
 
-class WatchedPort final : public port::Port {
+class WatchedPort final : public port::testing::MemoryPort {
  public:
   static constexpr std::uint32_t kTrainSegments = 4;
 
-  WatchedPort(GuardedMemory& memory, const Address& address, bool same_host_only) : memory_(memory) {
-    info_ = {.driver = "watched",
-             .address = address,
-             .mtu = 1500,
-             .train_segments = kTrainSegments,
-             .train_bytes = 8192,
-             .receive_train_segments = kTrainSegments,
-             .identification_counts_up = true,
-             .same_host_only = same_host_only,
-             .receive_buffer_bytes = 1 << 16};
-  }
+  WatchedPort(GuardedMemory& memory, const Address& address, bool same_host_only)
+      : MemoryPort({.driver = "watched",
+                    .address = address,
+                    .mtu = 1500,
+                    .train_segments = kTrainSegments,
+                    .train_bytes = 8192,
+                    .receive_train_segments = kTrainSegments,
+                    .identification_counts_up = true,
+                    .same_host_only = same_host_only,
+                    .receive_buffer_bytes = 1 << 16}),
+        memory_(memory) {}
 
   /// A train of datagrams of `segment_bytes` (the last may be shorter) on its way to `flow`.
   struct Arrival {
@@ -51,18 +51,8 @@ class WatchedPort final : public port::Port {
   std::function<void(const roce::Packet&)> on_sent = [](const roce::Packet&) {};
   bool has_waiting() const { return !waiting_.empty(); }
 
-  const port::PortInfo& info() const noexcept override { return info_; }
-  Result<port::FlowId> open_flow() override { return port::FlowId{++flows_}; }
-  std::uint16_t udp_port(port::FlowId flow) const override {
-    return flow == port::kSharedFlow ? info_.address.port
-                                     : static_cast<std::uint16_t>(50'000 + value_of(flow));
-  }
-  void close_flow(port::FlowId) override {}
   std::size_t send_burst(std::span<const port::TxTrain> trains) override;
   std::size_t receive_burst(port::LandingPlanner& planner, std::span<port::RxTrain> out) override;
-  void wait(Time) override {}
-  void wake() noexcept override {}
-  const port::PortCounters& counters() const noexcept override { return counters_; }
 
  private:
   /// An arrival where it landed: scattered as planned, the rest in memory exactly as large.
@@ -73,9 +63,6 @@ class WatchedPort final : public port::Port {
   void check_datagram(std::span<const std::byte> datagram);
 
   GuardedMemory& memory_;
-  port::PortInfo info_;
-  port::PortCounters counters_;
-  std::uint32_t flows_ = 0;
   std::deque<Arrival> waiting_;
   std::vector<Landed> landed_;
 };

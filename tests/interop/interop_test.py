@@ -23,6 +23,7 @@ import report
 # No run begins later: ./check promises 6 minutes. On two idle cores all takes less than half of that.
 BUDGET_SECONDS = 300
 SAMPLE_ITERATIONS, SAMPLE_ITERATIONS_LOSSY = 3, 100
+VERBS_TESTS = ["verbs_fabric_test", "verbs_failures_test", "verbs_memory_test"]
 VERBS_SECONDS = 90
 FAILURES = []
 
@@ -94,10 +95,11 @@ def run_matrix(runner, deadline, drivers):
 def run_verbs(machine, bcast, folder):
     """Our programs on the guest's RDMA device: the provider's tests, and groups of both kinds."""
     start = time.monotonic()
-    try:
-        print(machine.run(f"RDMC_VERBS_ADDRESS={guest.GUEST4} verbs_fabric_test", VERBS_SECONDS).strip())
-    except guest.Failed as error:
-        failed(f"verbs_fabric_test in the guest: {error}")
+    for test in VERBS_TESTS:
+        try:
+            print(machine.run(f"RDMC_VERBS_ADDRESS={guest.GUEST4} {test}", VERBS_SECONDS).strip())
+        except guest.Failed as error:
+            failed(f"{test} in the guest: {error}")
     print(f"{time.monotonic() - start:5.1f} s  the provider's own tests", flush=True)
     start = time.monotonic()
     for what, outcome in groups.run(machine, bcast, folder):
@@ -146,9 +148,8 @@ def main(arguments):
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
         build = programs.parent.parent
-        verbs_test = build / "tests/dataplane/fabric/verbs_fabric_test"
         bcast = build / "apps/bcast-cli/rdmc_bcast"
-        ours = [programs / "rdmc_pingpong", bcast, verbs_test]
+        ours = [programs / "rdmc_pingpong", bcast, *(build / "tests/dataplane/fabric" / test for test in VERBS_TESTS)]
         with links.Links(lab.run) as joined, guest.Guest(folder, lab.run, joined, ours) as machine:
             print(f"the guest was up after {time.monotonic() - start:.0f} s", flush=True)
             run_verbs(machine, bcast, folder)

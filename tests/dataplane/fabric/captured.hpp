@@ -117,8 +117,7 @@ class Meeting {
     const std::uint32_t icrc =
         roce::Icrc(source, host_)
             .compute(0, datagram.size(), covered.first(header_bytes), covered.subspan(header_bytes), pad);
-    for (std::size_t i = 0; i < roce::kIcrcBytes; ++i)
-      datagram[datagram.size() - roce::kIcrcBytes + i] = static_cast<std::byte>(icrc >> (8 * i));
+    roce::store_icrc(&datagram[datagram.size() - roce::kIcrcBytes], icrc);
   }
 
   Drops drops() const {

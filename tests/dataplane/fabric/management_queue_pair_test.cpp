@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tests/dataplane/fabric/cable_port.hpp"
+#include "tests/dataplane/fabric/cable.hpp"
 
 using namespace rdmc;
 using namespace rdmc::fabric;

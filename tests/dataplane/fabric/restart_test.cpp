@@ -1,11 +1,11 @@
 // A peer that vanishes, and one that comes back at the same address while packets to what it was are still on
 // their way.
 #define BOOST_TEST_MODULE fabric_restart
-#include <boost/test/unit_test.hpp>
-
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <deque>
 
-#include "tests/dataplane/fabric/cable_port.hpp"
+#include "tests/dataplane/fabric/cable.hpp"
 
 using namespace rdmc;
 using namespace rdmc::fabric;

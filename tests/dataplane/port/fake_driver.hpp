@@ -5,29 +5,9 @@
 #include <vector>
 
 #include "dataplane/port/driver.hpp"
+#include "tests/dataplane/port/memory_port.hpp"
 
 namespace rdmc::port::test {
-
-class NullPort final : public Port {
- public:
-  NullPort(std::string driver, std::vector<std::string> notes) {
-    info_.driver = std::move(driver);
-    info_.notes = std::move(notes);
-  }
-  const PortInfo& info() const noexcept override { return info_; }
-  Result<FlowId> open_flow() override { return kSharedFlow; }
-  std::uint16_t udp_port(FlowId) const override { return 0; }
-  void close_flow(FlowId) override {}
-  std::size_t send_burst(std::span<const TxTrain>) override { return 0; }
-  std::size_t receive_burst(LandingPlanner&, std::span<RxTrain>) override { return 0; }
-  void wait(Time) override {}
-  void wake() noexcept override {}
-  const PortCounters& counters() const noexcept override { return counters_; }
-
- private:
-  PortInfo info_;
-  PortCounters counters_;
-};
 
 class FakeDriver final : public Driver {
  public:
@@ -39,7 +19,7 @@ class FakeDriver final : public Driver {
   std::array<PortRequest, 2> pair_on_this_host(std::string_view) override { return {}; }
   Result<std::unique_ptr<Port>> open(const PortRequest&) override {
     if (!opens_) return fail(Errc::io_error, name_ + " broke");
-    return std::make_unique<NullPort>(name_, notes_);
+    return std::make_unique<testing::MemoryPort>(PortInfo{.driver = name_, .notes = notes_});
   }
 
  private:

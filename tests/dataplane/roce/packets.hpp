@@ -9,37 +9,9 @@
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/random.hpp"
 #include "dataplane/roce/headers.hpp"
+#include "tests/dataplane/roce/opcodes.hpp"
 
 namespace rdmc::roce::testing {
-
-inline constexpr std::array kOpcodes{Opcode::send_first,
-                                     Opcode::send_middle,
-                                     Opcode::send_last,
-                                     Opcode::send_last_immediate,
-                                     Opcode::send_only,
-                                     Opcode::send_only_immediate,
-                                     Opcode::write_first,
-                                     Opcode::write_middle,
-                                     Opcode::write_last,
-                                     Opcode::write_last_immediate,
-                                     Opcode::write_only,
-                                     Opcode::write_only_immediate,
-                                     Opcode::acknowledge,
-                                     Opcode::x_write,
-                                     Opcode::x_write_last,
-                                     Opcode::x_write_last_immediate,
-                                     Opcode::x_acknowledge,
-                                     Opcode::read_request,
-                                     Opcode::read_response_first,
-                                     Opcode::read_response_middle,
-                                     Opcode::read_response_last,
-                                     Opcode::read_response_only,
-                                     Opcode::atomic_acknowledge,
-                                     Opcode::compare_swap,
-                                     Opcode::fetch_add,
-                                     Opcode::send_last_invalidate,
-                                     Opcode::send_only_invalidate,
-                                     Opcode::congestion_notification};
 
 inline bool has_reth(Opcode o) {
   return o == Opcode::write_first || o == Opcode::write_only || o == Opcode::write_only_immediate ||
