@@ -13,10 +13,10 @@ namespace {
 
 // "RDQP", version, flags, then the fields in order, big endian.
 constexpr std::uint32_t kMagic = 0x52445150;
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagStranger = 4, kFlagPsnForOther = 8,
-                       kFlagIcrcOptional = 16, kFlagNic = 32;
-constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
+                       kFlagIcrcOptional = 16, kFlagNic = 32, kFlagSingleDatagrams = 64;
+constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
 /// IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 or 4096.
 constexpr std::uint32_t kLargestStandardMtu = 4096;
@@ -42,7 +42,9 @@ ConnectionBlob encode(const ConnectionInfo& info) {
   put(static_cast<std::uint8_t>(
       (info.shared.ipv6 ? kFlagIpv6 : 0) | (info.selective_repeat ? kFlagSelectiveRepeat : 0) |
       (info.stranger ? kFlagStranger : 0) | (info.psn_for_other ? kFlagPsnForOther : 0) |
-      (info.icrc_optional ? kFlagIcrcOptional : 0) | (info.nic ? kFlagNic : 0)));
+      (info.icrc_optional ? kFlagIcrcOptional : 0) | (info.nic ? kFlagNic : 0) |
+      (info.single_datagrams ? kFlagSingleDatagrams : 0)));
+  put(info.max_rd_atomic);
   std::memcpy(at, info.shared.bytes.data(), 16);
   at += 16;
   put(info.shared.port);
@@ -80,6 +82,8 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   info.psn_for_other = (flags & kFlagPsnForOther) != 0;
   info.icrc_optional = (flags & kFlagIcrcOptional) != 0;
   info.nic = (flags & kFlagNic) != 0;
+  info.single_datagrams = (flags & kFlagSingleDatagrams) != 0;
+  info.max_rd_atomic = take(std::uint8_t{});
   std::memcpy(info.shared.bytes.data(), at, 16);
   at += 16;
   info.shared.port = take(std::uint16_t{});

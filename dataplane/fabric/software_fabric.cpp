@@ -94,6 +94,8 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
                              .receive_window = port.receive_buffer_bytes,
                              .selective_repeat = options.selective_repeat,
                              .icrc_optional = icrc_optional(),
+                             .single_datagrams = port.loses_uncut_trains,
+                             .max_rd_atomic = options.max_rd_atomic,
                              .host_id = options_.host_id};
   auto queue_pair = std::make_unique<SoftwareQueuePair>(*this, options, local, *flow);
   queue_pairs_.emplace(qpn, queue_pair.get());

@@ -230,7 +230,8 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
       .window_bytes = peer->receive_window,
       .send_depth = options_.send_depth,
       .receive_depth = options_.receive_depth,
-      .max_rd_atomic = options_.max_rd_atomic,
+      .max_rd_atomic = peer->max_rd_atomic == 0 ? options_.max_rd_atomic
+                                                : std::min(options_.max_rd_atomic, peer->max_rd_atomic),
       .max_dest_rd_atomic = options_.max_rd_atomic,
       .read_window_bytes = local_.receive_window,
       .end_to_end_credits = !(local_.selective_repeat && peer->selective_repeat),
@@ -249,7 +250,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   connected_.emplace(Connected{
       .peer = *peer,
       .path_mtu = *mtu,
-      .packets_per_train = fabric_.packets_per_train(*mtu),
+      .packets_per_train = peer->single_datagrams ? 1 : fabric_.packets_per_train(*mtu),
       .connection = roce::Connection(config, fabric_.regions_),
       .transmit = {.source = flow_,
                    .bulk = peer_bulk,
@@ -257,6 +258,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
                    .bulk_icrc = roce::Icrc(our_bulk, peer_bulk),
                    .shared_icrc = roce::Icrc(our_bulk, peer->shared),
                    .icrc = !(same_stack && local_.icrc_optional && peer->icrc_optional),
+                   .trains = !peer->single_datagrams,
                    .ecn_capable = config.congestion_control && !config.selective_repeat},
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),

@@ -58,7 +58,7 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
     std::size_t total = 0, in_train = 0;
     // Only X_WRITEs travel in trains of several: they tell the receiver the identification that their ICRC
     // covers.
-    const std::size_t most = batch[first].extended_write ? port.train_segments : 1;
+    const std::size_t most = batch[first].extended_write && path.trains ? port.train_segments : 1;
     bool shorter = false;
     while (first < count && in_train < most && !shorter) {
       roce::TxPacket& packet = batch[first];

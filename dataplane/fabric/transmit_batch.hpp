@@ -20,6 +20,7 @@ struct TransmitPath {
   Address bulk, shared;
   roce::Icrc bulk_icrc, shared_icrc;
   bool icrc = true;          ///< false: both ends agreed to leave that field zero, and unread
+  bool trains = true;        ///< false: the peer wants datagrams one by one
   bool ecn_capable = false;  ///< switches may mark the bulk packets
 };
 

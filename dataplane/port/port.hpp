@@ -39,6 +39,9 @@ struct PortInfo {
   /// IPv4 identification of datagram k of a sent train: k if true, 0 for every one otherwise. It is in the
   /// ICRC.
   bool identification_counts_up = false;
+  /// A kernel on the same machine may hand over a train as it was sent, uncut; then it is lost, and whoever
+  /// sends here had better send datagrams one by one.
+  bool loses_uncut_trains = false;
   bool same_host_only = false;             ///< a loopback interface: no link to congest or to damage packets
   std::uint32_t receive_buffer_bytes = 0;  ///< what a flow can hold before the driver drops, in payload bytes
   std::vector<std::string> notes;          ///< what the start-up self-test turned off and why, one line each

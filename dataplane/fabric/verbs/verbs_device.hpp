@@ -2,6 +2,7 @@
 // what it can do. A value that owns the device's context and one protection domain.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -16,6 +17,12 @@ struct VerbsDevice {
   /// it. Errors: not_found (none has), unsupported (its link is down; the kernel has no RDMA), those of the
   /// operating system.
   static Result<VerbsDevice> open(const Address& address);
+
+  /// READs and atomics under way: as many as are wanted and the device takes, which says so in one of two
+  /// `limits`; at least 1.
+  static std::uint8_t reads_at_most(std::uint8_t wanted, int limit) {
+    return static_cast<std::uint8_t>(std::min<int>(wanted, std::max(limit, 1)));
+  }
 
   VerbsHandle<ibv_context> context;
   VerbsHandle<ibv_pd> domain;

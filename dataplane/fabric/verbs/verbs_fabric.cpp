@@ -192,7 +192,8 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
                              .path_mtu = std::bit_floor(wanted),
                              .receive_window = kReceiveWindow,
                              .stranger = true,
-                             .nic = true};
+                             .nic = true,
+                             .max_rd_atomic = device_.reads_at_most(options.max_rd_atomic, device_.limits.max_qp_rd_atom)};
   const std::uint32_t serial = made.serial;
   auto queue_pair = std::make_unique<VerbsQueuePair>(*this, options, local, std::move(made));
   by_serial_.emplace(serial, queue_pair.get());

@@ -339,15 +339,13 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   const auto mtu = agree_path_mtu(local_, *peer);
   if (!mtu) return std::unexpected(mtu.error());
   const VerbsDevice& device = fabric_.device_;
-  const auto reads = [&](int most) {
-    return static_cast<std::uint8_t>(std::min<int>(options_.max_rd_atomic, std::max(most, 1)));
-  };
+  const std::uint8_t peers_most = peer->max_rd_atomic == 0 ? options_.max_rd_atomic : peer->max_rd_atomic;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = mtu_of(*mtu);
   attributes.dest_qp_num = value_of(peer->qpn);
   attributes.rq_psn = (peer->psn_for_other ? local_.first_psn : peer->first_psn).value();
-  attributes.max_dest_rd_atomic = reads(device.limits.max_qp_rd_atom);
+  attributes.max_dest_rd_atomic = local_.max_rd_atomic;
   attributes.min_rnr_timer = kMinRnrTimer;
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.grh.dgid = gid_of(peer->shared);
@@ -364,7 +362,8 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   attributes.retry_cnt = kRetries;
   attributes.rnr_retry = std::min(options_.rnr_retry_limit, kRnrRetryForEver);
   attributes.sq_psn = (peer->psn_for_other ? peer->first_psn : local_.first_psn).value();
-  attributes.max_rd_atomic = reads(device.limits.max_qp_init_rd_atom);
+  attributes.max_rd_atomic = VerbsDevice::reads_at_most(std::min(options_.max_rd_atomic, peers_most),
+                                                        device.limits.max_qp_init_rd_atom);
   if (const int error = ibv_modify_qp(made_.handle.get(), &attributes,
                                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);

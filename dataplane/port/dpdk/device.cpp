@@ -125,6 +125,7 @@ Result<void> Device::find(const DpdkOptions& options) {
   reads_at_once_ = copies && (info_.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   if (memif) memif_ = options.device_argument("role") == "client" ? Memif::client : Memif::server;
   same_host_only_ = memif || driver == "net_ring";
+  may_receive_uncut_ = driver == "net_af_packet";
   return {};
 }
 

@@ -42,6 +42,9 @@ class Device {
   bool reads_at_once() const { return reads_at_once_; }
   /// It connects processes of one machine and cannot be congested.
   bool same_host_only() const { return same_host_only_; }
+  /// It taps an interface whose other end may be this kernel's (a veth), which leaves the cutting of trains
+  /// to whoever needs them cut.
+  bool may_receive_uncut() const { return may_receive_uncut_; }
 
  private:
   Device() = default;
@@ -59,7 +62,8 @@ class Device {
   rte_eth_dev_info info_{};
   std::uint32_t mtu_ = 0;
   std::uint16_t receive_queues_ = 1, descriptors_ = 0;
-  bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false;
+  bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false,
+       may_receive_uncut_ = false;
   enum class Memif : std::uint8_t { none, server, client } memif_ = Memif::none;
   rte_mempool* buffers_ = nullptr;
 };

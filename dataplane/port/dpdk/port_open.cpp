@@ -59,6 +59,7 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   info_.train_bytes =
       static_cast<std::uint32_t>(info_.mtu - (address.ipv6 ? kIpv6Bytes : kIpv4Bytes) - kUdpBytes);
   info_.same_host_only = device_->same_host_only();
+  info_.loses_uncut_trains = device_->may_receive_uncut();
   info_.receive_buffer_bytes = device_->descriptors() * info_.train_bytes;
   if (!options.hugepages) info_.notes.push_back("ordinary pages in place of hugepages");
   if (!device_->wakes())

@@ -20,6 +20,7 @@ ConnectionInfo example() {
           .path_mtu = 8192,
           .receive_window = 1 << 20,
           .selective_repeat = true,
+          .max_rd_atomic = 16,
           .host_id = 0x1122334455667788};
 }
 
@@ -28,6 +29,7 @@ bool equal(const ConnectionInfo& a, const ConnectionInfo& b) {
          a.path_mtu == b.path_mtu && a.receive_window == b.receive_window &&
          a.selective_repeat == b.selective_repeat && a.stranger == b.stranger &&
          a.psn_for_other == b.psn_for_other && a.icrc_optional == b.icrc_optional && a.nic == b.nic &&
+         a.single_datagrams == b.single_datagrams && a.max_rd_atomic == b.max_rd_atomic &&
          a.host_id == b.host_id;
 }
 
@@ -38,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_blob_carries_every_field_of_both_address_families) {
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
   info.shared = *parse_address("[2001:db8::1]:4791", 0);
   info.selective_repeat = false;
-  info.stranger = info.psn_for_other = info.icrc_optional = info.nic = true;
+  info.stranger = info.psn_for_other = info.icrc_optional = info.nic = info.single_datagrams = true;
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
 }
 
