@@ -75,7 +75,7 @@ Result<std::uint32_t> run_client(PingLink& link, const PingOptions& options) {
 
 }  // namespace
 
-Result<PingReport> run_ping(const PingOptions& options) {
+Result<void> run_ping(const PingOptions& options, PingReport& report) {
   if (!options.server && !options.address)
     return fail(Errc::invalid_argument, "a server needs the address that its clients reach");
   const auto address =
@@ -93,25 +93,28 @@ Result<PingReport> run_ping(const PingOptions& options) {
                   ? PingLink::connect(**host, connections, *options.server,
                                       options.path_mtu == 0 ? largest : options.path_mtu, options.patience)
                   : PingLink::accept(**host, connections, options.port, options.patience);
-  if (!link) return std::unexpected(link.error());
+  report.local = *address;
+  report.fabric = (*host)->fabric_name();
+  const auto count = [&] {
+    report.wire = (*host)->wire();
+    report.management = connections.manager().counters();
+  };
+  if (!link) {
+    count();
+    return std::unexpected(link.error());
+  }
+  report.remote = link->peer();
+  report.path_mtu = link->path_mtu();
   const Time start = monotonic_now();
   const auto iterations = options.server ? run_client(*link, options) : run_server(*link, options);
+  count();
   if (!iterations) {
     link->abandon();
     return std::unexpected(iterations.error());
   }
-  PingReport report{.local = *address,
-                    .remote = link->peer(),
-                    .fabric = (*host)->fabric_name(),
-                    .path_mtu = link->path_mtu(),
-                    .iterations = *iterations};
+  report.iterations = *iterations;
   report.seconds = (monotonic_now() - start).seconds();
-  report.transport = (*host)->software()->connection_counters();
-  report.management = connections.manager().counters();
-  const auto& counters = (*host)->software()->counters();
-  report.corrupt_packets = counters.icrc_errors;
-  report.stray_packets = counters.unknown_queue_pair + counters.wrong_source;
-  return report;
+  return {};
 }
 
 }  // namespace rdmc::tools

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "apps/tools/ping_protocol.hpp"
+#include "apps/tools/stranger_host.hpp"
 #include "apps/tools/stranger_options.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/cm/manager.hpp"
-#include "dataplane/roce/connection.hpp"
 
 namespace rdmc::tools {
 
@@ -29,14 +29,13 @@ struct PingReport {
   std::string fabric;
   std::uint32_t path_mtu = 0, iterations = 0;
   double seconds = 0;  ///< from the connection's establishment to its end
-  roce::ConnectionCounters transport;
+  WireCounters wire;
   cm::Counters management;
-  std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
-  std::uint64_t stray_packets = 0;    ///< dropped: to a queue pair that there is not, or not from its peer
 };
 
-/// Errors: those of opening a port, peer_failed (refused, gone, or the queue pair failed), timed_out,
-/// protocol_error (not rping's messages), corrupt (a byte that `validate` did not expect).
-Result<PingReport> run_ping(const PingOptions& options);
+/// `report`: of a run that fails, what there is to tell until then. Errors: those of opening a port,
+/// peer_failed (refused, gone, or the queue pair failed), timed_out, protocol_error (not rping's messages),
+/// corrupt (a byte that `validate` did not expect).
+Result<void> run_ping(const PingOptions& options, PingReport& report);
 
 }  // namespace rdmc::tools

@@ -27,11 +27,9 @@ void print(const tools::PingOptions& options, const tools::PingReport& report, b
                                 {"iterations", report.iterations},
                                 {"validated", options.validate},
                                 {"seconds", report.seconds}};
-  object.update(tools::json_of(report.transport));
+  object.update(tools::json_of(report.wire));
   object["management_repeated"] = report.management.repeated;
   object["management_malformed"] = report.management.malformed;
-  object["corrupt_packets"] = report.corrupt_packets;
-  object["stray_packets"] = report.stray_packets;
   fmt::print("{}\n", object.dump());
 }
 
@@ -62,8 +60,9 @@ int main(int argc, char** argv) {
       throw CLI::ValidationError("--address", "a server needs one");
   });
   if (ended) return *ended;
-  const auto report = tools::run_ping(options);
-  if (!report) return command.failed(report.error());
-  print(options, *report, command.json());
+  tools::PingReport report;
+  if (const auto done = tools::run_ping(options, report); !done)
+    return command.failed(done.error(), report.wire);
+  print(options, report, command.json());
   return 0;
 }

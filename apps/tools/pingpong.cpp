@@ -141,7 +141,7 @@ Result<double> play(StrangerHost& host, Rally& rally, const PingpongOptions& opt
 
 }  // namespace
 
-Result<PingpongReport> run_pingpong(const PingpongOptions& options) {
+Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report) {
   const Time deadline = monotonic_now() + options.patience;
   auto connection = options.server ? control::PingpongConnection::connect(*options.server, deadline)
                                    : control::PingpongConnection::accept(options.tcp_port, deadline);
@@ -150,10 +150,9 @@ Result<PingpongReport> run_pingpong(const PingpongOptions& options) {
   if (!host) return std::unexpected(host.error());
   auto end = (*host)->create(options.path_mtu, options.receive_depth);
   if (!end) return std::unexpected(end.error());
-  PingpongReport report{
-      .ours = {.address = end->info.shared, .qpn = end->info.qpn, .psn = end->info.first_psn},
-      .fabric = (*host)->fabric_name()};
+  report.ours = {.address = end->info.shared, .qpn = end->info.qpn, .psn = end->info.first_psn};
   report.ours.address.port = 0;
+  report.fabric = (*host)->fabric_name();
 
   Rally rally(*end->queue_pair, options);
   if (auto registered = rally.register_memory((*host)->fabric()); !registered)
@@ -167,13 +166,10 @@ Result<PingpongReport> run_pingpong(const PingpongOptions& options) {
   if (auto done = connection->exchange(report.ours, made_ready, deadline); !done)
     return std::unexpected(done.error());
   const auto seconds = play(**host, rally, options);
+  report.wire = (*host)->wire();
   if (!seconds) return std::unexpected(seconds.error());
   report.seconds = *seconds;
-  if (const auto* const software = (*host)->software()) {
-    report.transport = software->connection_counters();
-    report.corrupt_packets = software->counters().icrc_errors;
-  }
-  return report;
+  return {};
 }
 
 }  // namespace rdmc::tools

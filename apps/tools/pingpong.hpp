@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "apps/tools/stranger_host.hpp"
 #include "apps/tools/stranger_options.hpp"
 #include "controlplane/connect/pingpong.hpp"
 #include "dataplane/base/error.hpp"
-#include "dataplane/roce/connection.hpp"
 
 namespace rdmc::tools {
 
@@ -28,12 +28,12 @@ struct PingpongReport {
   control::PingpongEnd ours, theirs;
   std::string fabric;
   double seconds = 0;  ///< from the first SEND posted or awaited to the last completion
-  roce::ConnectionCounters transport;
-  std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
+  WireCounters wire;
 };
 
-/// Errors: those of the exchange and of opening a port, peer_failed (the queue pair failed), timed_out,
-/// corrupt (a byte that `check` did not expect).
-Result<PingpongReport> run_pingpong(const PingpongOptions& options);
+/// `report`: of a run that fails, what there is to tell until then. Errors: those of the exchange and of
+/// opening a port, peer_failed (the queue pair failed), timed_out, corrupt (a byte that `check` did not
+/// expect).
+Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report);
 
 }  // namespace rdmc::tools

@@ -42,9 +42,7 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
                                 {"checked", options.check},
                                 {"seconds", report.seconds},
                                 {"microseconds_per_iteration", microseconds_each}};
-  object.update(tools::json_of(report.transport));
-  object["rnr_naks_received"] = report.transport.rnr_naks_received;
-  object["corrupt_packets"] = report.corrupt_packets;
+  object.update(tools::json_of(report.wire));
   fmt::print("{}\n", object.dump());
 }
 
@@ -71,8 +69,9 @@ int main(int argc, char** argv) {
   app.add_option("-r,--rx-depth", options.receive_depth, "receives posted")->check(CLI::Range(1U, 65'536U));
   app.add_flag("-c,--chk", options.check, "check every byte received; the peer needs -c as well");
   if (const auto ended = command.parse(argc, argv, options.tcp_port)) return *ended;
-  const auto report = tools::run_pingpong(options);
-  if (!report) return command.failed(report.error());
-  print(options, *report, command.json());
+  tools::PingpongReport report;
+  if (const auto done = tools::run_pingpong(options, report); !done)
+    return command.failed(done.error(), report.wire);
+  print(options, report, command.json());
   return 0;
 }

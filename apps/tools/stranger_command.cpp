@@ -42,8 +42,14 @@ std::optional<int> StrangerCommand::parse(int argc, char** argv, const std::uint
   return std::nullopt;
 }
 
-int StrangerCommand::failed(const Error& error) const {
+int StrangerCommand::failed(const Error& error, const WireCounters& wire) const {
   fmt::print(stderr, "{}: {}: {}\n", words_.program, name(error.code), error.what);
+  if (json_) {
+    nlohmann::ordered_json object{
+        {"role", role(options_)}, {"error", name(error.code)}, {"cause", error.what}};
+    object.update(json_of(wire));
+    fmt::print("{}\n", object.dump());
+  }
   return 2;
 }
 
@@ -51,12 +57,18 @@ const char* role(const StrangerOptions& options) {
   return options.server ? "client" : "server";
 }
 
-nlohmann::ordered_json json_of(const roce::ConnectionCounters& counters) {
-  return {{"retransmitted", counters.retransmitted},
-          {"timeouts", counters.timeouts},
-          {"duplicates", counters.duplicates},
-          {"sequence_naks_sent", counters.sequence_naks_sent},
-          {"sequence_naks_received", counters.sequence_naks_received}};
+nlohmann::ordered_json json_of(const WireCounters& wire) {
+  const roce::ConnectionCounters& connections = wire.connections;
+  return {{"retransmitted", connections.retransmitted},
+          {"timeouts", connections.timeouts},
+          {"duplicates", connections.duplicates},
+          {"sequence_naks_sent", connections.sequence_naks_sent},
+          {"sequence_naks_received", connections.sequence_naks_received},
+          {"rnr_naks_received", connections.rnr_naks_received},
+          {"refused", connections.refused},
+          {"refusals_received", connections.refusals_received},
+          {"corrupt_packets", wire.corrupt_packets},
+          {"stray_packets", wire.stray_packets}};
 }
 
 }  // namespace rdmc::tools

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
+#include "apps/tools/stranger_host.hpp"
 #include "apps/tools/stranger_options.hpp"
 #include "dataplane/base/error.hpp"
-#include "dataplane/roce/connection.hpp"
 
 namespace rdmc::tools {
 
@@ -38,8 +38,9 @@ class StrangerCommand {
   /// CLI::ParseError for what is wrong with several options together.
   std::optional<int> parse(int argc, char** argv, const std::uint16_t& port,
                            const std::function<void()>& check = {});
-  /// Says on stderr that the run failed; the exit code, 2.
-  int failed(const Error& error) const;
+  /// Says on stderr that the run failed, and with --json what went over the wire until then; the exit
+  /// code, 2.
+  int failed(const Error& error, const WireCounters& wire) const;
 
  private:
   Words words_;
@@ -52,7 +53,7 @@ class StrangerCommand {
 /// "client" or "server".
 const char* role(const StrangerOptions& options);
 
-/// The transport's counters, as both programs report them.
-nlohmann::ordered_json json_of(const roce::ConnectionCounters& counters);
+/// As both programs report it.
+nlohmann::ordered_json json_of(const WireCounters& wire);
 
 }  // namespace rdmc::tools

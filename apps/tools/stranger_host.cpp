@@ -1,5 +1,7 @@
 #include "apps/tools/stranger_host.hpp"
 
+#include <algorithm>
+
 #include "dataplane/base/clock.hpp"
 #include "dataplane/roce/headers.hpp"
 
@@ -10,6 +12,9 @@ namespace {
 /// silence after which the peer is given up, and a peer may be an emulated machine that stands still for a
 /// second.
 constexpr Duration kAckTimeout = seconds(1);
+/// … and so that a queue pair names what is wrong before the program has lost its patience: it gives its peer
+/// up after eight such waits.
+constexpr std::int64_t kAckTimeoutsOfPatience = 10;
 /// A NIC measures nothing and asks again after this.
 constexpr Duration kNicAckTimeout = milliseconds(100);
 /// Of payload under way: more than the core ever has towards a stranger (128 packets of 4096 bytes).
@@ -20,7 +25,7 @@ constexpr std::uint32_t kWindowBytes = 1 << 20;
 Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const StrangerOptions& options) {
   auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  std::unique_ptr<StrangerHost> host(new StrangerHost(*random));
+  std::unique_ptr<StrangerHost> host(new StrangerHost(*random, options.patience));
   address.port = roce::kRocePort;
   auto opened = fabric::open_fabric(options.fabric, {.address = address, .device = options.device},
                                     {.entropy = [random = host->random_] { return random.next32(); }});
@@ -40,12 +45,13 @@ Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const 
 
 Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint32_t receive_depth,
                                                std::uint8_t reads_at_once) {
-  auto queue_pair =
-      fabric().create_queue_pair({.receive_depth = receive_depth,
-                                  .ack_timeout = software() == nullptr ? kNicAckTimeout : kAckTimeout,
-                                  .max_rd_atomic = reads_at_once,
-                                  .selective_repeat = false,
-                                  .path_mtu = path_mtu});
+  auto queue_pair = fabric().create_queue_pair(
+      {.receive_depth = receive_depth,
+       .ack_timeout =
+           std::min(software() == nullptr ? kNicAckTimeout : kAckTimeout, patience_ / kAckTimeoutsOfPatience),
+       .max_rd_atomic = reads_at_once,
+       .selective_repeat = false,
+       .path_mtu = path_mtu});
   if (!queue_pair) return std::unexpected(queue_pair.error());
   const auto info = fabric::decode_connection((*queue_pair)->local_blob());
   if (!info) return std::unexpected(info.error());
@@ -65,6 +71,14 @@ Result<void> StrangerHost::connect(End& end, Address peer, Qpn qpn, Psn first_ps
                                                  .receive_window = kWindowBytes,
                                                  .stranger = true,
                                                  .psn_for_other = psn_for_other}));
+}
+
+WireCounters StrangerHost::wire() const {
+  if (opened_.software == nullptr) return {};
+  const auto& counters = opened_.software->counters();
+  return {.connections = opened_.software->connection_counters(),
+          .corrupt_packets = counters.icrc_errors,
+          .stray_packets = counters.unknown_queue_pair + counters.wrong_source};
 }
 
 bool StrangerHost::run_until(const std::function<bool()>& done, Time deadline) {

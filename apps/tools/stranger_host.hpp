@@ -15,6 +15,13 @@
 
 namespace rdmc::tools {
 
+/// What went over the wire, in every run's report; of a NIC's queue pairs nothing is known.
+struct WireCounters {
+  roce::ConnectionCounters connections;
+  std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
+  std::uint64_t stray_packets = 0;    ///< dropped: to a queue pair that there is not, or not from its peer
+};
+
 class StrangerHost {
  public:
   /// `address`: of this host, as the peer reaches it; its port is not used. The fabric and its device are as
@@ -27,6 +34,8 @@ class StrangerHost {
   fabric::SoftwareFabric* software() { return opened_.software; }
   /// Of the software endpoint.
   const port::Port& port() const { return *opened_.port; }
+  /// Up to now.
+  WireCounters wire() const;
   const std::string& fabric_name() const { return opened_.name; }
   engine::Engine& engine() { return *engine_; }
   const control::SystemRandom& random() const { return random_; }
@@ -47,9 +56,10 @@ class StrangerHost {
   bool run_until(const std::function<bool()>& done, Time deadline);
 
  private:
-  explicit StrangerHost(control::SystemRandom random) : random_(random) {}
+  StrangerHost(control::SystemRandom random, Duration patience) : random_(random), patience_(patience) {}
 
   control::SystemRandom random_;
+  Duration patience_;
   fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;

@@ -187,6 +187,7 @@ ConnectionCounters& ConnectionCounters::operator+=(const ConnectionCounters& oth
   notifications_sent += other.notifications_sent;
   notifications_received += other.notifications_received;
   refused += other.refused;
+  refusals_received += other.refusals_received;
   not_ready += other.not_ready;
   ignored += other.ignored;
   return *this;

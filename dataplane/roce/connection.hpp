@@ -155,7 +155,8 @@ struct ConnectionCounters {
   std::uint64_t sequence_naks_sent = 0, sequence_naks_received = 0;
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t notifications_sent = 0, notifications_received = 0;  ///< of congestion
-  std::uint64_t refused = 0;    ///< requests answered with NAK 0x61 … 0x63
+  std::uint64_t refused = 0;            ///< requests answered with NAK 0x61 … 0x63
+  std::uint64_t refusals_received = 0;  ///< of ours, answered so
   std::uint64_t not_ready = 0;  ///< requests that found no posted receive, and are answered with RNR NAK
   /// Dropped without an answer: of the extension that was not agreed, beyond the window, a reserved AETH
   /// syndrome, or after the connection had failed.

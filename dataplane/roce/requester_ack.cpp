@@ -46,10 +46,14 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
     } else {
       switch (packet.aeth.syndrome) {
         case kSequenceError: sequence_error(s, now); break;
-        case kInvalidRequest: cause = fail_at(s, FailureCause::remote_invalid_request); break;
-        case kRemoteAccess: cause = fail_at(s, FailureCause::remote_access); break;
-        case kRemoteOperational: cause = fail_at(s, FailureCause::remote_operational); break;
+        case kInvalidRequest: cause = FailureCause::remote_invalid_request; break;
+        case kRemoteAccess: cause = FailureCause::remote_access; break;
+        case kRemoteOperational: cause = FailureCause::remote_operational; break;
         default: break;
+      }
+      if (cause != FailureCause::none) {
+        ++counters_.refusals_received;
+        fail_at(s, cause);
       }
     }
   }

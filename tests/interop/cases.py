@@ -58,10 +58,10 @@ def all_cases():
         (PINGPONG, RPING, VERBS), (UDP, AF_PACKET, TAP), (CLIENT, SERVER), (4, 6), (1024, 4096), (False, True))]
 
 
-def listens(proc_net_tcp):
-    """Whether somebody listens on the pingpong's port."""
+def listens(proc_net_tcp, port=PINGPONG_PORT):
+    """Whether somebody listens on the pingpong's port, or that one."""
     sockets = [line.split() for line in proc_net_tcp.splitlines()[1:]]
-    return any(int(one[1].split(":")[1], 16) == PINGPONG_PORT and one[3] == "0A" for one in sockets if len(one) > 3)
+    return any(int(one[1].split(":")[1], 16) == port and one[3] == "0A" for one in sockets if len(one) > 3)
 
 
 def roce_port_is_taken(driver):
@@ -74,6 +74,30 @@ def roce_port_is_taken(driver):
 
 def bracketed(address):
     return f"[{address}]" if ":" in address else address
+
+
+def start(command):
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def outcome(program):
+    """Of a program of ours: (exit status, what it printed, what it complained about). Raises guest.Failed if it does not
+    end."""
+    try:
+        printed, errors = program.communicate(timeout=2 * SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.communicate()
+        raise guest.Failed(f"{os.path.basename(program.args[0])} did not end") from None
+    return program.returncode, printed, errors
+
+
+def until(condition, otherwise="the server does not listen"):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise guest.Failed(otherwise)
+        time.sleep(0.05)
 
 
 class Lossy:
@@ -127,7 +151,7 @@ class Runner:
             theirs = (f"rdmc_pingpong --fabric verbs --address {bracketed(case.peer_address())} {same} "
                       f"{' '.join(OUR_OPTIONS)}")
         else:
-            theirs = f"ibv_rc_pingpong -g {self._gid(case.peer_address())} {same}"
+            theirs = f"ibv_rc_pingpong -g {self.gid(case.peer_address())} {same}"
         if case.role == SERVER:
             # By default it has the address that is connected to.
             more = [] if case.driver == UDP else case.our_options()
@@ -149,56 +173,40 @@ class Runner:
                                    f"{theirs} {links.address(case.driver, case.family)} -c")
             finally:
                 self._guest.run("ip link set eth0 mtu 9000")
-        return self._ask(f"{theirs} {case.peer_address()} -s",
-                         lambda: "LISTEN" in self._guest.run("rdma resource show cm_id"),
+        return self._ask(f"{theirs} {case.peer_address()} -s", self.rping_listens,
                          [*ours, *case.our_options(), "-m", str(case.mtu), bracketed(case.peer_address())])
 
     def _serve(self, ours, ready, theirs):
         """Our report as the server of `theirs`."""
-        server = self._start(ours)
+        server = start(ours)
         try:
-            self._until(ready)
+            until(ready)
             self._guest.run(theirs, SECONDS)
         except BaseException:
             server.kill()
             server.communicate()
             raise
-        return self._finish(server)
+        return self._report(server)
 
     def _ask(self, theirs, ready, ours):
         """Our report as the client of `theirs`."""
         server = self._guest.start(theirs, SECONDS)
-        self._until(ready)
-        report = self._finish(self._start(ours))
+        until(ready)
+        report = self._report(start(ours))
         server.finish()
         return report
 
-    def _gid(self, address):
+    def rping_listens(self):
+        return "LISTEN" in self._guest.run("rdma resource show cm_id")
+
+    def gid(self, address):
         if address not in self._gids:
             self._gids[address] = self._guest.gid_index(address)
         return self._gids[address]
 
     @staticmethod
-    def _start(command):
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True)
-
-    @staticmethod
-    def _finish(program):
-        try:
-            printed, errors = program.communicate(timeout=2 * SECONDS)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            program.communicate()
-            raise guest.Failed(f"{os.path.basename(program.args[0])} did not end") from None
-        if program.returncode != 0:
+    def _report(program):
+        status, printed, errors = outcome(program)
+        if status != 0:
             raise guest.Failed(errors.strip())
         return json.loads(printed)
-
-    @staticmethod
-    def _until(condition):
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            if time.monotonic() > deadline:
-                raise guest.Failed("the server does not listen")
-            time.sleep(0.05)

@@ -28,7 +28,7 @@ PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static"
 IN_GUEST = ["ibv_rc_pingpong", "ibv_devinfo", "rping", "rdma"]
 PROVIDER, PROVIDER_CONFIG = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "/etc/libibverbs.d/rxe.driver"
 LOADED_LATE = "/lib/x86_64-linux-gnu/libgcc_s.so.1"  # by pthread_exit, so ldd does not name it
-APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "sleep", "ls", "mkdir", "sha256sum", "poweroff"]
+APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "killall", "sleep", "ls", "mkdir", "sha256sum", "poweroff"]
 MEMORY_MB = 512
 # An emulated machine on a busy one: 10 s when it is idle.
 BOOT_SECONDS = 180
