@@ -131,7 +131,7 @@ void SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
   for (std::size_t i = 0; i < count; ++i) {
     const Landed at = landed(train, i);
     const auto packet = roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes, at.payload);
-    receive_packet(*packet, at.header, train, at.bytes, roce::load_icrc(base(train.pieces[2 * i + 2])), now);
+    receive_packet(*packet, at.header, train, at.bytes, base(train.pieces[2 * i + 2]), now);
   }
 }
 
@@ -162,7 +162,7 @@ void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<cons
       continue;
     }
     receive_packet(*packet, datagram.data(), train, datagram.size(),
-                   roce::load_icrc(datagram.data() + datagram.size() - 4), now);
+                   datagram.data() + datagram.size() - roce::kIcrcBytes, now);
   }
 }
 
@@ -185,14 +185,15 @@ void SoftwareFabric::receive_management(std::span<const std::byte> datagram, con
 // that may be sent on.
 bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet,
                                std::span<const std::byte> header, const port::RxTrain& train,
-                               std::size_t datagram_bytes, std::uint32_t icrc,
+                               std::size_t datagram_bytes, const std::byte* icrc_at,
                                std::optional<std::uint32_t>& payload_crc) {
   auto& connected = *queue_pair.connected_;
+  if (!connected.stranger && !connected.transmit.icrc) return true;
+  const std::uint32_t icrc = roce::load_icrc(icrc_at);
   if (connected.stranger) {
     return connected.stranger->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
                                        datagram_bytes, icrc, train.identification);
   }
-  if (!connected.transmit.icrc) return true;
   // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
   // their train, and a port that sees IP headers knows.
   const bool extended = is_extended_write(packet.bth.opcode);
@@ -219,7 +220,7 @@ SoftwareQueuePair* SoftwareFabric::find(Qpn qpn, port::FlowId flow) const {
 
 void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte* header_bytes,
                                     const port::RxTrain& train, std::size_t datagram_bytes,
-                                    std::uint32_t icrc, Time now) {
+                                    const std::byte* icrc_at, Time now) {
   SoftwareQueuePair* const found = find(packet.bth.destination, train.flow);
   if (found == nullptr || !found->connected_) {
     ++counters_.unknown_queue_pair;
@@ -233,7 +234,7 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
   }
   const std::span header(header_bytes, packet.header_bytes);
   std::optional<std::uint32_t> payload_crc;
-  if (!is_intact(queue_pair, packet, header, train, datagram_bytes, icrc, payload_crc)) {
+  if (!is_intact(queue_pair, packet, header, train, datagram_bytes, icrc_at, payload_crc)) {
     ++counters_.icrc_errors;
     return;
   }

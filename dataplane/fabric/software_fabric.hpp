@@ -94,10 +94,10 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::span<const std::byte> gather(const port::RxTrain& train, std::size_t& used);
   void receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes, Time now);
   void receive_packet(const roce::Packet& packet, const std::byte* header_bytes, const port::RxTrain& train,
-                      std::size_t datagram_bytes, std::uint32_t icrc, Time now);
+                      std::size_t datagram_bytes, const std::byte* icrc_at, Time now);
   void receive_management(std::span<const std::byte> datagram, const Address& source);
   bool is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet, std::span<const std::byte> header,
-                 const port::RxTrain& train, std::size_t datagram_bytes, std::uint32_t icrc,
+                 const port::RxTrain& train, std::size_t datagram_bytes, const std::byte* icrc_at,
                  std::optional<std::uint32_t>& payload_crc);
   void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
 

@@ -155,7 +155,8 @@ Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
   const roce::ReceiveWork work{.work_id = request.work_id, .bytes = request.bytes};
   if (connected_) {
     auto posted = connected_->connection.post_receive(work);
-    fabric_.note_deadline(*this);  // a WRITE may have waited for it, and is answered now
+    // A WRITE may have waited for it, and is answered now.
+    if (connected_->connection.has_answer()) fabric_.note_deadline(*this);
     return posted;
   }
   if (early_receives_.size() == options_.receive_depth)
@@ -185,6 +186,19 @@ void SoftwareQueuePair::had_turn(std::size_t bytes) {
   turn_bytes_ = 0;
 }
 
+void SoftwareQueuePair::note_in_batch(std::uint64_t work) {
+  const std::uint64_t filling = fabric_.batch_.filling();
+  first_in_batch_ = batch_filling_ == filling ? std::min(first_in_batch_, work) : work;
+  batch_filling_ = filling;
+}
+
+/// A repetition that waits for a full port must not read it any more. The same block on its way to others
+/// must.
+void SoftwareQueuePair::drop_oldest_from_batch() {
+  if (batch_filling_ == fabric_.batch_.filling() && first_in_batch_ <= posted_.head())
+    fabric_.batch_.drop(flow_, posted_.front().bytes);
+}
+
 std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
   if (!connected_) return 0;
   std::size_t count = 0;
@@ -193,9 +207,7 @@ std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {
     const bool ours = completion.kind != roce::CompletionKind::receive &&
                       completion.kind != roce::CompletionKind::receive_write_immediate;
     if (ours) {
-      // The memory is the caller's again: a repetition that waits for a full port must not read it any more.
-      // The same block on its way to others must.
-      fabric_.batch_.drop(flow_, posted_.front().bytes);
+      drop_oldest_from_batch();
       posted_.pop();
     }
     out[count++] = {.work_id = completion.work_id,

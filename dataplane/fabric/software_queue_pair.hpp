@@ -86,12 +86,19 @@ class SoftwareQueuePair final : public QueuePair {
   /// So many bytes of it have just left.
   void had_turn(std::size_t bytes);
 
+  /// Packets of this work and of later ones, at most, are about to join the batch.
+  void note_in_batch(std::uint64_t work);
+  /// Drops from the batch what refers to the oldest work, whose memory becomes the caller's again.
+  void drop_oldest_from_batch();
+
   SoftwareFabric& fabric_;
   QueuePairOptions options_;
   ConnectionInfo local_;
   port::FlowId flow_;
   std::optional<Connected> connected_;
   roce::FixedRing<Posted> posted_;                 // by index: the connection's works
+  std::uint64_t batch_filling_ = 0;                // of the batch that has packets of ours, …
+  std::uint64_t first_in_batch_ = 0;               // … none of works before this one
   std::uint64_t ready_since_ = 0;                  // a place
   std::uint64_t in_turn_ = 0;                      // the work that
   std::size_t turn_bytes_ = 0;                     // so many bytes have left of

@@ -77,6 +77,8 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   const std::size_t train = connected.packets_per_train;
   const std::size_t packets = std::min(kPacketsPerTurn, kBytesPerTurn / connected.path_mtu);
   const auto space = batch_.space(std::max<std::size_t>(packets / train, 1) * train);
+  // Where responses to a READ go along, nothing is known of the order.
+  queue_pair.note_in_batch(connected.connection.next_to_leave().value_or(queue_pair.posted_.head()));
   const std::size_t count = connected.connection.poll_transmit(now, space);
   batch_.seal(count, connected.transmit, port_.info(), arrived_);
   note_deadline(queue_pair);

@@ -30,7 +30,12 @@ class TransmitBatch {
 
   bool empty() const { return next_train_ == trains_used_; }
   std::size_t room() const { return kPackets - packets_used_; }
-  void clear() { packets_used_ = trains_used_ = next_train_ = pieces_used_ = 0; }
+  void clear() {
+    packets_used_ = trains_used_ = next_train_ = pieces_used_ = 0;
+    ++filling_;
+  }
+  /// Counts how often it has been emptied: what was put in before is gone.
+  std::uint64_t filling() const { return filling_; }
 
   /// Room to poll packets of one connection into; call `seal` with how many it filled.
   std::span<roce::TxPacket> space(std::size_t at_most) {
@@ -61,6 +66,7 @@ class TransmitBatch {
   std::array<std::array<std::byte, 8>, kPackets> trailers_;  // pad and ICRC
   std::array<iovec, kPackets * 3> pieces_;
   std::array<port::TxTrain, kPackets> trains_;
+  std::uint64_t filling_ = 0;
   std::size_t packets_used_ = 0, pieces_used_ = 0, trains_used_ = 0, next_train_ = 0;
 };
 

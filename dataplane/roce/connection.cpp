@@ -125,6 +125,10 @@ std::optional<std::uint64_t> Connection::next_to_leave() const {
   return impl_->requester.next_to_leave();
 }
 
+bool Connection::has_answer() const {
+  return impl_->responder.has_answer();
+}
+
 bool Connection::poll_completion(WorkCompletion& out) {
   if (impl_->completions.empty()) return false;
   out = impl_->completions.front();

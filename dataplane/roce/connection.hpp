@@ -193,6 +193,8 @@ class Connection {
   /// The posted work, counted from 0, of which a packet is to leave next; nothing if none waits, or responses
   /// to the peer's READ go with it.
   std::optional<std::uint64_t> next_to_leave() const;
+  /// An acknowledgement is due at once.
+  bool has_answer() const;
   bool poll_completion(WorkCompletion& out);
   /// When on_timer or poll_transmit (a paced or delayed packet) must be called next; Time::never() if at
   /// rest.

@@ -45,6 +45,7 @@ class Responder {
   std::size_t transmit(Time now, std::span<TxPacket> out);
   /// READ responses or atomic ACKs are waiting to be sent.
   bool is_responding() const { return responding_ > 0; }
+  bool has_answer() const { return due_; }
   /// When an acknowledgement that waits for company is due.
   Time next_deadline() const;
 
