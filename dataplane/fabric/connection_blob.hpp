@@ -27,11 +27,11 @@ struct ConnectionInfo {
   bool nic = false;
   /// first_psn is where the other side begins, as rdma_cm tells it: each uses the other's number.
   bool psn_for_other = false;
-  bool icrc_optional = false;  ///< does without ICRCs where the packets stay on this host
+  bool icrc_optional = false;     ///< does without ICRCs where the packets stay on this host
   bool single_datagrams = false;  ///< may lose trains: wants every datagram sent on its own
   /// READ requests and atomics of the other side's that may be under way; 0 = not known.
   std::uint8_t max_rd_atomic = 0;
-  std::uint64_t host_id = 0;   ///< equal on both sides: one network stack, no link between them
+  std::uint64_t host_id = 0;  ///< equal on both sides: one network stack, no link between them
 };
 
 ConnectionBlob encode(const ConnectionInfo& info);

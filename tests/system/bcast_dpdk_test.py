@@ -23,9 +23,6 @@ class Dpdk(BcastCase):
         network = lab.Network(4)
         self.addCleanup(network.__exit__)
         self.hosts = network.hosts
-        for host in self.hosts:
-            # What the kernel sends as one large packet of many segments would not fit a frame.
-            host.run("ip", "link", "set", "eth0", "gso_max_segs", "1")
 
     def agent_on(self, host, *options):
         root = self.folder / f"root-{host.name}"

@@ -185,15 +185,16 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
                                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       error != 0)
     return refused(error);
-  const ConnectionInfo local{.shared = address_,
-                             .bulk_port = kRocePort,
-                             .qpn = Qpn{made.handle->qp_num},
-                             .first_psn = Psn(entropy_()),
-                             .path_mtu = std::bit_floor(wanted),
-                             .receive_window = kReceiveWindow,
-                             .stranger = true,
-                             .nic = true,
-                             .max_rd_atomic = device_.reads_at_most(options.max_rd_atomic, device_.limits.max_qp_rd_atom)};
+  const ConnectionInfo local{
+      .shared = address_,
+      .bulk_port = kRocePort,
+      .qpn = Qpn{made.handle->qp_num},
+      .first_psn = Psn(entropy_()),
+      .path_mtu = std::bit_floor(wanted),
+      .receive_window = kReceiveWindow,
+      .stranger = true,
+      .nic = true,
+      .max_rd_atomic = device_.reads_at_most(options.max_rd_atomic, device_.limits.max_qp_rd_atom)};
   const std::uint32_t serial = made.serial;
   auto queue_pair = std::make_unique<VerbsQueuePair>(*this, options, local, std::move(made));
   by_serial_.emplace(serial, queue_pair.get());

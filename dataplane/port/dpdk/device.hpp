@@ -42,6 +42,7 @@ class Device {
   bool reads_at_once() const { return reads_at_once_; }
   /// It connects processes of one machine and cannot be congested.
   bool same_host_only() const { return same_host_only_; }
+  bool is_memif() const { return memif_ != Memif::none; }
   /// It taps an interface whose other end may be this kernel's (a veth), which leaves the cutting of trains
   /// to whoever needs them cut.
   bool may_receive_uncut() const { return may_receive_uncut_; }

@@ -19,6 +19,7 @@
 
 #include "dataplane/port/dpdk/device.hpp"
 #include "dataplane/port/dpdk/frames.hpp"
+#include "dataplane/port/dpdk/memif_gate.hpp"
 #include "dataplane/port/dpdk/neighbours.hpp"
 #include "dataplane/port/dpdk/steering.hpp"
 #include "dataplane/port/piece_cutter.hpp"
@@ -116,6 +117,9 @@ class DpdkPort final : public Port {
   Outcome send_held(const Held& held);
   void send_neighbour_messages();
   void send_now(rte_mbuf* frame);
+  std::uint16_t to_device(rte_mbuf** frames, std::uint16_t count);
+
+  MemifLane* lane() { return lane_ ? &*lane_ : nullptr; }
 
   // port_receive.cpp
   void tick(Time now);
@@ -131,6 +135,7 @@ class DpdkPort final : public Port {
   void count_drops();
 
   std::unique_ptr<Device> device_;
+  std::optional<MemifLane> lane_;  // of a memif
   PortInfo info_;
   PortCounters counters_;
   Neighbours neighbours_;

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/port/dpdk/memif_gate.hpp"
+
 namespace rdmc::port::dpdk {
 namespace {
 
@@ -52,7 +54,9 @@ Complaints& complaints() {
 }
 
 ssize_t write_complaint(void*, const char* text, size_t size) {
-  complaints().add({text, size});
+  const std::string_view line(text, size);
+  const bool complains = rte_log_cur_msg_loglevel() <= static_cast<int>(RTE_LOG_WARNING);
+  complains ? complaints().add(line) : MemifLane::on_log(line);
   return static_cast<ssize_t>(size);
 }
 
@@ -61,7 +65,6 @@ void keep_log() {
   if (stream == nullptr) return;
   setvbuf(stream, nullptr, _IOLBF, BUFSIZ);
   rte_openlog_stream(stream);
-  rte_log_set_global_level(RTE_LOG_WARNING);
 }
 
 std::vector<std::string> arguments(const DpdkOptions& options, const cpu_set_t& affinity) {
@@ -70,7 +73,7 @@ std::vector<std::string> arguments(const DpdkOptions& options, const cpu_set_t& 
   // EAL takes one core for each thread of its own; we bring the threads.
   std::vector<std::string> words{"rdmc",
                                  "--no-telemetry",
-                                 "--log-level=5",
+                                 "--log-level=*:5",
                                  "--single-file-segments",  // memif without copies demands it
                                  "--file-prefix=rdmc-" + std::to_string(getpid()),
                                  "--lcores=0@" + std::to_string(cpu)};
@@ -125,7 +128,8 @@ Result<void> start_eal(const DpdkOptions& options) {
     return fail(error == ENOMEM ? Errc::resource_limit : Errc::unsupported,
                 "DPDK does not start: " + take_eal_complaints());
   }
-  if (!options.hugepages) rmdir(rte_eal_get_runtime_dir());  // made in any case, and empty
+  rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_DEBUG);  // MemifLane goes by it
+  if (!options.hugepages) rmdir(rte_eal_get_runtime_dir());   // made in any case, and empty
   eal().started = Started{.hugepages = options.hugepages, .pci = !options.is_virtual};
   return {};
 }

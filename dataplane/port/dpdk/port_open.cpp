@@ -44,6 +44,7 @@ DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours)
       next_udp_port_(kFirstFlowPort),
       paths_(kPaths),
       known_(kKnown) {
+  if (device_->is_memif()) lane_.emplace();
   attached_.free_cb = [](void*, void*) {};
   rte_mbuf_ext_refcnt_set(&attached_, 1);  // ours: the memory is never the device's to free
 }

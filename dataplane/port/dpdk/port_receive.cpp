@@ -59,6 +59,8 @@ void DpdkPort::release_received() {
 
 /// The queues take turns; an empty one gives its turn to the next.
 std::uint16_t DpdkPort::fetch(std::uint16_t at_most) {
+  const MemifPass pass(lane());
+  if (!pass) return 0;
   for (std::uint16_t tries = 0; tries < device_->receive_queues(); ++tries) {
     const std::uint16_t queue = next_queue_;
     next_queue_ = queue + 1 < device_->receive_queues() ? static_cast<std::uint16_t>(queue + 1) : 0;

@@ -183,11 +183,15 @@ void DpdkPort::attach(rte_mbuf& buffer, const iovec& piece) {
                             &attached_);
 }
 
+std::uint16_t DpdkPort::to_device(rte_mbuf** frames, std::uint16_t count) {
+  if (count == 0) return 0;
+  const MemifPass pass(lane());
+  return pass ? rte_eth_tx_burst(device_->id(), 0, frames, count) : std::uint16_t{0};
+}
+
 /// Hands the batch to the device. False if it had no room for all; then `unsent` is set.
 bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
-  const std::uint16_t sent = batch.count == 0
-                                 ? std::uint16_t{0}
-                                 : rte_eth_tx_burst(device_->id(), 0, batch.frames.data(), batch.count);
+  const std::uint16_t sent = to_device(batch.frames.data(), batch.count);
   counters_.datagrams_sent += sent;
   if (sent < batch.count) {
     unsent = batch.train[sent];
@@ -252,7 +256,7 @@ DpdkPort::Outcome DpdkPort::send_held(const Held& held) {
   char* const header = rte_pktmbuf_prepend(held.payload, header_bytes);
   path.headers->write(reinterpret_cast<std::byte*>(header), bytes, held.ecn_capable);
   rte_mbuf* frame = held.payload;
-  if (rte_eth_tx_burst(device_->id(), 0, &frame, 1) == 0) {
+  if (to_device(&frame, 1) == 0) {
     rte_pktmbuf_adj(held.payload, header_bytes);
     return Outcome::no_room;
   }
@@ -273,7 +277,7 @@ void DpdkPort::send_neighbour_messages() {
 
 /// One frame, on its own; dropped if the device has no room.
 void DpdkPort::send_now(rte_mbuf* frame) {
-  if (rte_eth_tx_burst(device_->id(), 0, &frame, 1) == 1) {
+  if (to_device(&frame, 1) == 1) {
     ++counters_.datagrams_sent;
     return;
   }

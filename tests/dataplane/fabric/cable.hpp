@@ -13,7 +13,7 @@
 namespace rdmc::fabric::testing {
 
 struct CableEnd {
-  bool same_host_only = false, icrc_on_loopback = false;
+  bool same_host_only = false, icrc_on_loopback = false, loses_uncut_trains = false;
   std::uint64_t host_id = 0;
 };
 
@@ -21,7 +21,7 @@ struct CableEnd {
 struct CableHost {
   explicit CableHost(std::uint8_t number, const CableEnd& end = {})
       : random(number),
-        port(number, end.same_host_only),
+        port(number, end.same_host_only, end.loses_uncut_trains),
         fabric(port, {.entropy = [this] { return static_cast<std::uint32_t>(random.next()); },
                       .host_id = end.host_id,
                       .icrc_on_loopback = end.icrc_on_loopback}) {}
@@ -45,9 +45,10 @@ struct HostPair {
 struct Cable : HostPair<> {
   using HostPair::HostPair;
   /// A new queue pair of `a`, and one of `b` that it is connected to.
-  std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect() {
-    auto at_a = *a.fabric.create_queue_pair({});
-    auto at_b = *b.fabric.create_queue_pair({});
+  std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect(
+      const QueuePairOptions& options_a = {}, const QueuePairOptions& options_b = {}) {
+    auto at_a = *a.fabric.create_queue_pair(options_a);
+    auto at_b = *b.fabric.create_queue_pair(options_b);
     BOOST_REQUIRE(at_a->connect(at_b->local_blob()));
     BOOST_REQUIRE(at_b->connect(at_a->local_blob()));
     return {std::move(at_a), std::move(at_b)};

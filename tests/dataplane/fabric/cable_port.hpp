@@ -14,13 +14,14 @@ namespace rdmc::fabric::testing {
 
 class CablePort final : public port::testing::MemoryPort {
  public:
-  explicit CablePort(std::uint8_t host, bool same_host_only = false)
-      : CablePort(Address::ipv4(10, 0, 0, host, 4791), same_host_only) {}
-  explicit CablePort(const Address& address, bool same_host_only = false)
+  explicit CablePort(std::uint8_t host, bool same_host_only = false, bool loses_uncut_trains = false)
+      : CablePort(Address::ipv4(10, 0, 0, host, 4791), same_host_only, loses_uncut_trains) {}
+  explicit CablePort(const Address& address, bool same_host_only = false, bool loses_uncut_trains = false)
       : MemoryPort({.driver = "cable",
                     .address = address,
                     .mtu = 9000,
                     .train_segments = 64,
+                    .loses_uncut_trains = loses_uncut_trains,
                     .same_host_only = same_host_only,
                     .receive_buffer_bytes = 1 << 20}) {}
   void plug_into(CablePort& other) { other_ = &other; }

@@ -116,6 +116,40 @@ BOOST_AUTO_TEST_CASE(works_leave_whole_and_in_the_order_in_which_they_were_poste
   BOOST_TEST(left == (std::vector<int>{0, 1, 2, 3, 4, 5}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(trains_go_to_whoever_takes_them_and_datagrams_one_by_one_to_others) {
+  for (const bool loses_trains : {false, true}) {
+    Cable cable({}, {.loses_uncut_trains = loses_trains});
+    auto [at_a, at_b] = cable.connect();
+    const std::size_t path_mtu = cable.a.fabric.info().path_mtu;
+    std::vector<std::byte> target(7 * path_mtu), source(7 * path_mtu, std::byte{0x11});
+    const auto region = *cable.b.fabric.register_memory(target);
+    BOOST_REQUIRE(at_a->post_write({.bytes = source, .remote_key = region->remote_key()}));
+    cable.turn(3);
+    BOOST_TEST((target == source));
+    const auto longest = std::ranges::max(cable.a.port.sent, {}, &std::vector<std::byte>::size).size();
+    BOOST_TEST((longest > 2 * path_mtu) == !loses_trains);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_more_reads_are_under_way_than_the_peer_takes) {
+  for (const std::uint8_t most : std::array<std::uint8_t, 3>{1, 3, 16}) {
+    Cable cable;
+    auto [at_a, at_b] = cable.connect({.max_rd_atomic = 8}, {.max_rd_atomic = most});
+    std::vector<std::byte> source(800), target(800);
+    const auto region =
+        *cable.b.fabric.register_memory(source, MemoryUse::general, RemoteAccess::read | RemoteAccess::write);
+    for (std::size_t i = 0; i < 8; ++i)
+      BOOST_REQUIRE(at_a->post_read({.bytes = std::span(target).subspan(i * 100, 100),
+                                     .remote_address = region->remote_address() + i * 100,
+                                     .remote_key = region->remote_key()}));
+    cable.a.fabric.progress(cable.now);
+    BOOST_TEST(cable.a.port.sent.size() == std::min<std::size_t>(most, 8));
+    cable.turn(40);
+    std::array<Completion, 8> done;
+    BOOST_TEST(at_a->poll_completions(done) == 8u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_message_without_end_does_not_shut_out_what_is_posted_after_it) {
   Cable cable;
   auto [long_from, long_to] = cable.connect();

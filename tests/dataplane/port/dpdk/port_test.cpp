@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "dataplane/base/bytes.hpp"
@@ -212,6 +213,31 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_with_a_packet_a_deadline_or_a_wake) {
   send_all(*a, std::span(&sendable.train, 1));
   b->wait(Time::never());
   BOOST_TEST(receive_datagrams(*b, 1).size() == 1u);
+}
+
+// DPDK unmaps the rings on a thread of its own; whoever is in a burst there must not notice.
+BOOST_AUTO_TEST_CASE(the_other_end_of_a_memif_may_go_in_the_middle_of_traffic_and_come_back) {
+  ports();  // DPDK does not let go of the socket that they share with others
+  const auto server = open_memif("server", "net_memif8", "192.0.2.8/24", "8");
+  const Bytes sent = random_bytes(2000, 8);
+  const Sendable sendable(sent, 2000, Address::ipv4(192, 0, 2, 9, 4791));
+  std::atomic<bool> stop = false;
+  std::jthread busy([&] {
+    NoPlan no_plan;
+    std::array<RxTrain, 16> trains;
+    while (!stop) {
+      server->send_burst(std::span(&sendable.train, 1));
+      server->receive_burst(no_plan, trains);
+    }
+  });
+  NoPlan no_plan;
+  std::array<RxTrain, 16> trains;
+  for (int round = 0; round < 20; ++round) {
+    const auto client = open_memif("client", "net_memif9", "192.0.2.9/24", "8");
+    const Time deadline = monotonic_now() + kPatience;
+    while (client->receive_burst(no_plan, trains) == 0) BOOST_REQUIRE(monotonic_now() < deadline);
+  }
+  stop = true;
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_is_in_use_or_unknown_is_refused_by_name) {

@@ -108,8 +108,9 @@ int talk(port::Port& port) {
   if (incoming != outgoing) return broken("the bytes differ");
   const auto& errors = fabric.counters();
   std::cout << "ok driver=" << port.info().driver << " mtu=" << port.info().mtu
-            << " icrc_errors=" << errors.icrc_errors << " received=" << port.counters().datagrams_received
-            << std::endl;
+            << " icrc_errors=" << errors.icrc_errors
+            << " retransmitted=" << fabric.connection_counters().retransmitted
+            << " received=" << port.counters().datagrams_received << std::endl;
   return 0;
 }
 
