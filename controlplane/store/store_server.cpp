@@ -1,0 +1,137 @@
+#include "controlplane/store/store_server.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "controlplane/store/store_messages.hpp"
+
+namespace rdmc::store {
+namespace {
+
+/// Of one client; what it asks beyond is not served.
+constexpr std::size_t kMostWatches = 64;
+
+}  // namespace
+
+class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(control::ControlLoop& loop, RaftNode& node) : loop_(loop), node_(node) {}
+
+  Result<void> listen(const Address& address, const control::ListenOptions& options) {
+    control::ListenHandlers handlers;
+    handlers.on_channel = [self = weak_from_this()](control::Channel channel) {
+      if (const auto impl = self.lock()) impl->accept(std::move(channel));
+    };
+    auto listener = control::Listener::listen(loop_, address, options, std::move(handlers));
+    if (!listener) return std::unexpected(listener.error());
+    listener_.emplace(std::move(*listener));
+    return {};
+  }
+
+  void close() {
+    listener_.reset();
+    loop_.call([this] { clients_.clear(); });
+  }
+
+  void changed(const std::string& group) {
+    loop_.post([self = weak_from_this(), group] {
+      const auto impl = self.lock();
+      if (!impl) return;
+      for (auto& [id, client] : impl->clients_)
+        if (client.watches.contains(group)) impl->answer(id, {.hint = true});
+    });
+  }
+
+  const Address& address() const { return listener_->address(); }
+
+ private:
+  struct Client {
+    control::Channel channel;
+    std::set<std::string> watches;
+  };
+
+  void accept(control::Channel channel) {
+    const std::uint64_t id = ++last_client_;
+    Client& client = clients_.emplace(id, Client{std::move(channel), {}}).first->second;
+    client.channel.start(
+        [self = weak_from_this(), id](const std::vector<std::byte>& message) {
+          if (const auto impl = self.lock()) impl->serve(id, message);
+        },
+        [self = weak_from_this(), id](const Error&) {
+          if (const auto impl = self.lock()) impl->clients_.erase(id);
+        });
+  }
+
+  void serve(std::uint64_t id, std::span<const std::byte> message) {
+    auto request = decode_request(message);
+    const auto client = clients_.find(id);
+    if (client == clients_.end()) return;
+    if (!request) return static_cast<void>(clients_.erase(client));
+    const std::uint64_t number = request->id;
+    if (auto* const swap = std::get_if<SwapCommand>(&request->body)) {
+      const std::string group = swap->group;
+      node_.swap(std::move(*swap), later<view::SwapResult>(id, number, [group](view::SwapResult& result) {
+                   return Reply{.swapped = result.swapped, .groups = {{group, std::move(result.current)}}};
+                 }));
+    } else if (const auto* const read = std::get_if<ReadRequest>(&request->body)) {
+      node_.read(read->group, later<view::View>(id, number, [group = read->group](view::View& view) {
+                   return Reply{.groups = {{group, std::move(view)}}};
+                 }));
+    } else if (const auto* const watch = std::get_if<WatchRequest>(&request->body)) {
+      if (client->second.watches.size() < kMostWatches) client->second.watches.insert(watch->group);
+    } else {
+      node_.list(later<std::vector<view::GroupView>>(id, number, [](std::vector<view::GroupView>& groups) {
+        return Reply{.groups = std::move(groups)};
+      }));
+    }
+  }
+
+  /// What the node calls on its thread: the answer goes out on the loop's.
+  template <typename T, typename MakeReply>
+  std::move_only_function<void(Result<T>)> later(std::uint64_t client, std::uint64_t number, MakeReply make) {
+    return [self = weak_from_this(), loop = &loop_, client, number, make](Result<T> result) {
+      Reply reply = result ? make(*result) : Reply{.refused = result.error().what};
+      reply.id = number;
+      const auto impl = self.lock();
+      if (!impl) return;
+      loop->post([self, client, reply = std::move(reply)] {
+        if (const auto still = self.lock()) still->answer(client, reply);
+      });
+    };
+  }
+
+  /// A client that does not read its answers loses its channel.
+  void answer(std::uint64_t id, const Reply& reply) {
+    const auto client = clients_.find(id);
+    if (client != clients_.end() && !client->second.channel.send(encode(reply))) clients_.erase(client);
+  }
+
+  control::ControlLoop& loop_;
+  RaftNode& node_;
+  std::optional<control::Listener> listener_;
+  std::uint64_t last_client_ = 0;
+  std::map<std::uint64_t, Client> clients_;
+};
+
+Result<std::unique_ptr<StoreServer>> StoreServer::listen(control::ControlLoop& loop, const Address& address,
+                                                         const control::ListenOptions& options,
+                                                         RaftNode& node) {
+  auto impl = std::make_shared<Impl>(loop, node);
+  if (auto listening = impl->listen(address, options); !listening) return std::unexpected(listening.error());
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(impl)));
+}
+
+StoreServer::~StoreServer() {
+  impl_->close();
+}
+
+const Address& StoreServer::address() const {
+  return impl_->address();
+}
+
+void StoreServer::changed(const std::string& group) {
+  impl_->changed(group);
+}
+
+}  // namespace rdmc::store

@@ -1,0 +1,93 @@
+// Real servers of a store, on loopback ports of their own and in a directory that goes with them: started,
+// killed and started again as tests ask.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "controlplane/connect/socket.hpp"
+
+extern char** environ;
+
+namespace rdmc::store::testing {
+
+class ServerProcesses {
+ public:
+  virtual ~ServerProcesses() {
+    for (std::size_t i = 0; i < servers_.size(); ++i) kill(i);
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  ServerProcesses(const ServerProcesses&) = delete;
+  ServerProcesses& operator=(const ServerProcesses&) = delete;
+
+  std::size_t size() const { return servers_.size(); }
+  /// Where clients find them.
+  std::vector<Address> endpoints() const {
+    std::vector<Address> all;
+    for (const Server& server : servers_) all.push_back(server.client);
+    return all;
+  }
+
+  void start(std::size_t index) {
+    std::vector<std::string> words = command(index);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    const std::string log = data(index) + ".log";
+    for (const int descriptor : {1, 2})
+      posix_spawn_file_actions_addopen(&files, descriptor, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const int error =
+        ::posix_spawnp(&servers_[index].process, arguments[0], &files, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    BOOST_TEST_REQUIRE(error == 0, words[0] << " cannot be started: is its package installed?");
+  }
+  void kill(std::size_t index) {
+    Server& server = servers_[index];
+    if (server.process <= 0) return;
+    ::kill(server.process, SIGKILL);
+    ::waitpid(server.process, nullptr, 0);
+    server.process = -1;
+  }
+
+ protected:
+  struct Server {
+    Address client, peer;
+    pid_t process = -1;
+  };
+
+  explicit ServerProcesses(std::size_t count) {
+    std::string name = (std::filesystem::temp_directory_path() / "rdmc-store-XXXXXX").string();
+    BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
+    directory_ = name;
+    // Held together, so that no two are the same; the servers bind them a moment later.
+    std::vector<control::Descriptor> held;
+    const auto port = [&] {
+      held.push_back(control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value());
+      return control::local_address(held.back().get());
+    };
+    for (std::size_t i = 0; i < count; ++i) servers_.push_back({port(), port(), -1});
+  }
+
+  virtual std::vector<std::string> command(std::size_t index) const = 0;
+  const std::vector<Server>& servers() const { return servers_; }
+  const std::filesystem::path& directory() const { return directory_; }
+  /// Of one server.
+  std::string data(std::size_t index) const { return directory_ / ("m" + std::to_string(index)); }
+
+ private:
+  std::filesystem::path directory_;
+  std::vector<Server> servers_;
+};
+
+}  // namespace rdmc::store::testing
