@@ -71,7 +71,7 @@ class ServerProcesses {
     BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
     directory_ = name;
     // Held together, so that no two are the same; the servers bind them a moment later.
-    std::vector<control::Descriptor> held;
+    std::vector<Descriptor> held;
     const auto port = [&] {
       held.push_back(control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value());
       return control::local_address(held.back().get());
