@@ -64,11 +64,12 @@ Result<SharedPages> SharedPages::make(std::size_t bytes, Peers peers, Touch touc
 
 Result<SharedPages> SharedPages::attach(Descriptor descriptor, std::size_t bytes, Peers we) {
   const std::size_t size = round_up_to_page(bytes);
-  struct stat status {};
-  if (fstat(descriptor.get(), &status) != 0) return fail_errno("a peer's shared memory", errno);
+  // Its size counts from the moment when nobody can shrink it any more.
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return fail(Errc::protocol_error, "a peer's shared memory is not sealed");
+  struct stat status {};
+  if (fstat(descriptor.get(), &status) != 0) return fail_errno("a peer's shared memory", errno);
   if (size == 0 || size < bytes || std::cmp_less(status.st_size, size))
     return fail(Errc::protocol_error, "a peer's shared memory is smaller than it says");
   return map(std::move(descriptor), size, we == Peers::may_write ? PROT_READ | PROT_WRITE : PROT_READ);

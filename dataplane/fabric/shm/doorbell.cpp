@@ -7,12 +7,6 @@
 #include <algorithm>
 
 namespace rdmc::fabric::shm {
-namespace {
-
-/// The longest sleep without looking: what a wake-up that a lying peer took away costs at most.
-constexpr Duration kLongestSleep = seconds(1);
-
-}  // namespace
 
 Result<Doorbell> Doorbell::make() {
   auto pages = memory::SharedPages::make(kBytes, memory::SharedPages::Peers::may_write,
@@ -33,6 +27,11 @@ void Doorbell::sleep(Time deadline, Time now) {
   const timespec patience{.tv_sec = longest.ns / 1'000'000'000, .tv_nsec = longest.ns % 1'000'000'000};
   // Whatever it returns - woken, the word has changed, time, a signal - the caller looks.
   syscall(SYS_futex, &word(), FUTEX_WAIT, static_cast<std::uint32_t>(Sleep::on_futex), &patience, nullptr, 0);
+}
+
+void Doorbell::wake() noexcept {
+  word().store(0, std::memory_order_seq_cst);
+  syscall(SYS_futex, &word(), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 Sleep Doorbell::ring() noexcept {

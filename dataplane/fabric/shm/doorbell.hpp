@@ -26,6 +26,9 @@ enum class Sleep : std::uint32_t {
 class Doorbell {
  public:
   static constexpr std::size_t kBytes = 4096;
+  /// The longest sleep without looking: what a peer costs the others that took a wake-up away and was stopped
+  /// or killed before it gave it, or lies.
+  static constexpr Duration kLongestSleep = milliseconds(100);
 
   /// Of this process's own fabric. Errors: those of SharedPages::make.
   static Result<Doorbell> make();
@@ -39,6 +42,9 @@ class Doorbell {
   /// After announce(on_futex) and a last look: until somebody rings, or `deadline`.
   void sleep(Time deadline, Time now);
   void awake() { announce(Sleep::awake); }
+  /// Ends a sleep() of this process's own, or one about to begin, whoever has taken the word back before. Any
+  /// thread.
+  void wake() noexcept;
 
   // The other's, after it has published something.
   bool is_asleep() { return word().load(std::memory_order_seq_cst) != 0; }

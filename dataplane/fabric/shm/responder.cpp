@@ -15,6 +15,13 @@ constexpr std::size_t kRequestCost = 1 << 10;
 constexpr std::string_view kOutside = "the peer reached outside of what it was granted";
 constexpr std::string_view kInvalid = "the peer sent an invalid request";
 
+/// Whether `slot` is a further piece of the message that `first` began: in what names memory they are alike.
+bool continues(const RequestSlot& slot, const RequestSlot& first) {
+  return slot.operation == first.operation && slot.flags == first.flags &&
+         slot.message_bytes == first.message_bytes && slot.immediate == first.immediate &&
+         slot.key == first.key && slot.remote_address == first.remote_address;
+}
+
 bool is_well_formed(const RequestSlot& slot, std::uint32_t next_offset) {
   switch (slot.operation) {
     case Operation::send:
@@ -25,6 +32,7 @@ bool is_well_formed(const RequestSlot& slot, std::uint32_t next_offset) {
     default: return false;
   }
   if (slot.message_bytes > kMostMessageBytes || slot.offset != next_offset) return false;
+  if (slot.offset > slot.message_bytes) return false;
   if (slot.bytes > slot.message_bytes - slot.offset) return false;
   return slot.bytes != 0 || slot.message_bytes == 0;
 }
@@ -70,7 +78,8 @@ bool Responder::take_slot() {
 }
 
 Responder::Step Responder::carry_out(std::size_t& budget) {
-  if (!is_well_formed(slot_, next_offset_)) return refuse(Refusal::invalid_request, kInvalid);
+  if (!is_well_formed(slot_, next_offset_) || (next_offset_ != 0 && !continues(slot_, first_)))
+    return refuse(Refusal::invalid_request, kInvalid);
   switch (slot_.operation) {
     case Operation::read: return answer_read(budget);
     case Operation::compare_swap:
@@ -79,6 +88,7 @@ Responder::Step Responder::carry_out(std::size_t& budget) {
   }
   const Step placed = place(budget);
   if (placed != Step::done) return placed;
+  if (next_offset_ == 0) first_ = slot_;
   next_offset_ = slot_.offset + slot_.bytes;
   return next_offset_ == slot_.message_bytes ? finish_message() : Step::done;
 }

@@ -78,6 +78,7 @@ class Responder {
   RequestSlot slot_;               // the request under way, copied: the peer may change its own
   std::uint32_t progress_ = 0;     // bytes of the slot copied or answered
   std::uint32_t next_offset_ = 0;  // of the message's next piece
+  RequestSlot first_;              // of the message under way, if next_offset_ is not 0
   std::string_view fault_;
   WorkStatus receive_status_ = WorkStatus::flushed;
   std::uint64_t bytes_copied_ = 0;

@@ -147,6 +147,7 @@ bool ShmFabric::has_news() const {
 bool ShmFabric::begin_sleep(shm::Sleep how) {
   ring_all();  // for what was posted since the last turn
   for (ShmQueuePair* const queue_pair : queue_pairs_) queue_pair->requester_.ask_to_be_woken();
+  sleeping_ = how;
   doorbell_.announce(how);
   return !has_news();
 }
@@ -163,7 +164,8 @@ void ShmFabric::wait(Time deadline) {
 
 void ShmFabric::wake() noexcept {
   woken_ = true;
-  doorbell_.ring();
+  // Not by what the shared word says: a peer may have taken it and not woken us yet.
+  if (sleeping_ == shm::Sleep::on_futex) doorbell_.wake();
 }
 
 std::size_t ShmFabric::serve_sockets() {

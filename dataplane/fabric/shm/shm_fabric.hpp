@@ -72,6 +72,7 @@ class ShmFabric final : public Fabric {
   bool begin_sleep(shm::Sleep how);
   void end_sleep() {
     doorbell_.awake();
+    sleeping_ = shm::Sleep::awake;
     woken_ = false;
   }
 
@@ -105,7 +106,8 @@ class ShmFabric final : public Fabric {
   std::uint64_t next_serial_ = 1;
   std::atomic<bool> attention_{false};  // the watch has noted something
   std::atomic<bool> woken_{false};
-  std::vector<std::uint64_t> tags_;  // scratch
+  std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};  // ours to say, unlike the doorbell's word
+  std::vector<std::uint64_t> tags_;                      // scratch
   std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
   ShmFabricCounters counters_;  // of destroyed queue pairs, too
 };

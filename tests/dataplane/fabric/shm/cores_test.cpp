@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "dataplane/base/random.hpp"
 #include "dataplane/fabric/shm/requester.hpp"
@@ -168,6 +169,7 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
     ends.a.requester.post({.request = {.operation = Operation::send}, .bytes = memory});
     std::ranges::fill(ends.a.memory->staging, std::byte{0xAA});
     std::uint32_t posted = 0;
+    std::optional<RequestSlot> begun;
     for (int i = 0; i < 12; ++i) {
       RequestSlot slot;
       slot.operation =
@@ -185,6 +187,16 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
       slot.remote_address = random.chance(50'000) ? random.next() : random.below(kGranted + 100) / 8 * 8;
       slot.where = random.chance(50'000) ? random.next() : random.below(kStagingBytes - 50);
       slot.operand = slot.compare = random.next();
+      // Often a piece of a message, and after it what may or may not be the next.
+      if (begun && random.chance(800'000)) {
+        if (random.chance(500'000)) slot = *begun;
+        slot.offset = begun->offset + begun->bytes;
+        slot.bytes = random.chance(500'000) ? slot.message_bytes - slot.offset : size();
+      } else if (slot.message_bytes > 1 && random.chance(250'000)) {
+        slot.bytes = 1 + static_cast<std::uint32_t>(random.below(slot.message_bytes - 1));
+      }
+      begun.reset();
+      if (slot.offset + slot.bytes < slot.message_bytes) begun = slot;
       ends.a.memory->slots[posted++ % kSlots] = slot;
       if (random.chance(20'000)) posted += static_cast<std::uint32_t>(random.next());
       ends.a.memory->control.posted = posted;
@@ -207,5 +219,5 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
   }
   // It went deep enough to matter.
   BOOST_TEST(faults > 1000u);
-  BOOST_TEST(delivered > 1000u);
+  BOOST_TEST(delivered > 500u);
 }
