@@ -50,10 +50,7 @@ MappingWatch::~MappingWatch() {
   // A child that was forked keeps the descriptor open, and whoever then unmaps would wait for ever: nothing
   // may be watched any more. The thread still listens, and takes the descriptor down before it ends: it may
   // itself have to wait, at its end, for somebody who unmaps.
-  for (const auto& range : watched_) {
-    uffdio_range gone{.start = range.begin, .len = range.end - range.begin};
-    ioctl(fault_fd_, UFFDIO_UNREGISTER, &gone);  // not there any more: all the better
-  }
+  for (const Range& range : watched_) unregister(range);
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = write(stop_fd_, &one, sizeof one);
@@ -67,14 +64,30 @@ MappingWatch::~MappingWatch() {
 Result<void> MappingWatch::watch(std::span<const std::byte> memory) {
   if (memory.empty()) return {};
   if (const std::scoped_lock lock(mutex_); dead_) return fail(Errc::unsupported, "the watch has ended");
-  const auto begin = reinterpret_cast<std::uint64_t>(memory.data()) / kPageBytes * kPageBytes;
-  const auto end = round_up_to_page(reinterpret_cast<std::uint64_t>(memory.data()) + memory.size());
-  uffdio_register wanted{
-      .range = {.start = begin, .len = end - begin}, .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
+  const Range range = pages_around(memory);
+  uffdio_register wanted{.range = {.start = range.begin, .len = range.end - range.begin},
+                         .mode = UFFDIO_REGISTER_MODE_WP,
+                         .ioctls = 0};
   if (ioctl(fault_fd_, UFFDIO_REGISTER, &wanted) != 0)
     return fail(Errc::unsupported, "the kernel does not watch this memory");
-  watched_.push_back({begin, end});
+  if (std::ranges::find(watched_, range) == watched_.end()) watched_.push_back(range);
   return {};
+}
+
+void MappingWatch::unwatch(std::span<const std::byte> memory) {
+  if (memory.empty()) return;
+  const Range range = pages_around(memory);
+  if (std::erase(watched_, range) != 0) unregister(range);
+}
+
+MappingWatch::Range MappingWatch::pages_around(std::span<const std::byte> memory) {
+  const auto begin = reinterpret_cast<std::uint64_t>(memory.data());
+  return {begin / kPageBytes * kPageBytes, round_up_to_page(begin + memory.size())};
+}
+
+void MappingWatch::unregister(const Range& range) {
+  uffdio_range gone{.start = range.begin, .len = range.end - range.begin};
+  ioctl(fault_fd_, UFFDIO_UNREGISTER, &gone);  // not there any more: all the better
 }
 
 void MappingWatch::listen() {

@@ -26,9 +26,11 @@ class MappingWatch {
   MappingWatch(const MappingWatch&) = delete;
   MappingWatch& operator=(const MappingWatch&) = delete;
 
-  /// The whole pages around `memory`, which is anonymous, from now on. They are watched until this ends.
-  /// Errors: unsupported (other memory, or somebody else watches it).
+  /// The whole pages around `memory`, which is anonymous, from now on. Errors: unsupported (other memory, or
+  /// somebody else watches it).
   Result<void> watch(std::span<const std::byte> memory);
+  /// No longer, wherever else they were watched as part of: whoever takes them away need not wait for this.
+  void unwatch(std::span<const std::byte> memory);
 
   /// What has gone. More changes than there is room for are one: everything.
   struct Gone {
@@ -55,7 +57,10 @@ class MappingWatch {
   bool dead_ = false;  // nobody listens any more
   struct Range {
     std::uint64_t begin, end;
+    bool operator==(const Range&) const = default;
   };
+  static Range pages_around(std::span<const std::byte> memory);
+  void unregister(const Range& range);
   std::vector<Range> watched_;
   std::thread thread_;
 };

@@ -16,6 +16,11 @@ bool covers(std::span<const std::byte> whole, std::span<const std::byte> part) {
          not_after(part.data() + part.size(), whole.data() + whole.size());
 }
 
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const std::less<const std::byte*> before;
+  return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+}
+
 std::span<const std::byte> pages_around(std::span<const std::byte> memory) {
   const auto before = reinterpret_cast<std::uintptr_t>(memory.data()) % memory::kPageBytes;
   return {memory.data() - before, memory::round_up_to_page(before + memory.size())};
@@ -57,7 +62,7 @@ void LocalKeys::release(const Lease& lease, Holder holder) {
   Registration& one = *lease.registration;
   --(holder == Holder::region ? one.regions : one.works);
   if (one.works + one.regions == 0 && (one.gone || !one.watched))
-    known_.remove_if([&](const Registration& known) { return &known == &one; });
+    forget(std::ranges::find(known_, &one, [](const Registration& known) { return &known; }));
 }
 
 void LocalKeys::drop_what_has_gone() {
@@ -66,7 +71,20 @@ void LocalKeys::drop_what_has_gone() {
   if (gone.count == 0 && !gone.everything) return;
   for (Registration& known : known_)
     if (known.watched) known.gone = known.gone || gone.touches(known.pages);
-  known_.remove_if([](const Registration& known) { return known.gone && known.works + known.regions == 0; });
+  for (auto at = known_.begin(); at != known_.end();) {
+    const auto one = at++;
+    if (one->gone && one->works + one->regions == 0) forget(one);
+  }
+}
+
+/// Its pages are watched on as long as another registration has some of them.
+void LocalKeys::forget(std::list<Registration>::iterator one) {
+  const auto pages = one->pages;
+  const bool watched = one->watched;
+  known_.erase(one);
+  const bool shared = std::ranges::any_of(
+      known_, [&](const Registration& known) { return known.watched && overlap(known.pages, pages); });
+  if (watched && !shared) mappings_->unwatch(pages);
 }
 
 LocalKeys::Registration* LocalKeys::find(std::span<const std::byte> memory, Use use) {
@@ -85,7 +103,7 @@ Result<LocalKeys::Registration*> LocalKeys::make(std::span<const std::byte> memo
       return known.works + known.regions == 0 ? known.last_use : UINT64_MAX;
     };
     const auto oldest = std::ranges::min_element(known_, {}, last_use);
-    if (last_use(*oldest) != UINT64_MAX) known_.erase(oldest);
+    if (last_use(*oldest) != UINT64_MAX) forget(oldest);
   }
   const auto pages = pages_around(memory);
   // First watched, then registered: whatever changes from here on is told.

@@ -53,6 +53,7 @@ class LocalKeys {
  private:
   void drop_what_has_gone();
   Registration* find(std::span<const std::byte> memory, Use use);
+  void forget(std::list<Registration>::iterator one);
   Result<Registration*> make(std::span<const std::byte> memory, Use use);
 
   ibv_pd* domain_;

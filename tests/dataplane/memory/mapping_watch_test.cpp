@@ -68,6 +68,22 @@ BOOST_AUTO_TEST_CASE(whatever_takes_memory_away_is_known_when_it_returns) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_watched_no_longer_is_told_of_no_longer_and_may_be_watched_again) {
+  const auto watch = open_watch();
+  for (int round = 0; round < 20; ++round) {
+    const auto kept = map(2), dropped = map(2);
+    BOOST_REQUIRE(watch->watch(kept));
+    BOOST_REQUIRE(watch->watch(dropped));
+    watch->unwatch(dropped);
+    if (round % 2 == 1) BOOST_REQUIRE(watch->watch(dropped));
+    munmap(dropped.data(), dropped.size());
+    BOOST_TEST(watch->take().touches(dropped) == (round % 2 == 1));
+    munmap(kept.data(), kept.size());
+    BOOST_TEST(watch->take().touches(kept));
+    watch->unwatch(kept);  // gone: no harm
+  }
+}
+
 BOOST_AUTO_TEST_CASE(another_thread_that_unmaps_goes_on_and_is_seen) {
   const auto watch = open_watch();
   const auto memory = map(4);
