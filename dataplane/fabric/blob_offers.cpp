@@ -23,7 +23,8 @@ ConnectionBlob join_offers(const ConnectionBlob& local, const ConnectionBlob& re
 }
 
 BlobOffers split_offers(std::span<const std::byte> blob) {
-  if (blob.size() < kJoinHeaderBytes || load_be<std::uint32_t>(blob.data()) != kJoinedMagic) return {.remote = blob};
+  if (blob.size() < kJoinHeaderBytes || load_be<std::uint32_t>(blob.data()) != kJoinedMagic)
+    return {.remote = blob};
   const std::size_t local = load_be<std::uint16_t>(blob.data() + 4);
   if (local > blob.size() - kJoinHeaderBytes) return {.remote = blob};
   return {.local = blob.subspan(kJoinHeaderBytes, local), .remote = blob.subspan(kJoinHeaderBytes + local)};
