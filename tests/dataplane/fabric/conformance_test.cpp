@@ -38,7 +38,7 @@ using Worlds = boost::mpl::list<Software, ShmArenas, ShmProcesses, ShmStaged>;
 
 constexpr auto kAll =
     RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic | RemoteAccess::invalidate;
-constexpr std::size_t kRegion = 1 << 20, kReceive = 200'000;
+constexpr std::size_t kRegion = 1 << 19;
 
 void fill(std::span<std::byte> bytes, std::uint64_t seed) {
   Random random(seed);
@@ -49,7 +49,7 @@ void fill(std::span<std::byte> bytes, std::uint64_t seed) {
 }
 
 bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::ranges::equal(a, b);
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 /// One posted work, as a property draws it.
@@ -69,7 +69,7 @@ rc::Gen<std::vector<Drawn>> batch() {
   const auto drawn = [](std::vector<WorkKind> kinds) {
     return rc::gen::container<std::vector<Drawn>>(rc::gen::build<Drawn>(
         rc::gen::set(&Drawn::kind, rc::gen::elementOf(kinds)), rc::gen::set(&Drawn::bytes, sizes()),
-        rc::gen::set(&Drawn::offset, rc::gen::inRange<std::size_t>(0, 800'000)),
+        rc::gen::set(&Drawn::offset, rc::gen::inRange<std::size_t>(0, 350'000)),
         rc::gen::set(&Drawn::immediate, rc::gen::arbitrary<bool>()),
         rc::gen::set(&Drawn::swap, rc::gen::arbitrary<bool>())));
   };
@@ -104,7 +104,7 @@ class Script {
       Completion done{.work_id = i, .kind = work.kind};
       const bool receives = work.kind == WorkKind::send || (work.kind == WorkKind::write && work.immediate);
       if (receives) {
-        inboxes.emplace_back(kReceive);
+        inboxes.emplace_back(work.bytes);
         RC_ASSERT(bool(world_.queue_pair(1).post_receive({.work_id = 1000 + i, .bytes = inboxes.back()})));
         received.push_back(
             {.work_id = 1000 + i,
@@ -192,7 +192,7 @@ class Script {
 BOOST_AUTO_TEST_CASE_TEMPLATE(works_of_every_kind_do_what_they_say_in_their_order, World, Worlds) {
   BOOST_TEST(rc::check("works do what they say", [] {
     Script<World> script;
-    const auto batches = *rc::gen::resize(20, rc::gen::container<std::vector<std::vector<Drawn>>>(batch()));
+    const auto batches = *rc::gen::resize(8, rc::gen::container<std::vector<std::vector<Drawn>>>(batch()));
     for (const auto& works : batches) script.run(works);
   }));
 }
