@@ -1,5 +1,6 @@
 // bcast: the root's message to every member through the library's own group, memory to memory, with its
 // length announced on the data path: what an application sees.
+#include "bench/perf/group_links.hpp"
 #include "bench/perf/member.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/memory/arena.hpp"
@@ -17,6 +18,11 @@ class Recorder final : public group::Listener {
   group::Store* incoming(std::uint64_t, std::uint64_t bytes) override {
     if (bytes > memory_.size()) return nullptr;
     return &store_.emplace(memory_, bytes, block_bytes_);
+  }
+  bool small(std::uint64_t message, std::span<const std::byte> bytes) override {
+    std::ranges::copy(bytes, memory_.begin());
+    record_finish(meet_, static_cast<std::uint32_t>(message));
+    return true;
   }
   void delivered(std::uint64_t message) override {
     record_finish(meet_, static_cast<std::uint32_t>(message));
@@ -38,25 +44,6 @@ class Recorder final : public group::Listener {
   std::uint64_t completed_ = 0;
   std::string failure_;
 };
-
-std::vector<group::PeerId> first_peers(std::uint32_t count) {
-  std::vector<group::PeerId> peers;
-  for (std::uint32_t i = 0; i < count; ++i) peers.push_back(group::PeerId{i});
-  return peers;
-}
-
-Result<void> connect(Member& member, group::Peers& peers, const std::vector<Rank>& neighbours) {
-  for (const Rank peer : neighbours) {
-    const auto blob = peers.offer(group::PeerId{value_of(peer)});
-    if (!blob) return std::unexpected(blob.error());
-    member.meet().give(member.rank(), value_of(peer), *blob);
-  }
-  for (const Rank peer : neighbours) {
-    const auto blob = member.meet().take(value_of(peer), member.rank());
-    if (auto connected = peers.connect(group::PeerId{value_of(peer)}, blob); !connected) return connected;
-  }
-  return {};
-}
 
 Result<void> stopped(const Recorder& recorder) {
   return fail(Errc::peer_failed, recorder.failure().empty() ? "another member failed" : recorder.failure());
@@ -81,6 +68,7 @@ Result<void> run_bcast(Member& member) {
                             .block_bytes = options.block_bytes,
                             .max_writes_in_flight = options.writes_in_flight};
   config.members = first_peers(options.members);
+  config.confirms = options.size_bytes <= config.small_bytes;
   auto group = group::Group::create(peers, config, recorder);
   if (!group) return std::unexpected(group.error());
   if (auto connected = connect(member, peers, (*group)->neighbours()); !connected) return connected;
@@ -95,9 +83,10 @@ Result<void> run_bcast(Member& member) {
     if (i >= kWarmUpIterations) member.start_account();
     if (root) {
       meet.started_ns[i] = monotonic_now().ns;
-      if (auto sent = (*group)->send(recorder.root_store(options.size_bytes), options.size_bytes); !sent) {
-        return std::unexpected(sent.error());
-      }
+      const auto sent = config.confirms
+                            ? (*group)->send_small(message)
+                            : (*group)->send(recorder.root_store(options.size_bytes), options.size_bytes);
+      if (!sent) return std::unexpected(sent.error());
     }
     const auto done = [&] { return recorder.completed() > i || !recorder.failure().empty(); };
     if (!member.run_until(done) || !recorder.failure().empty()) return stopped(recorder);

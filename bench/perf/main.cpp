@@ -25,7 +25,7 @@ int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
     switch (options.test) {
       case Test::unicast: result = run_unicast(**member); break;
       case Test::latency: result = run_latency(**member); break;
-      case Test::rate: result = run_rate(**member); break;
+      case Test::rate: result = options.api == "group" ? run_group_rate(**member) : run_rate(**member); break;
       case Test::bcast: result = run_bcast(**member); break;
     }
   }
@@ -171,7 +171,9 @@ int main(int argc, char** argv) {
         ->transform(rdmc::size_value());
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
     sub->add_option("--algorithm", options.algorithm)->check(CLI::IsMember({"binomial_pipeline"}));
-    sub->add_option("--api", "the API to measure")->check(CLI::IsMember({"qp"}));
+    sub->add_option("--api", options.api,
+                    "the API to measure; group: rate only, small messages to all members")
+        ->check(CLI::IsMember({"qp", "group"}));
     sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
@@ -206,7 +208,15 @@ int main(int argc, char** argv) {
   }
   options.spin = rdmc::nanoseconds(static_cast<std::int64_t>(spin_us * 1000));
   options.selective_repeat = !go_back_n;
-  if (options.test != Test::bcast && options.members != 2) {
+  if (options.api == "group" && options.test != Test::rate) {
+    fmt::print(stderr, "rdmc_perf: --api group: only of rate\n");
+    return 1;
+  }
+  if (options.api == "group" && options.size_bytes > 8192) {
+    fmt::print(stderr, "rdmc_perf: --size: small messages have at most 8192 bytes\n");
+    return 1;
+  }
+  if (options.test != Test::bcast && options.api == "qp" && options.members != 2) {
     fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
     return 1;
   }

@@ -48,6 +48,7 @@ class Member {
 Result<void> run_unicast(Member& member);
 Result<void> run_latency(Member& member);
 Result<void> run_rate(Member& member);
+Result<void> run_group_rate(Member& member);
 Result<void> run_bcast(Member& member);
 
 /// Root: fills `bytes` for iteration `iteration`, different from every other iteration's in every page, and

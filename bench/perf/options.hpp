@@ -18,6 +18,7 @@ struct Options {
   std::uint32_t iterations = 10;
   std::uint32_t block_bytes = 0;  ///< 0: chosen for the test
   std::string fabric = "udp";
+  std::string api = "qp";
   std::string algorithm = "binomial_pipeline";
   std::uint32_t path_mtu = 0;  ///< 0: what the interface allows
   bool selective_repeat = true;
