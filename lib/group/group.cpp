@@ -42,7 +42,10 @@ Result<void> Group::make_edges(const relay::Schedule& schedule) {
     ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
   }
   for (const Rank rank : ranks) {
-    const auto link = peers_.link_to(config_.members[value_of(rank)]);
+    const PeerId peer = config_.members[value_of(rank)];
+    if (config_.connected_only && !peers_.is_connected(peer))
+      return rdmc::fail(Errc::peer_failed, "not connected to member " + std::to_string(value_of(peer)));
+    const auto link = peers_.link_to(peer);
     if (!link) return std::unexpected(link.error());
     edges_.push_back(
         {.rank = rank, .link = *link, .is_child = schedule.first_source_of(rank) == config_.rank});
@@ -63,7 +66,7 @@ Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& co
   if (!probe) return std::unexpected(probe.error());
   if (auto linked = group->make_edges(probe->schedule()); !linked) return std::unexpected(linked.error());
   if (config.announce_lengths && !group->is_root()) {
-    auto arena = memory::Arena::make(config.block_bytes);
+    auto arena = peers.fabric().make_arena(config.block_bytes);
     if (!arena) return std::unexpected(arena.error());
     group->arena_ = std::move(*arena);
     auto region = peers.fabric().register_memory(group->arena_.bytes());

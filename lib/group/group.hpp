@@ -34,6 +34,8 @@ struct GroupConfig {
   /// granted in advance. False: every member knows each message's length (calls send or receive) before it
   /// begins.
   bool announce_lengths = true;
+  /// Links to neighbours must be connected; false: they are made here and connected later.
+  bool connected_only = false;
   /// Members tell each other what they have: stable() is called, close() works, and small messages travel
   /// inside frames. Needs announced lengths.
   bool confirms = false;
@@ -111,6 +113,8 @@ class Group final : public GroupPart {
 
   /// Ends the epoch here and, by telling the neighbours, everywhere; released() follows. They hear `cause`.
   void end(const Error& cause);
+  /// This member cannot go on: the epoch ends with failed(), here and everywhere, and it is to blame.
+  void give_up(const Error& error) { fail(config_.rank, error); }
   bool is_released() const { return phase_ == Phase::released; }
   /// This member wants the end, as a barrier: released() comes when all members have wanted it, have all
   /// messages, and have passed on what they had to. The root sends nothing more. Errors: peer_failed,
@@ -235,11 +239,13 @@ class Group final : public GroupPart {
   std::vector<Edge> edges_;                    // by rank
   std::deque<Message> messages_;               // open ones, by number
   std::uint64_t next_number_ = 0;              // of the next send() or receive()
+  std::uint64_t next_to_ask_ = 0;              // incoming() was called of those below, or small()
   std::uint64_t next_to_deliver_ = 0;          // messages below are delivered …
   std::uint64_t next_to_finish_ = 0;           // … and complete
   std::uint64_t next_arena_ = 0;               // the next message to offer the arena for …
   std::optional<std::uint64_t> arena_holder_;  // … and the one that has it, or had it last
   std::uint64_t last_large_ = 0;               // one more than the highest message announced
+  bool arena_is_expected_ = false;             // a hint is out that no block has used up
   memory::Arena arena_;                        // first blocks of announced messages
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
   std::optional<memory::PageExchange> exchange_;

@@ -1,5 +1,6 @@
 // One turn: look at what has come in, ask the stores, drain every relay's actions, tell the application.
 #include <algorithm>
+#include <utility>
 
 #include "lib/group/group.hpp"
 
@@ -84,6 +85,9 @@ Result<std::size_t> Group::announce(Message& message) {
 
 Result<std::size_t> Group::ask_for_memory(Message& message) {
   if (!config_.announce_lengths || is_root() || message.upcalled || !message.relay.has_length()) return 0;
+  next_to_ask_ = std::max(next_to_ask_, next_to_deliver_);
+  if (message.number != next_to_ask_) return 0;  // in their order, and small ones ask when it is their turn
+  ++next_to_ask_;
   message.upcalled = true;
   const std::uint64_t number = message.number, bytes = message.relay.length();
   Store* const store = listener_.incoming(number, bytes);
@@ -116,7 +120,10 @@ Result<void> Group::offer_arena() {
       !offered) {
     return offered;
   }
-  if (const auto source = (*message)->relay.schedule().first_source_of(config_.rank))
+  // Once: a message that turns out to be small leaves the hint to the next. Were there two, the second would
+  // have what comes behind the block scattered over it.
+  if (const auto source = (*message)->relay.schedule().first_source_of(config_.rank);
+      source && !std::exchange(arena_is_expected_, true))
     find(*source)->link->expect_write(arena_.bytes().first(config_.block_bytes));
   arena_holder_ = next_arena_++;
   if (auto granted = drain_grants(**message); !granted) return std::unexpected(granted.error());

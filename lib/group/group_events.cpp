@@ -50,8 +50,12 @@ void Group::on_block(Link& link, const fabric::Completion& completion) {
 }
 
 Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
-  if (record.message < next_to_finish_) return {};         // a last grant that crossed our last block
-  if (smalls_.find(record.message) != nullptr) return {};  // of the arena, for a message that is small
+  if (record.message < next_to_finish_) return {};  // a last grant that crossed our last block
+  // Of the arena, for a message that has turned out to be small: a root's large ones are there until they
+  // finish.
+  const bool is_small = smalls_.find(record.message) != nullptr ||
+                        (record.message < next_number_ && find(record.message) == nullptr);
+  if (is_small) return {};
   if (record.message - next_to_finish_ >= most_messages_ahead(config_.members.size()) &&
       record.message >= next_number_) {
     return rdmc::fail(Errc::protocol_error, "a grant for a message far ahead");
@@ -87,6 +91,7 @@ Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion)
   const auto block = message->relay.on_block(edge.rank, immediate, completion.byte_count);
   if (!block) return std::unexpected(block.error());
   ++counters_.blocks_received;
+  if (waited != message->relay.first_block_in_arena()) arena_is_expected_ = false;
   if (waited == message->relay.first_block_in_arena()) {
     message->store->arrived(*block, completion.byte_count);
   } else if (message->store != nullptr) {

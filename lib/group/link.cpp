@@ -35,7 +35,7 @@ Result<std::unique_ptr<Link>> Link::create(fabric::Fabric& fabric, PeerId peer, 
   std::unique_ptr<Link> link(new Link(peer));
   link->ring_bytes_ = wanted.ring_bytes;
   for (memory::Arena* arena : {&link->in_, &link->out_}) {
-    auto made = memory::Arena::make(wanted.ring_bytes);
+    auto made = fabric.make_arena(wanted.ring_bytes);
     if (!made) return std::unexpected(made.error());
     *arena = std::move(*made);
   }

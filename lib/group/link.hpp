@@ -90,6 +90,10 @@ class Link {
   Result<void> repost(std::uint64_t work_id);
   /// Frames that were sent, ever.
   std::uint64_t frames_sent() const { return frames_sent_; }
+  /// All that was sent has arrived.
+  bool is_quiet() const {
+    return !is_connected() || (used_ == 0 && writes_ == 0 && writer_->frames_under_way() == 0);
+  }
 
  private:
   explicit Link(PeerId peer) : peer_(peer) {}

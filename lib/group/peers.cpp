@@ -50,6 +50,10 @@ bool Peers::is_connected(PeerId peer) const {
   return link != nullptr && link->is_connected();
 }
 
+bool Peers::is_quiet() const {
+  return std::ranges::all_of(links_, [](const Entry& entry) { return entry.link->is_quiet(); });
+}
+
 void Peers::disconnect(PeerId peer, const Error& cause) {
   if (Link* const link = find(peer)) lose(*link, cause);
 }

@@ -70,6 +70,9 @@ class Peers final : public engine::Agent {
   Result<std::uint32_t> add(GroupPart& part);
   void remove(GroupPart& part);
 
+  /// All that was sent has arrived.
+  bool is_quiet() const;
+
   std::size_t work(Time now) override;
   Time next_deadline() const override;
 

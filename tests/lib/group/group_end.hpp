@@ -55,6 +55,14 @@ class GroupEnd : public Listener {
     return true;
   }
 
+  /// Memory for all that had none, and from now on.
+  void accept_waiting() {
+    if (std::exchange(accept_at_once, true)) return;
+    for (const auto& [message, bytes] : announced) {
+      if (!messages_.contains(message)) (void)group_->accept(message, store_for(message, bytes));
+    }
+  }
+
   /// A message's memory: page aligned, exactly as long as asked, followed by a guard that nobody may touch.
   Store& store_for(std::uint64_t message, std::uint64_t bytes) {
     Kept& kept = messages_[message];

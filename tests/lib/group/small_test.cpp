@@ -24,7 +24,7 @@ std::vector<std::uint32_t> first(std::size_t count) {
 }  // namespace
 
 BOOST_DATA_TEST_CASE(small_and_large_messages_arrive_in_one_order_whatever_the_network_does,
-                     bdata::xrange(1, 25), seed) {
+                     bdata::xrange(1, 13), seed) {
   Random random(static_cast<std::uint64_t>(seed));
   const auto count = static_cast<std::size_t>(random.between(2, 13));
   World world(static_cast<std::uint64_t>(seed), count, kPeers);
@@ -32,11 +32,19 @@ BOOST_DATA_TEST_CASE(small_and_large_messages_arrive_in_one_order_whatever_the_n
     world.network.set_faults({.loss = 10'000, .duplicate = 10'000, .reorder = 20'000, .corrupt = 5'000});
   SharedGroup group(world, {.number = 1}, first(count), {.confirms = true, .small_bytes = 4000});
   group.make_all();
-  for (int i = 0; i < 300; ++i) {
-    if (random.below(8) == 0)
-      group.send(random.below(100'000));
-    else
-      group.send(random.below(random.below(3) == 0 ? 4001 : 100));
+  // In bursts, and now and then somebody is late with the memory for large ones.
+  for (int burst = 0; burst < 30; ++burst) {
+    GroupEnd& late = *group.ends[1 + random.below(count - 1)];
+    if (random.below(2) == 0) late.accept_at_once = false;
+    for (int i = 0; i < 10; ++i) {
+      if (random.below(4) == 0)
+        group.send(random.below(100'000));
+      else
+        group.send(random.below(random.below(3) == 0 ? 4001 : 100));
+    }
+    world.run_for(microseconds(static_cast<std::int64_t>(random.below(500))));
+    late.accept_waiting();
+    world.wake_all();
   }
   BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
   BOOST_TEST(group.failures() == 0);

@@ -1,0 +1,116 @@
+#include "lib/group/node_state.hpp"
+
+namespace rdmc {
+namespace {
+
+constexpr Duration kKeepalive = milliseconds(150);
+constexpr std::uint32_t kRingBytes = 256 * 1024;
+
+group::PeerId peer_of(NodeId node) {
+  return group::PeerId{value_of(node)};
+}
+
+/// The root first, the others in their order; or why that is no group.
+Result<std::vector<NodeId>> by_rank(std::vector<NodeId> members, NodeId root, NodeId us) {
+  const auto named = [](const char* what, NodeId node) {
+    return fail(Errc::invalid_argument, std::string(what) + ": node " + std::to_string(value_of(node)));
+  };
+  if (members.empty()) return fail(Errc::invalid_argument, "a group without members");
+  const auto found = std::ranges::find(members, root);
+  if (found == members.end()) return named("the root is no member", root);
+  if (std::ranges::find(members, us) == members.end()) return named("we are no member", us);
+  std::rotate(members.begin(), found, found + 1);
+  return members;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
+  auto state = std::make_unique<State>();
+  state->options = options;
+  const auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  auto opened = fabric::open_fabric(
+      options.fabric, {.address = options.address},
+      {.entropy = [random = *random] { return random.next32(); }, .host_id = fabric::host_identity()});
+  if (!opened) return std::unexpected(opened.error());
+  state->opened = std::move(*opened);
+  state->agent = std::make_unique<group::FabricAgent>(*state->opened.fabric);
+  state->engine =
+      std::make_unique<engine::Engine>(*state->agent, engine::IdleStrategy{.busy_poll = options.busy_poll});
+  state->peers = std::make_unique<group::Peers>(
+      *state->opened.fabric,
+      group::PeersConfig{.link = {.ring_bytes = kRingBytes}, .keepalive = kKeepalive, .early = {}});
+  state->engine->add(*state->agent);
+  state->engine->add(*state->peers);
+  if (options.own_thread) {
+    try {
+      state->thread = std::thread([raw = state.get()] { raw->run(); });
+      state->owner.wait(std::this_thread::get_id());
+    } catch (const std::system_error& error) {
+      return fail(Errc::resource_limit, std::string("no thread for the engine: ") + error.what());
+    }
+  }
+  return std::unique_ptr<Node>(new Node(std::move(state)));
+}
+
+Node::Node(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Node::~Node() = default;
+
+NodeId Node::id() const {
+  return state_->options.id;
+}
+
+void Node::poll(Duration longest) {
+  state_->turn(longest);
+}
+
+Result<std::vector<std::byte>> Node::offer(NodeId peer) {
+  if (peer == id()) return fail(Errc::invalid_argument, "a node needs no connection to itself");
+  return state_->in_engine([&] { return state_->peers->offer(peer_of(peer)); });
+}
+
+Result<void> Node::connect(NodeId peer, std::span<const std::byte> offered) {
+  return state_->in_engine([&] { return state_->peers->connect(peer_of(peer), offered); });
+}
+
+Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members, NodeId root,
+                                const GroupOptions& options, GroupCallbacks callbacks) {
+  const auto ranks = by_rank(std::move(members), root, id());
+  if (!ranks) return std::unexpected(ranks.error());
+  group::GroupConfig config{
+      .name = {.number = value_of(number), .epoch = options.epoch},
+      .rank = Rank{static_cast<std::uint32_t>(std::ranges::find(*ranks, id()) - ranks->begin())},
+      .members = {},
+      .block_bytes = options.block_bytes,
+      .connected_only = true,
+      .confirms = true,
+      .small_bytes = options.small_bytes,
+      .memory_patience = options.receive_timeout};
+  for (const NodeId member : *ranks) config.members.push_back(peer_of(member));
+  return state_->in_engine([&]() -> Result<void> {
+    if (state_->find(number))
+      return fail(Errc::already_exists,
+                  "group " + std::to_string(value_of(number)) + " is in use: destroy it first");
+    const auto made = std::make_shared<group::NodeGroup>(*ranks, std::move(callbacks), state_->some_over);
+    if (auto opened = made->open(*state_->peers, config); !opened) return opened;
+    const std::lock_guard lock(state_->mutex);
+    state_->groups[number] = made;
+    return {};
+  });
+}
+
+Result<std::uint64_t> Node::send(GroupNumber number, std::span<const std::byte> bytes) {
+  return state_->command(number, [&](group::NodeGroup& group) { return group.send(bytes); });
+}
+
+Result<void> Node::post_receive_buffer(GroupNumber number, std::span<std::byte> buffer) {
+  return state_->command(number, [&](group::NodeGroup& group) { return group.post(buffer); });
+}
+
+Result<void> Node::destroy_group(GroupNumber number, std::function<void(Result<void>)> destroyed) {
+  return state_->command(number,
+                         [&](group::NodeGroup& group) { return group.destroy(std::move(destroyed)); });
+}
+
+}  // namespace rdmc

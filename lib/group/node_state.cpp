@@ -1,0 +1,66 @@
+#include "lib/group/node_state.hpp"
+
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc {
+namespace {
+
+/// How long a peer may take to acknowledge our last words; one that is dead is found out sooner.
+constexpr Duration kFarewell = seconds(1);
+/// An acknowledgement leaves in the turn after what it is for, which may be on its way.
+constexpr int kLastTurns = 3;
+
+}  // namespace
+
+Node::State::~State() {
+  if (thread.joinable()) {
+    stopping = true;
+    agent->wake();
+    thread.join();
+  } else {
+    end();
+  }
+}
+
+void Node::State::run() {
+  owner = std::this_thread::get_id();
+  owner.notify_all();
+  while (!stopping) turn(seconds(3600));
+  end();
+}
+
+/// The owner's: queue pairs end on the thread that they lived on. Not before what was said last, a verdict
+/// perhaps, has arrived, and what came last is acknowledged.
+void Node::State::end() {
+  groups.clear();
+  if (!peers) return;
+  const Time latest = monotonic_now() + kFarewell;
+  for (int turns = 0; turns < kLastTurns || (!peers->is_quiet() && monotonic_now() < latest); ++turns)
+    engine->turn(milliseconds(1));
+  engine->remove(*peers);
+  peers.reset();
+}
+
+void Node::State::turn(Duration longest) {
+  engine->turn(longest);
+  forget_groups();
+}
+
+std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
+  const std::lock_guard lock(mutex);
+  const auto found = groups.find(number);
+  return found == groups.end() || found->second->is_over() ? nullptr : found->second;
+}
+
+/// Those that were destroyed in this turn: not in their own upcall.
+void Node::State::forget_groups() {
+  if (!std::exchange(some_over, false)) return;
+  std::vector<std::shared_ptr<group::NodeGroup>> over;
+  const std::lock_guard lock(mutex);
+  for (auto& [number, group] : groups) {
+    if (group->is_over()) over.push_back(group);
+  }
+  std::erase_if(groups, [](const auto& entry) { return entry.second->is_over(); });
+}
+
+}  // namespace rdmc

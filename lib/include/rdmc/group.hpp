@@ -1,0 +1,134 @@
+// Groups of processes among which one, the root, sends messages to all others: RDMC's interface (Behrens et
+// al., DSN 2018, Figure 1) with today's C++. A Node is this process's part: its connections to other nodes,
+// shared by all groups, and the engine that moves the bytes - a thread of its own, or the application's calls
+// of poll().
+//
+// Any thread may call anything. Upcalls come on the engine's thread, one at a time for the whole node; they
+// may call back in, and must not block. Memory that is handed over - to send, by incoming, by
+// post_receive_buffer - stays the application's, which neither writes nor frees it until reusable() has named
+// its message, or the group is gone (destroyed() was called, or failed() and then destroyed()).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc {
+
+/// A process, as all others call it; the application chooses.
+enum class NodeId : std::uint32_t {};
+/// A group, as all its members call it.
+enum class GroupNumber : std::uint64_t {};
+
+struct NodeOptions {
+  NodeId id{};
+  /// Where its data path listens; the address of the network to use. Port 0: any.
+  Address address = Address::ipv4(127, 0, 0, 1, 0);
+  /// "auto", "udp", "dpdk", "verbs", …
+  std::string fabric = "auto";
+  /// False: the thread that creates the node calls poll(), and destroys the node; others wait for its turns.
+  bool own_thread = true;
+  /// Never sleep while waiting: for a dedicated core.
+  bool busy_poll = false;
+};
+
+struct GroupOptions {
+  /// Of this use of the number; higher than in any earlier use of it by one of the members.
+  std::uint64_t epoch = 0;
+  std::uint32_t block_bytes = 256 * 1024;  ///< messages travel in blocks of it
+  /// Shorter messages are packed several into one packet; the same at every member.
+  std::uint32_t small_bytes = 4096;
+  /// How long a message may wait for memory; then this member fails, and with it the group. 0: for ever.
+  Duration receive_timeout = seconds(30);
+};
+
+/// Why a group came to its end, and what this member has of it. Messages come in order: it has exactly those
+/// below `delivered`.
+struct GroupFailure {
+  std::optional<NodeId> node;  ///< who is to blame, as far as is known
+  Error error;
+  std::uint64_t delivered = 0;  ///< the first message that this member has not got
+  std::uint64_t stable = 0;     ///< messages below it are known to be everywhere
+};
+
+/// Upcalls; any may be empty. Messages are numbered from 0.
+struct GroupCallbacks {
+  /// Receiver: a message of exactly `bytes` bytes begins. The answer is where it goes; nothing: into memory
+  /// of post_receive_buffer, now or later.
+  std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
+  /// Receiver: every byte of the message is in its memory, to be read.
+  std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
+  /// The memory of this message is the application's again. At the root: all it had to send has been
+  /// received.
+  std::function<void(std::uint64_t message)> reusable;
+  /// Every member has the messages below this number.
+  std::function<void(std::uint64_t count)> stable;
+  /// The group has come to its end before destroy_group. Nothing more is delivered.
+  std::function<void(const GroupFailure&)> failed;
+};
+
+class Node {
+ public:
+  /// Errors: those of opening the fabric; resource_limit.
+  static Result<std::unique_ptr<Node>> create(const NodeOptions& options);
+  /// Ends everything at once; groups that were not destroyed fail at their other members. Not in an upcall.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  NodeId id() const;
+
+  // -- connections; each pair once, before their first group --
+
+  /// What `peer` needs to connect to us: bytes, for the application to carry there. Errors: invalid_argument
+  /// (ourselves), resource_limit.
+  Result<std::vector<std::byte>> offer(NodeId peer);
+  /// With what `peer` has offered us. Errors: protocol_error and version_mismatch (not such bytes),
+  /// invalid_argument (connected already).
+  Result<void> connect(NodeId peer, std::span<const std::byte> offered);
+
+  // -- groups --
+
+  /// Needs no communication and sends nothing. All members make it, with the same members in the same order,
+  /// the same root and the same options; what is sent before the last one has is kept for it. Errors:
+  /// invalid_argument (an empty group, a member twice, a root or ourselves that is no member, options that
+  /// make no sense), already_exists (the number is in use, or this epoch of it is over), peer_failed (not
+  /// connected to a member that we need), resource_limit (a thousand groups).
+  Result<void> create_group(GroupNumber group, std::vector<NodeId> members, NodeId root,
+                            const GroupOptions& options, GroupCallbacks callbacks);
+
+  /// Root: sends `bytes` to all others; messages queue. Returns its number. Errors: not_found (no such
+  /// group), invalid_argument (not the root; too long), peer_failed (the group has failed), cancelled (it is
+  /// being destroyed), would_block (too many calls at once).
+  Result<std::uint64_t> send(GroupNumber group, std::span<const std::byte> bytes);
+
+  /// Receiver: memory for the next message that incoming() does not place, in the order of posting. Errors:
+  /// those of send; invalid_argument for a buffer too small when the message is known - later that is
+  /// failed().
+  Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
+
+  /// The group's end as a barrier: when all members have called it, and have all messages, `destroyed` is
+  /// called with success. Otherwise with why not, after failed(). Then all memory of the group is the
+  /// application's. Errors: not_found, cancelled (called before), would_block.
+  Result<void> destroy_group(GroupNumber group, std::function<void(Result<void>)> destroyed = {});
+
+  /// Without an own thread, by the thread that created the node: one turn, and if there is nothing to do a
+  /// wait of at most `longest`. Not in an upcall.
+  void poll(Duration longest);
+
+ private:
+  struct State;
+  explicit Node(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rdmc

@@ -1,0 +1,33 @@
+// Connects a node with others whose addresses are known, for applications that have no way of their own to
+// carry offers: over TLS 1.3, proved by a cluster key that all hold (rdmc_bcast keygen makes one).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <rdmc/group.hpp>
+
+namespace rdmc {
+
+/// Where a node listens while the mesh is made. Names are resolved; its own must be a numeric address.
+struct MeshMember {
+  NodeId node{};
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+struct MeshOptions {
+  std::string key_file;
+  /// Without a key, and without any protection: must be said.
+  bool insecure = false;
+  Duration timeout = seconds(30);  ///< for all of them to be there
+};
+
+/// Connects `node` with all other members; they call it, too, at about the same time. Blocks, at most for the
+/// timeout; not in an upcall. Errors: invalid_argument (we are no member; a member twice; a key and insecure,
+/// or neither), those of reading the key and of listening, authentication (another key), timed_out (naming
+/// who is missing), protocol_error.
+Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const MeshOptions& options);
+
+}  // namespace rdmc

@@ -1,0 +1,89 @@
+#define BOOST_TEST_MODULE mesh
+#include "lib/include/rdmc/mesh.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "controlplane/auth/cluster_key.hpp"
+#include "tests/lib/group/nodes.hpp"
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+namespace {
+
+struct KeyFile {
+  explicit KeyFile(const char* name) : path(std::filesystem::temp_directory_path() / name) {
+    std::filesystem::remove(path);
+    BOOST_REQUIRE(control::ClusterKey::generate().value().write(path));
+  }
+  ~KeyFile() { std::filesystem::remove(path); }
+  std::filesystem::path path;
+};
+
+struct Party {
+  explicit Party(std::uint32_t count, std::uint16_t port) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto address = Address::ipv4(127, 0, 4, static_cast<std::uint8_t>(i + 1), 0);
+      nodes.push_back(std::move(*Node::create({.id = NodeId{i}, .address = address, .fabric = "udp"})));
+      members.push_back({NodeId{i}, host_string(address), port});
+    }
+    results.resize(count);
+  }
+  void join(const std::vector<MeshOptions>& options) {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      threads.emplace_back([&, i] { results[i] = connect_mesh(*nodes[i], members, options[i]); });
+  }
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<MeshMember> members;
+  std::vector<Result<void>> results;
+};
+
+std::string unique(const char* name) {
+  return name + std::to_string(getpid());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_groups) {
+  const KeyFile key(unique("rdmc-mesh-key-").c_str());
+  Party party(4, 7801);
+  party.join(std::vector<MeshOptions>(4, {.key_file = key.path}));
+  for (const auto& result : party.results)
+    BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
+  std::vector<Heard> heard(4);
+  const std::vector<NodeId> ids{NodeId{0}, NodeId{1}, NodeId{2}, NodeId{3}};
+  for (std::uint32_t i = 0; i < 4; ++i)
+    BOOST_REQUIRE(party.nodes[i]->create_group(kGroup, ids, NodeId{3}, {}, heard[i].callbacks()));
+  const std::vector<std::byte> message(300'000, std::byte{5});
+  BOOST_REQUIRE(party.nodes[3]->send(kGroup, message));
+  for (std::uint32_t i = 0; i < 3; ++i)
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_refused_by_name) {
+  const KeyFile key(unique("rdmc-mesh-one-").c_str()), other(unique("rdmc-mesh-two-").c_str());
+  Party party(2, 7802);
+  party.join(
+      {{.key_file = key.path, .timeout = seconds(2)}, {.key_file = other.path, .timeout = seconds(2)}});
+  BOOST_TEST(failed_with(party.results[1], Errc::authentication));
+  BOOST_TEST(failed_with(party.results[0], Errc::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_name) {
+  Party party(2, 7803);
+  const auto join = [&](std::vector<MeshMember> members, const MeshOptions& options) {
+    return connect_mesh(*party.nodes[0], members, options);
+  };
+  const MeshOptions open{.insecure = true, .timeout = milliseconds(300)};
+  BOOST_TEST(failed_with(join({party.members[1]}, open), Errc::invalid_argument));
+  BOOST_TEST(failed_with(join({party.members[0], party.members[1], party.members[1]}, open),
+                         Errc::invalid_argument));
+  BOOST_TEST(failed_with(join(party.members, {}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(join(party.members, {.key_file = "/no/such/key", .insecure = true}),
+                         Errc::invalid_argument));
+  BOOST_TEST(failed_with(join(party.members, {.key_file = "/no/such/key"}), Errc::not_found));
+  BOOST_TEST(failed_with(join(party.members, open), Errc::timed_out));
+}

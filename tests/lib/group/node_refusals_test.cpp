@@ -1,0 +1,115 @@
+// Bad input and bad fortune at the application's interface: each has a name, and nothing hangs.
+#define BOOST_TEST_MODULE node_refusals
+#include <boost/test/unit_test.hpp>
+
+#include "tests/lib/group/nodes.hpp"
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
+  Nodes nodes(2);
+  const auto make = [&](std::vector<NodeId> members, std::uint32_t root, const GroupOptions& options = {}) {
+    return nodes[0].create_group(kGroup, std::move(members), NodeId{root}, options, {});
+  };
+  constexpr NodeId a{0}, b{1}, stranger{9};
+  BOOST_TEST(failed_with(make({}, 0), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b, a}, 0), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 9), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({b}, 1), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.block_bytes = 0}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.small_bytes = 1 << 20}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, stranger}, 0), Errc::peer_failed));
+  BOOST_REQUIRE(make({a, b}, 0));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.epoch = 1}), Errc::already_exists));
+}
+
+BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {
+  Nodes nodes(2);
+  Heard heard;
+  BOOST_TEST(failed_with(nodes[0].send(kGroup, {}), Errc::not_found));
+  BOOST_TEST(failed_with(nodes[0].destroy_group(kGroup), Errc::not_found));
+  BOOST_TEST(failed_with(nodes[0].offer(NodeId{0}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(nodes[0].connect(NodeId{1}, {}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(nodes[0].connect(NodeId{5}, {}), Errc::not_found));
+  BOOST_REQUIRE(nodes[1].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard.callbacks()));
+  BOOST_TEST(failed_with(nodes[1].send(kGroup, {}), Errc::invalid_argument));
+}
+
+BOOST_AUTO_TEST_CASE(a_group_of_one_sends_to_nobody_and_closes) {
+  Nodes nodes(1);
+  Heard heard;
+  BOOST_REQUIRE(nodes[0].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard.callbacks()));
+  const std::vector<std::byte> large(100'000), small(3);
+  BOOST_REQUIRE(nodes[0].send(kGroup, large));
+  BOOST_REQUIRE(nodes[0].send(kGroup, small));
+  BOOST_REQUIRE(nodes[0].destroy_group(kGroup, heard.on_destroyed()));
+  BOOST_TEST(heard.wait_until([&] { return heard.destroyed.has_value(); }));
+  BOOST_TEST(heard.destroyed->has_value());
+  BOOST_TEST(heard.reusable == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_buffer_that_is_too_small_ends_the_group_everywhere_and_says_whose_it_was) {
+  for (const std::size_t bytes : {1000, 100'000}) {
+    Nodes nodes(3);
+    std::vector<Heard> heard(3);
+    for (std::uint32_t i = 0; i < 3; ++i)
+      BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(i != 1)));
+    std::vector<std::byte> buffer(bytes - 1);
+    const std::vector<std::byte> message(bytes);
+    BOOST_REQUIRE(nodes[1].post_receive_buffer(kGroup, buffer));
+    BOOST_REQUIRE(nodes[0].send(kGroup, message));
+    for (Heard& one : heard) {
+      BOOST_TEST(one.wait_until([&] { return one.failures.size() == 1; }));
+      BOOST_TEST((one.failures[0].node == NodeId{1}));
+      BOOST_TEST(static_cast<int>(one.failures[0].error.code) == static_cast<int>(Errc::invalid_argument));
+    }
+    BOOST_TEST(heard[1].failures[0].delivered == 0u);
+    BOOST_TEST(failed_with(nodes[0].send(kGroup, message), Errc::peer_failed));
+    // The memory is the application's again when the failed group is destroyed.
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
+      BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+      BOOST_TEST(failed_with(*heard[i].destroyed, Errc::invalid_argument));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_receiver_that_never_posts_memory_is_a_failure_after_the_applications_own_time) {
+  Nodes nodes(2);
+  std::vector<Heard> heard(2);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {.receive_timeout = milliseconds(300)},
+                                        heard[i].callbacks(false)));
+  }
+  const std::vector<std::byte> message(100'000);
+  BOOST_REQUIRE(nodes[0].send(kGroup, message));
+  for (Heard& one : heard) {
+    BOOST_TEST(one.wait_until([&] { return one.failures.size() == 1; }));
+    BOOST_TEST((one.failures[0].node == NodeId{1}));
+    BOOST_TEST(static_cast<int>(one.failures[0].error.code) == static_cast<int>(Errc::timed_out));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_goes_away_in_mid_message_fails_its_groups_and_no_others) {
+  Nodes nodes(4);
+  std::vector<Heard> with(4), without(4);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, with[i].callbacks(i != 3)));
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    BOOST_REQUIRE(nodes[i].create_group(GroupNumber{8}, {nodes.ids.begin(), nodes.ids.begin() + 3}, NodeId{0},
+                                        {}, without[i].callbacks()));
+  }
+  const std::vector<std::byte> message(5'000'000, std::byte{9});
+  BOOST_REQUIRE(nodes[0].send(kGroup, message));
+  BOOST_TEST(with[3].wait_until([&] { return with[3].lengths.contains(0); }));
+  nodes.nodes[3].reset();
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    BOOST_TEST(with[i].wait_until([&] { return with[i].failures.size() == 1; }));
+    BOOST_TEST((with[i].failures[0].node == NodeId{3}));
+    BOOST_TEST(with[i].failures[0].stable == 0u);
+  }
+  BOOST_REQUIRE(nodes[0].send(GroupNumber{8}, message));
+  for (const std::size_t i : {1, 2})
+    BOOST_TEST(without[i].wait_until([&] { return without[i].delivered.size() == 1; }));
+}

@@ -1,0 +1,178 @@
+// The application's interface, over real sockets: messages, receive buffers, the closing barrier, threads.
+#define BOOST_TEST_MODULE node
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "tests/lib/group/nodes.hpp"
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+namespace {
+
+std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
+  std::vector<std::byte> message(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) message[i] = static_cast<std::byte>((i + seed) * 31 >> 3 ^ seed);
+  return message;
+}
+
+/// Lengths on both sides of what is small.
+std::vector<std::vector<std::byte>> some_messages(int count) {
+  std::vector<std::vector<std::byte>> messages;
+  for (int i = 0; i < count; ++i) {
+    const std::size_t lengths[] = {0, 1, 4096, 4097, 100'000, 700'001};
+    messages.push_back(pattern(static_cast<std::uint64_t>(i), lengths[i % 6]));
+  }
+  return messages;
+}
+
+bool are(const Heard& heard, const std::vector<std::vector<std::byte>>& messages) {
+  if (heard.delivered.size() != messages.size()) return false;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (heard.delivered[i].first != i || heard.delivered[i].second != messages[i]) {
+      const auto& got = heard.delivered[i].second;
+      const auto at = std::ranges::mismatch(got, messages[i]).in1 - got.begin();
+      BOOST_TEST_MESSAGE("message " << i << " is number " << heard.delivered[i].first << " of " << got.size()
+                                    << " bytes, wrong from " << at);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(messages_arrive_in_order_become_stable_and_the_barrier_certifies_them) {
+  constexpr std::uint32_t kMembers = 5;
+  Nodes nodes(kMembers);
+  std::vector<Heard> heard(kMembers);
+  const auto messages = some_messages(60);
+  for (std::uint32_t i = 0; i < kMembers; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{2}, {}, heard[i].callbacks()));
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    BOOST_TEST(nodes[2].send(kGroup, messages[i]).value() == i);
+  for (std::uint32_t i = 0; i < kMembers; ++i) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].stable == messages.size(); }));
+    BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
+  }
+  for (std::uint32_t i = 0; i < kMembers; ++i) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+    BOOST_TEST(heard[i].destroyed->has_value());
+    BOOST_TEST((i == 2 || are(heard[i], messages)));
+    BOOST_TEST(heard[i].reusable == messages.size());
+    BOOST_TEST(heard[i].failures.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_destroyed_group_waits_for_what_was_sent_before) {
+  Nodes nodes(3);
+  std::vector<Heard> heard(3);
+  const auto messages = some_messages(30);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
+    for (std::size_t m = 0; i == 0 && m < messages.size(); ++m)
+      BOOST_REQUIRE(nodes[0].send(kGroup, messages[m]));
+    BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
+    BOOST_TEST(failed_with(nodes[i].destroy_group(kGroup), Errc::cancelled));
+  }
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+    BOOST_TEST(heard[i].destroyed->has_value());
+    BOOST_TEST((i == 0 || are(heard[i], messages)));
+  }
+  BOOST_TEST(failed_with(nodes[0].send(kGroup, {}), Errc::not_found));
+}
+
+BOOST_AUTO_TEST_CASE(posted_receive_buffers_are_filled_in_their_order_and_whoever_is_late_gets_all_the_same) {
+  Nodes nodes(3);
+  std::vector<Heard> heard(3);
+  const auto messages = some_messages(12);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(i != 1)));
+  for (const auto& message : messages) BOOST_REQUIRE(nodes[0].send(kGroup, message));
+  BOOST_TEST(heard[1].wait_until([&] { return heard[1].lengths.contains(0); }));
+  std::vector<std::vector<std::byte>> buffers(messages.size(), std::vector<std::byte>(800'000));
+  for (auto& buffer : buffers) BOOST_REQUIRE(nodes[1].post_receive_buffer(kGroup, buffer));
+  BOOST_TEST(failed_with(nodes[0].post_receive_buffer(kGroup, {}), Errc::invalid_argument));
+  for (const std::size_t i : {1, 2}) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == messages.size(); }));
+    BOOST_TEST(are(heard[i], messages));
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    BOOST_TEST(std::ranges::equal(std::span(buffers[i]).first(messages[i].size()), messages[i]));
+}
+
+BOOST_AUTO_TEST_CASE(several_threads_may_send_and_every_message_arrives_whole_and_once) {
+  Nodes nodes(3);
+  std::vector<Heard> heard(3);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
+  constexpr std::size_t kThreads = 4, kEach = 300;
+  std::vector<std::vector<std::vector<std::byte>>> messages(kThreads);
+  std::map<std::uint64_t, const std::vector<std::byte>*> sent;
+  std::mutex mutex;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      for (std::size_t i = 0; i < kEach; ++i)
+        messages[t].push_back(pattern(t * kEach + i, i % 50 == 0 ? 20'000 : i % 97));
+      threads.emplace_back([&, t] {
+        for (const auto& message : messages[t]) {
+          const auto number = nodes[0].send(kGroup, message);
+          const std::lock_guard lock(mutex);
+          BOOST_REQUIRE(number);
+          sent[*number] = &message;
+        }
+      });
+    }
+  }
+  BOOST_TEST(sent.size() == kThreads * kEach);
+  for (const std::size_t i : {1, 2}) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == kThreads * kEach; }));
+    for (const auto& [number, bytes] : heard[i].delivered) BOOST_REQUIRE(bytes == *sent.at(number));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(callbacks_may_call_back_in_and_make_and_destroy_groups) {
+  Nodes nodes(2);
+  std::vector<Heard> heard(2), later(2);
+  const auto first = pattern(1, 50'000), second = pattern(2, 60'000);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    auto on = heard[i].callbacks();
+    auto stable = on.stable;
+    on.stable = [&, i, stable](std::uint64_t count) {
+      stable(count);
+      if (count != 1) return;
+      BOOST_REQUIRE(nodes[i].create_group(GroupNumber{8}, nodes.ids, NodeId{1}, {}, later[i].callbacks()));
+      if (i == 1) BOOST_REQUIRE(nodes[1].send(GroupNumber{8}, second));
+      BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
+    };
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, on));
+  }
+  BOOST_REQUIRE(nodes[0].send(kGroup, first));
+  for (std::uint32_t i = 0; i < 2; ++i)
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+  BOOST_TEST(later[0].wait_until([&] { return later[0].delivered.size() == 1; }));
+  BOOST_TEST(are(later[0], {second}));
+}
+
+BOOST_AUTO_TEST_CASE(an_application_may_own_the_loop) {
+  auto root = Node::create(
+      {.id = NodeId{0}, .address = Address::ipv4(127, 0, 3, 21, 0), .fabric = "udp", .own_thread = false});
+  auto leaf = Node::create(
+      {.id = NodeId{1}, .address = Address::ipv4(127, 0, 3, 22, 0), .fabric = "udp", .own_thread = false});
+  BOOST_REQUIRE((root && leaf));
+  const auto from_root = (*root)->offer(NodeId{1}), from_leaf = (*leaf)->offer(NodeId{0});
+  BOOST_REQUIRE(((*root)->connect(NodeId{1}, *from_leaf) && (*leaf)->connect(NodeId{0}, *from_root)));
+  Heard at_root, at_leaf;
+  BOOST_REQUIRE((*root)->create_group(kGroup, {NodeId{0}, NodeId{1}}, NodeId{0}, {}, at_root.callbacks()));
+  BOOST_REQUIRE((*leaf)->create_group(kGroup, {NodeId{0}, NodeId{1}}, NodeId{0}, {}, at_leaf.callbacks()));
+  const auto messages = some_messages(6);
+  for (const auto& message : messages) BOOST_REQUIRE((*root)->send(kGroup, message));
+  for (int turn = 0; turn < 1'000'000 && at_root.stable < messages.size(); ++turn) {
+    (*root)->poll(Duration{});
+    (*leaf)->poll(Duration{});
+  }
+  BOOST_TEST(at_root.stable == messages.size());
+  BOOST_TEST(are(at_leaf, messages));
+}

@@ -1,0 +1,110 @@
+// Real nodes of this process on loopback addresses, connected through the test's hands, and what each has
+// heard of a group. Waiting is for a condition, up to a limit that only a failing test reaches.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lib/include/rdmc/group.hpp"
+
+namespace rdmc::testing {
+
+inline constexpr GroupNumber kGroup{7};
+
+class Nodes {
+ public:
+  explicit Nodes(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ids.push_back(NodeId{i});
+      auto node = Node::create({.id = ids.back(),
+                                .address = Address::ipv4(127, 0, 3, static_cast<std::uint8_t>(i + 1), 0),
+                                .fabric = "udp"});
+      BOOST_REQUIRE(node);
+      nodes.push_back(std::move(*node));
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      for (std::uint32_t j = 0; j < i; ++j) {
+        const auto from_i = nodes[i]->offer(ids[j]), from_j = nodes[j]->offer(ids[i]);
+        BOOST_REQUIRE((from_i && from_j));
+        BOOST_REQUIRE((nodes[i]->connect(ids[j], *from_j) && nodes[j]->connect(ids[i], *from_i)));
+      }
+    }
+  }
+  Node& operator[](std::size_t i) { return *nodes[i]; }
+
+  std::vector<NodeId> ids;
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+/// What one member has heard; guarded by its mutex.
+class Heard {
+ public:
+  /// Callbacks that give every message memory of its own (unless `places` is false) and write all down.
+  GroupCallbacks callbacks(bool places = true) {
+    GroupCallbacks on;
+    on.incoming = [this, places](std::uint64_t message,
+                                 std::uint64_t bytes) -> std::optional<std::span<std::byte>> {
+      const std::lock_guard lock(mutex_);
+      lengths[message] = bytes;
+      changed_.notify_all();
+      if (!places) return std::nullopt;
+      return memory[message] = std::vector<std::byte>(bytes), std::span(memory[message]);
+    };
+    on.delivered = [this](std::uint64_t message, std::span<std::byte> bytes) {
+      const std::lock_guard lock(mutex_);
+      delivered.emplace_back(message, std::vector<std::byte>(bytes.begin(), bytes.end()));
+      changed_.notify_all();
+    };
+    on.reusable = [this](std::uint64_t) { count(reusable); };
+    on.stable = [this](std::uint64_t messages) {
+      const std::lock_guard lock(mutex_);
+      stable = messages;
+      changed_.notify_all();
+    };
+    on.failed = [this](const GroupFailure& why) {
+      const std::lock_guard lock(mutex_);
+      failures.push_back(why);
+      changed_.notify_all();
+    };
+    return on;
+  }
+  std::function<void(Result<void>)> on_destroyed() {
+    return [this](Result<void> result) {
+      const std::lock_guard lock(mutex_);
+      destroyed = std::move(result);
+      changed_.notify_all();
+    };
+  }
+  template <typename Condition>
+  bool wait_until(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30), condition);
+  }
+
+  std::map<std::uint64_t, std::uint64_t> lengths;
+  std::map<std::uint64_t, std::vector<std::byte>> memory;
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> delivered;
+  std::uint64_t reusable = 0, stable = 0;
+  std::vector<GroupFailure> failures;
+  std::optional<Result<void>> destroyed;
+
+ private:
+  void count(std::uint64_t& what) {
+    const std::lock_guard lock(mutex_);
+    ++what;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+template <typename T>
+bool failed_with(const Result<T>& result, Errc code) {
+  return !result && result.error().code == code && !result.error().what.empty();
+}
+
+}  // namespace rdmc::testing
