@@ -2,6 +2,7 @@
 // store_node DIRECTORY SELF LISTEN KEY-FILE NODE... Runs until it is killed.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <memory>
 
@@ -27,9 +28,9 @@ int main(int argc, char** argv) {
   for (int i = 5; i < argc; ++i) options.nodes.push_back(must(parse_address(argv[i], 0)));
   const auto loop = must(control::ControlLoop::create());
   const auto key = must(control::ClusterKey::load(std::filesystem::path(argv[4])));
-  store::StoreServer* server = nullptr;
+  std::atomic<store::StoreServer*> server = nullptr;
   const auto node = must(store::RaftNode::start(options, [&](const std::string& group) {
-    if (server != nullptr) server->changed(group);
+    if (store::StoreServer* const serving = server) serving->changed(group);
   }));
   const control::ListenOptions listen{.channel = {.security = must(control::TlsContext::create(key))}};
   const auto serving =

@@ -1,0 +1,243 @@
+// rdmc_control: the views of a cluster, for operators and scripts, and a node of the store that keeps them.
+// Exit status: 0 done, 1 usage, 2 the store cannot be reached, refuses, or cannot be run, 3 no such group or
+// member.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "apps/control/store_session.hpp"
+#include "controlplane/store/store_server.hpp"
+
+namespace {
+
+using namespace rdmc;
+using namespace rdmc::control_app;
+using Json = nlohmann::ordered_json;
+
+constexpr int kDone = 0, kUsage = 1, kFailed = 2, kNotFound = 3;
+/// Attempts to remove a member from a view that others change meanwhile.
+constexpr int kRemovals = 20;
+/// A watch may miss a change.
+constexpr int kRereadMs = 2000;
+
+struct Options {
+  StoreChoice choice;
+  bool json = false, insecure = false;
+  std::string group, member;
+  std::uint64_t count = 0;
+  std::string listen = "127.0.0.1:7701", directory, nodes;
+  std::size_t self = 0;
+};
+
+int complain(const Error& error) {
+  fmt::print(stderr, "rdmc_control: {}\n", error.what);
+  return error.code == Errc::not_found ? kNotFound : kFailed;
+}
+
+std::string id_text(view::MemberId id) {
+  return fmt::format("{:016x}", value_of(id));
+}
+
+Json json_of(const std::string& group, const view::View& view) {
+  Json members = Json::array();
+  for (const view::Member& member : view.members)
+    members.push_back({{"id", id_text(member.id)},
+                       {"name", member.name},
+                       {"address", to_string(member.address)},
+                       {"fabrics", member.fabrics},
+                       {"since", value_of(member.since)}});
+  return {{"group", group}, {"epoch", value_of(view.epoch)}, {"members", std::move(members)}};
+}
+
+void print(const Options& options, const std::string& group, const view::View& view, bool members) {
+  if (options.json) {
+    // Names are what a peer says they are: any bytes.
+    fmt::print("{}\n", json_of(group, view).dump(-1, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}: epoch {}, {} members\n", group, value_of(view.epoch), view.members.size());
+    for (const view::Member& member : view.members)
+      if (members)
+        fmt::print("  {} {} {} since epoch {}\n", id_text(member.id), to_string(member.address), member.name,
+                   value_of(member.since));
+  }
+  std::fflush(stdout);
+}
+
+int views(const Options& options, StoreSession& store) {
+  const auto groups = store.list();
+  if (!groups) return complain(groups.error());
+  for (const auto& [group, view] : *groups) print(options, group, view, false);
+  return kDone;
+}
+
+Result<view::View> known_view(const Options& options, StoreSession& store) {
+  auto view = store.read(options.group);
+  if (view && view->epoch == Epoch{}) return fail(Errc::not_found, "no group '" + options.group + "'");
+  return view;
+}
+
+int members(const Options& options, StoreSession& store) {
+  const auto view = known_view(options, store);
+  if (!view) return complain(view.error());
+  print(options, options.group, *view, true);
+  return kDone;
+}
+
+/// The view is changed in the store, as members change it: they learn it there.
+int remove(const Options& options, StoreSession& store) {
+  for (int attempt = 0; attempt < kRemovals; ++attempt) {
+    auto view = known_view(options, store);
+    if (!view) return complain(view.error());
+    const auto removed = std::erase_if(view->members, [&](const view::Member& member) {
+      return id_text(member.id) == options.member || to_string(member.address) == options.member;
+    });
+    if (removed == 0)
+      return complain({Errc::not_found, "no member '" + options.member + "' in '" + options.group + "'"});
+    view->epoch = rdmc::view::next(view->epoch);
+    const auto result = store.swap(options.group, *view);
+    if (!result) return complain(result.error());
+    if (!result->swapped) continue;
+    print(options, options.group, *view, true);
+    return kDone;
+  }
+  return complain(
+      {Errc::would_block, "the view of '" + options.group + "' changes faster than it can be changed"});
+}
+
+/// One line for each view, from the one that stands; `--count` of them, or until a signal.
+int watch(const Options& options, StoreSession& store, int signals) {
+  const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  store.watch(options.group, [fd = hinted.get()] { ::eventfd_write(fd, 1); });
+  std::uint64_t printed = 0;
+  for (Epoch last{};;) {
+    const auto view = store.read(options.group);
+    if (!view) {
+      complain(view.error());
+    } else if (view->epoch > last) {
+      last = view->epoch;
+      print(options, options.group, *view, true);
+      if (++printed == options.count) return kDone;
+    }
+    pollfd events[] = {{signals, POLLIN, 0}, {hinted.get(), POLLIN, 0}};
+    ::poll(events, 2, kRereadMs);
+    if (events[0].revents != 0) return kDone;
+    eventfd_t ignored;
+    ::eventfd_read(hinted.get(), &ignored);
+  }
+}
+
+/// Tells systemd, when it has started us (sd_notify(3): a datagram).
+void notify(std::string_view state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un to{.sun_family = AF_UNIX};
+  if (path == nullptr || std::strlen(path) >= sizeof to.sun_path) return;
+  std::strcpy(to.sun_path, path);
+  if (path[0] == '@') to.sun_path[0] = '\0';
+  const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  ::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&to), length);
+}
+
+int serve(const Options& options, int signals) {
+  const auto listen = parse_address(options.listen, 7701);
+  const auto nodes = parse_addresses(options.nodes.empty() ? "127.0.0.1:0" : options.nodes, 7702);
+  auto security = security_of(options.choice.key_file);
+  auto loop = control::ControlLoop::create();
+  if (!listen) return complain(listen.error());
+  if (!nodes) return complain(nodes.error());
+  if (!security) return complain(security.error());
+  if (!loop) return complain(loop.error());
+  std::atomic<store::StoreServer*> serving = nullptr;
+  const auto node = store::RaftNode::start(
+      {.directory = options.directory, .self = options.self, .nodes = *nodes}, [&](const std::string& group) {
+        if (store::StoreServer* const server = serving) server->changed(group);
+      });
+  if (!node) return complain(node.error());
+  const auto server =
+      store::StoreServer::listen(**loop, *listen, {.channel = {.security = std::move(*security)}}, **node);
+  if (!server) return complain(server.error());
+  serving = server->get();
+  const std::string address = to_string((*server)->address());
+  if (options.json) fmt::print("{}\n", Json{{"event", "listening"}, {"address", address}}.dump());
+  fmt::print(stderr, "rdmc_control: a node of the store listens on {}\n", address);
+  std::fflush(stdout);
+  notify("READY=1");
+  pollfd event{signals, POLLIN, 0};
+  while (::poll(&event, 1, -1) < 0) {
+  }
+  notify("STOPPING=1");
+  // What was acknowledged is on the disk; to wait for the rest would help nobody.
+  ::_exit(kDone);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"The views of a cluster, and a node of the store that keeps them."};
+  app.set_version_flag("--version", "rdmc_control " RDMC_VERSION);
+  app.footer(
+      "Exit codes:\n  0    done\n  1    usage\n  2    the store cannot be reached, refuses, or cannot be "
+      "run\n"
+      "  3    no such group or member");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_flag("--json", options.json, "one JSON object a line on stdout");
+  app.add_option("--store", options.choice.store, "ADDR[:7701],… of its nodes, or etcd:ADDR[:2379],…")
+      ->capture_default_str();
+  app.add_option("--key-file", options.choice.key_file, "the cluster key (rdmc_bcast keygen)");
+  app.add_flag("--insecure", options.insecure, "without a key: anyone may read and change the views");
+  const auto with_group = [&](const char* name, const char* what) {
+    CLI::App* const command = app.add_subcommand(name, what);
+    command->add_option("GROUP", options.group)->required();
+    return command;
+  };
+  CLI::App* const views_command =
+      app.add_subcommand("views", "every group, its epoch and how many are in it");
+  CLI::App* const members_command = with_group("members", "who is in a group");
+  CLI::App* const remove_command = with_group("remove", "makes a view without a member");
+  remove_command->add_option("MEMBER", options.member, "its id or address, as members prints them")
+      ->required();
+  CLI::App* const watch_command =
+      with_group("watch", "prints each view of a group, from the one that stands");
+  watch_command->add_option("--count", options.count, "ends after so many");
+  CLI::App* const serve_command = app.add_subcommand("serve", "runs a node of the store until a signal");
+  serve_command->add_option("--directory", options.directory, "what it keeps")->required();
+  serve_command->add_option("--listen", options.listen, "for clients")->capture_default_str();
+  serve_command->add_option("--nodes", options.nodes,
+                            "ADDR[:7702],… of three, for each other; on a network of the cluster's own");
+  serve_command->add_option("--self", options.self, "which of --nodes it is, from 0");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  const bool etcd = options.choice.store.starts_with("etcd:") && !serve_command->parsed();
+  if (!etcd && options.insecure == !options.choice.key_file.empty()) {
+    fmt::print(stderr, "rdmc_control: either --key-file or --insecure\n");
+    return kUsage;
+  }
+  // Blocked before there is any thread: they are waited for.
+  sigset_t stop;
+  sigemptyset(&stop);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  const Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
+  if (serve_command->parsed()) return serve(options, signals.get());
+  const auto store = StoreSession::open(options.choice);
+  if (!store) return complain(store.error());
+  if (views_command->parsed()) return views(options, **store);
+  if (members_command->parsed()) return members(options, **store);
+  if (remove_command->parsed()) return remove(options, **store);
+  return watch_command->parsed() ? watch(options, **store, signals.get()) : kUsage;
+}

@@ -1,0 +1,45 @@
+// A store as a command line names it, asked one thing after the other. Owns its loop and the store; one
+// thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controlplane/connect/channel_options.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "controlplane/view/view_store.hpp"
+
+namespace rdmc::control_app {
+
+struct StoreChoice {
+  std::string store = "127.0.0.1:7701";  ///< "ADDR,…" of our own nodes, or "etcd:ADDR,…"
+  std::string key_file;                  ///< for our own nodes; empty: --insecure
+};
+
+/// The cluster key of `file`, or none when it is empty. Errors: those of ClusterKey::load.
+Result<control::Security> security_of(const std::string& file);
+/// "ADDR[:PORT],…". Errors: invalid_argument.
+Result<std::vector<Address>> parse_addresses(const std::string& text, std::uint16_t default_port);
+
+class StoreSession {
+ public:
+  /// Errors: invalid_argument, and those of the key's file.
+  static Result<std::unique_ptr<StoreSession>> open(const StoreChoice& choice);
+  ~StoreSession();
+
+  Result<std::vector<view::GroupView>> list();
+  Result<view::View> read(const std::string& group);
+  Result<view::SwapResult> swap(const std::string& group, const view::View& next);
+  /// `hint` is called on another thread.
+  void watch(const std::string& group, std::function<void()> hint);
+
+ private:
+  explicit StoreSession(std::unique_ptr<control::ControlLoop> loop) : loop_(std::move(loop)) {}
+
+  std::unique_ptr<control::ControlLoop> loop_;
+  std::unique_ptr<view::ViewStore> store_;
+};
+
+}  // namespace rdmc::control_app
