@@ -3,10 +3,9 @@
 #include <optional>
 #include <set>
 
-#include "apps/sim/scenario.hpp"
+#include "apps/sim/measures.hpp"
 #include "apps/sim/sim_receiver.hpp"
 #include "apps/sim/sim_root.hpp"
-#include "dataplane/relay/schedule.hpp"
 
 namespace rdmc::sim_app {
 namespace {
@@ -29,11 +28,7 @@ class World {
       : options_(options), simulation_(options.seed), network_(simulation_), channels_(network_) {
     const bcast::FileShape shape{options.size_bytes, options.block_bytes};
     const sim::HostOptions host{.link = {.bits_per_second = options.rate}};
-    const relay::Schedule schedule(relay::Algorithm::binomial_pipeline, Rank{0}, options.members);
-    const std::uint64_t slots = std::max<std::uint64_t>(
-        {schedule.minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
-    bound_seconds_ = static_cast<double>(schedule.steps(shape.blocks()) * options.block_bytes) * 8 /
-                     static_cast<double>(options.rate);
+    const std::uint64_t slots = ring_slots(options);
     const HostOptions as{.mtu = options.mtu, .selective_repeat = options.selective_repeat};
     std::vector<std::byte> source(options.size_bytes);
     for (std::size_t at = 0; at < source.size(); at += 8) {
@@ -217,16 +212,6 @@ class World {
     }
   }
 
-  // 0 if nothing was delivered.
-  Duration send_to_last_delivery() const {
-    Duration longest{};
-    for (const auto& receiver : receivers_) {
-      if (receiver->delivered_at() && root_->sent_at())
-        longest = std::max(longest, *receiver->delivered_at() - *root_->sent_at());
-    }
-    return longest;
-  }
-
   // From the root's loss to the last commit of a survivor; 0 if there was none.
   double rescue_seconds() const {
     Duration longest{};
@@ -239,8 +224,12 @@ class World {
   ScenarioResult result() {
     ScenarioResult result;
     result.trace_hash = simulation_.trace().hash();
-    result.virtual_seconds = send_to_last_delivery().seconds();
-    result.bound_seconds = bound_seconds_;
+    Deliveries deliveries;
+    for (const auto& receiver : receivers_)
+      if (receiver->delivered_at()) deliveries.add(*receiver->delivered_at());
+    result.virtual_seconds = root_->sent_at() ? deliveries.seconds_since(*root_->sent_at()) : 0;
+    result.skew_seconds = deliveries.skew_seconds();
+    result.bound_seconds = bound_seconds(options_);
     result.events = simulation_.events();
     result.violations = violations_;
     for (std::size_t kind = 0; kind < sim::kFaultKinds; ++kind) {
@@ -289,7 +278,6 @@ class World {
   }
 
   ScenarioOptions options_;
-  double bound_seconds_ = 0;
   sim::Simulation simulation_;
   sim::Network network_;
   sim::Channels channels_;
@@ -306,8 +294,12 @@ class World {
 
 }  // namespace
 
-ScenarioResult run_bcast(const ScenarioOptions& options) {
+ScenarioResult run_packets(const ScenarioOptions& options) {
   return World(options).run();
+}
+
+ScenarioResult run_bcast(const ScenarioOptions& options) {
+  return options.model == Model::blocks ? run_blocks(options) : run_packets(options);
 }
 
 }  // namespace rdmc::sim_app

@@ -11,6 +11,7 @@
 #include "apps/sim/scenario.hpp"
 #include "apps/sim/views_command.hpp"
 #include "apps/units/option_values.hpp"
+#include "dataplane/relay/relay.hpp"
 #include "dataplane/sim/trace.hpp"
 
 namespace {
@@ -19,6 +20,13 @@ using rdmc::sim_app::ScenarioOptions;
 using rdmc::sim_app::ScenarioResult;
 
 constexpr std::uint32_t kMostBlockBytes = 8 << 20;
+/// From so many members on, packets take too long.
+constexpr std::uint32_t kMembersForBlocks = 256;
+constexpr std::uint32_t kMostMembersOfPackets = 1024;
+constexpr std::uint32_t kMostMembers = 65'536;
+constexpr std::uint32_t kBlockModelBlockBytes = 256 << 10;
+constexpr const char* kOnlyPackets = "With --model packets";
+constexpr const char* kOnlyBlocks = "With --model blocks";
 
 // "none", "all", or kinds separated by commas, at rates that a bad network might have. "all" leaves the
 // sender alone: without it there is often nothing to deliver. `asked` gets the kinds.
@@ -60,6 +68,7 @@ void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
                                 {"violations", result.violations.size()},
                                 {"faults", result.faults}};
   for (const auto& [name, value] : result.figures) object[name] = value;
+  object["skew_seconds"] = result.skew_seconds;
   object["bound_seconds"] = result.bound_seconds;
   object["rescue_seconds"] = result.rescue_seconds;
   if (json) {
@@ -88,12 +97,59 @@ int run(rdmc::sim_app::ViewsCommand& views, bool json) {
   return 1;
 }
 
+void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
+  const auto microseconds = [&](const char* name, rdmc::Duration& value, const char* what) {
+    bcast
+        .add_option_function<double>(
+            name, [&value](double us) { value.ns = static_cast<std::int64_t>(us * 1000); }, what)
+        ->check(CLI::Range(0.0, 1e6))
+        ->group(kOnlyBlocks);
+  };
+  const auto number = [&](const char* name, std::uint32_t& value, const char* what, std::uint32_t least,
+                          std::uint32_t most) {
+    bcast.add_option(name, value, what)->check(CLI::Range(least, most))->group(kOnlyBlocks);
+  };
+  const auto rate = [&](const char* name, std::uint64_t& value, const char* what) {
+    bcast.add_option(name, value, what)->transform(rdmc::rate_value())->group(kOnlyBlocks);
+  };
+  microseconds("--latency", model.latency, "microseconds of a hop (default 5)");
+  microseconds("--relay-cost", model.relay_cost, "microseconds of a core for each block (default 50)");
+  microseconds("--jitter", model.jitter, "microseconds, at most, added to each of both (default 10)");
+  number("--writes-in-flight", model.writes_in_flight, "of a member (default 16)", 1,
+         rdmc::relay::kMaxWritesInFlight);
+  number("--senders", model.senders, "groups of all members that send at once, each with another root", 1,
+         256);
+  number("--rack-members", model.rack_members, "members of a rack, by rank", 1, kMostMembers);
+  rate("--uplink", model.uplink, "of each rack, each way (k, m, g allowed)");
+  number("--slow-links", model.slow_links, "connections that are slow, drawn by the seed", 1, UINT32_MAX);
+  number("--slow-percent", model.slow_percent, "of the connections, between racks if there are racks", 1,
+         100);
+  rate("--slow-rate", model.slow_rate, "of a slow connection, each way (k, m, g allowed)");
+}
+
+/// What the options say together; empty: nothing is wrong.
+std::string check_model(const CLI::App& bcast, const ScenarioOptions& options) {
+  const auto& blocks = options.blocks;
+  const bool packets = options.model == rdmc::sim_app::Model::packets;
+  for (const CLI::Option* const option : bcast.get_options()) {
+    if (option->count() != 0 && option->get_group() == (packets ? kOnlyBlocks : kOnlyPackets))
+      return fmt::format("{}: not with --model {}", option->get_name(), packets ? "packets" : "blocks");
+  }
+  if (packets && options.members > kMostMembersOfPackets)
+    return fmt::format("--members: more than {} take --model blocks", kMostMembersOfPackets);
+  if (blocks.senders > options.members) return "--senders: more than members";
+  if ((blocks.slow_links != 0 || blocks.slow_percent != 0) && blocks.slow_rate == 0)
+    return "--slow-links and --slow-percent need --slow-rate";
+  if (blocks.uplink != 0 && blocks.rack_members == 0) return "--uplink needs --rack-members";
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   ScenarioOptions options;
   bool json = false, go_back_n = false;
-  std::string faults = "none", model = "packets";
+  std::string faults = "none", model;
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
   app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
   app.footer(
@@ -103,10 +159,12 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* const bcast = app.add_subcommand("bcast", "one file from a root to every other member");
   bcast->add_option("--seed", options.seed);
-  bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(2U, 1024U));
+  bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(2U, kMostMembers));
   bcast->add_option("--size", options.size_bytes, "bytes of the file (K, M, G allowed)")
       ->transform(rdmc::size_value());
-  bcast->add_option("--block-size", options.block_bytes, "bytes of a block (K, M allowed)")
+  bcast
+      ->add_option("--block-size", options.block_bytes,
+                   "bytes of a block (K, M allowed); default 64K, with --model blocks 256K")
       ->transform(rdmc::size_value())
       ->check(CLI::Range(1U, kMostBlockBytes));
   bcast
@@ -115,13 +173,23 @@ int main(int argc, char** argv) {
       ->transform(rdmc::size_value());
   bcast->add_option("--rate", options.rate, "of every link, bits per second (k, m, g allowed)")
       ->transform(rdmc::rate_value());
-  bcast->add_option("--mtu", options.mtu, "of every link")->check(CLI::Range(576U, 65'535U));
-  bcast->add_option(
-      "--faults", faults,
-      "none, all (but what strikes the sender), or some of "
-      "loss,duplicate,reorder,corrupt,delay,kill,root_kill,root_stop,pause,slow_disk,full_disk");
-  bcast->add_option("--model", model, "packets: through the RC core")->check(CLI::IsMember({"packets"}));
-  bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
+  bcast->add_option("--mtu", options.mtu, "of every link")
+      ->check(CLI::Range(576U, 65'535U))
+      ->group(kOnlyPackets);
+  bcast
+      ->add_option("--faults", faults,
+                   "none, all (but what strikes the sender), or some of "
+                   "loss,duplicate,reorder,corrupt,delay,kill,root_kill,root_stop,pause,slow_disk,full_disk")
+      ->group(kOnlyPackets);
+  bcast
+      ->add_option(
+          "--model", model,
+          "packets: through the RC core; blocks: the relay over a fluid network, the default from 256 "
+          "members up")
+      ->check(CLI::IsMember({"packets", "blocks"}));
+  bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers")
+      ->group(kOnlyPackets);
+  add_block_options(*bcast, options.blocks);
   bcast->add_flag("--json", json, "one JSON object on stdout");
   rdmc::sim_app::ViewsCommand views(app, json);
   try {
@@ -131,6 +199,14 @@ int main(int argc, char** argv) {
   }
   if (views.is_asked()) return run(views, json);
   options.selective_repeat = !go_back_n;
+  if (model == "blocks" || (model.empty() && options.members >= kMembersForBlocks)) {
+    options.model = rdmc::sim_app::Model::blocks;
+    if (bcast->count("--block-size") == 0) options.block_bytes = kBlockModelBlockBytes;
+  }
+  if (const std::string error = check_model(*bcast, options); !error.empty()) {
+    fmt::print(stderr, "rdmc_sim: {}\n", error);
+    return 1;
+  }
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);

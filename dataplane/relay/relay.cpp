@@ -156,6 +156,11 @@ bool Relay::holds(std::uint64_t block) const {
   return block < released_ + held_.size() && held_[block % held_.size()];
 }
 
+std::size_t Relay::state_bytes() const {
+  return sizeof *this + window_.bytes() + sources_.capacity() * sizeof(Source) +
+         destinations_.capacity() * sizeof(Destination) + (held_.capacity() + consumed_.capacity()) / 8;
+}
+
 /// Block by block: a slot is free when it was filled, consumed, and no scheduled send of it is left. Sends of
 /// a block lie within send_lag() steps of its number (the last block's: up to the last step), so a few steps
 /// tell.

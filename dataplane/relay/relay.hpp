@@ -153,6 +153,8 @@ class Relay {
   std::uint64_t released_limit() const { return released_; }
   std::uint64_t blocks_held() const { return received_; }
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
+  /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
+  std::size_t state_bytes() const;
   /// Every block is here (root: was made available).
   bool is_delivered() const { return blocks_ != 0 && received_ == blocks_; }
   /// Delivered, consumed, and all that we had to relay is acknowledged.

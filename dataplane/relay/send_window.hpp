@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,8 @@ class SendWindow {
   std::uint64_t end() const { return end_; }
   /// Steps below are posted or done.
   std::uint64_t waiting_from() const { return waiting_from_; }
+  /// Of the ring.
+  std::size_t bytes() const { return ring_.capacity() * sizeof(Step); }
   bool is_full() const { return end_ - begin_ == ring_.size(); }
 
   Step& operator[](std::uint64_t step) {

@@ -23,7 +23,6 @@
 
 namespace rdmc::sim {
 
-enum class RackId : std::uint32_t {};
 /// Names a datagram that the network holds.
 enum class DatagramId : std::uint32_t {};
 

@@ -17,6 +17,7 @@
 namespace rdmc::sim {
 
 enum class HostId : std::uint32_t {};
+enum class RackId : std::uint32_t {};
 enum class ProcessId : std::uint32_t {};
 
 /// A program under simulation. It is given a turn when something has arrived for it, or its deadline has

@@ -25,6 +25,8 @@ enum class TraceKind : std::uint32_t {
   channel_sent,
   channel_delivered,
   channel_closed,
+  transfer_left,     ///< of a fluid network; digest: its tag
+  transfer_arrived,  ///< the same
   scenario = 1000,
 };
 

@@ -1,16 +1,20 @@
 // Linked with one core in which a bug was planted (see plant.py): the scenario must notice, or it proves
-// nothing.
+// nothing. With the argument "blocks", in the block model.
 #define BOOST_TEST_MODULE planted_bug
 #include <boost/test/unit_test.hpp>
+#include <string_view>
 
 #include "tests/apps/sim/seeds.hpp"
 
 using namespace rdmc::sim_app;
 
 BOOST_AUTO_TEST_CASE(a_planted_bug_is_found_within_two_hundred_seeds) {
+  const auto& suite = boost::unit_test::framework::master_test_suite();
+  const bool blocks = suite.argc > 1 && std::string_view(suite.argv[1]) == "blocks";
   std::uint64_t seed = 1;
   std::vector<std::string> found;
-  for (; seed <= 200 && found.empty(); ++seed) found = run_seeds(seed, 1, 1).violations;
+  for (; seed <= 200 && found.empty(); ++seed)
+    found = run_seeds(seed, 1, 1, blocks ? block_options_of : options_of).violations;
   BOOST_TEST(!found.empty());
   if (!found.empty()) BOOST_TEST_MESSAGE("found: " << found.front());
 }

@@ -38,10 +38,32 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   return options;
 }
 
-/// Runs the seeds [first, first + count), each `times` times: once or twice.
-inline SeedsOutcome run_seeds(std::uint64_t first, std::uint64_t count, int times) {
+/// Blocks through the fluid network: groups of 2 to 130 on small rings, up to four senders, racks, slow
+/// links.
+inline ScenarioOptions block_options_of(std::uint64_t seed) {
+  Random random(seed);
+  ScenarioOptions options{.model = Model::blocks, .seed = seed};
+  options.members = static_cast<std::uint32_t>(random.between(2, 130));
+  options.block_bytes = static_cast<std::uint32_t>(random.between(1, 1 << 20));
+  options.size_bytes = random.below(60 * std::uint64_t{options.block_bytes});
+  options.blocks.jitter = microseconds(static_cast<std::int64_t>(random.below(500)));
+  options.blocks.relay_cost = microseconds(static_cast<std::int64_t>(random.below(100)));
+  options.blocks.writes_in_flight = static_cast<std::uint32_t>(random.between(1, 16));
+  options.blocks.senders =
+      static_cast<std::uint32_t>(random.between(1, std::min(options.members, std::uint32_t{4})));
+  options.blocks.rack_members = static_cast<std::uint32_t>(random.below(20));
+  if (options.blocks.rack_members != 0 && random.below(2) == 0) options.blocks.uplink = options.rate * 2;
+  options.blocks.slow_percent = static_cast<std::uint32_t>(random.below(50));
+  options.blocks.slow_rate = options.rate / random.between(2, 10);
+  return options;
+}
+
+/// Runs the seeds [first, first + count), each `times` times, once or twice, with the options that
+/// `options_for` gives each.
+inline SeedsOutcome run_seeds(std::uint64_t first, std::uint64_t count, int times,
+                              ScenarioOptions (*options_for)(std::uint64_t) = options_of) {
   return run_each_seed(first, count, times == 1 ? 0 : 1,
-                       [](std::uint64_t seed) { return run_bcast(options_of(seed)); });
+                       [=](std::uint64_t seed) { return run_bcast(options_for(seed)); });
 }
 
 }  // namespace rdmc::sim_app

@@ -1,0 +1,51 @@
+// What both models of a broadcast measure alike: the bound that nothing undercuts, the memory that a member
+// has, and when its message was delivered. Values only.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "apps/sim/scenario.hpp"
+#include "dataplane/relay/schedule.hpp"
+
+namespace rdmc::sim_app {
+
+inline relay::Schedule root_schedule(const ScenarioOptions& options) {
+  return {relay::Algorithm::binomial_pipeline, Rank{0}, options.members};
+}
+
+/// Blocks of a member's ring: what was asked for, and at least twice what the pipeline needs.
+inline std::uint64_t ring_slots(const ScenarioOptions& options) {
+  return std::max<std::uint64_t>(
+      {root_schedule(options).minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
+}
+
+/// (k - 1 + ceil(log2 n)) blocks at the links' rate (RDMC, section 3), whatever the algorithm.
+inline double bound_seconds(const ScenarioOptions& options) {
+  const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, options.size_bytes);
+  const std::uint64_t blocks =
+      std::max<std::uint64_t>(1, (options.size_bytes + options.block_bytes - 1) / options.block_bytes);
+  return static_cast<double>(root_schedule(options).steps(blocks) * block) * 8 /
+         static_cast<double>(options.rate);
+}
+
+/// The first and the last of some deliveries.
+class Deliveries {
+ public:
+  void add(Time at) {
+    first_ = std::min(first_.value_or(at), at);
+    last_ = std::max(last_.value_or(at), at);
+    ++count_;
+  }
+  std::uint64_t count() const { return count_; }
+  /// From `start` to the last; 0 if there was none.
+  double seconds_since(Time start) const { return last_ ? (*last_ - start).seconds() : 0; }
+  /// Between the first and the last.
+  double skew_seconds() const { return last_ ? (*last_ - *first_).seconds() : 0; }
+
+ private:
+  std::optional<Time> first_, last_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace rdmc::sim_app
