@@ -15,9 +15,9 @@ SLOW = "5.8g"                # the slow links between racks (section 4.2)
 RACK, SLOW_PERCENT = 16, 30  # how the cluster's racks are cut and how many links are slow, the paper does not say: assumed
 PAPER_SIZES = [4, 16, 64, 256]
 GROUPS = [2, 4, 8, 16, 32, 64, 128, 256, 512]
-BLOCKS = [128 << 10, 256 << 10, 512 << 10, MEGA, 2 * MEGA]
+BLOCKS = [256 << 10, MEGA]
+RING = "32M"
 SEEDS = range(1, 9)
-ALGORITHMS = ["binomial_pipeline", "chain", "binomial_tree", "sequential"]
 # The paper's implementation has one block under way per member; ours does not wait for one before it posts the next.
 ONE_BLOCK = {"writes_in_flight": 1}
 
@@ -31,7 +31,7 @@ class Simulator:
 
     def command(self, options):
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        return ["rdmc_sim", "bcast", "--model", "blocks", "--rate", "20g", *words, "--json"]
+        return ["rdmc_sim", "bcast", "--model", "blocks", "--rate", "20g", "--window", RING, *words, "--json"]
 
     def __call__(self, **options):
         self.last = " ".join(self.command(options))
@@ -60,7 +60,7 @@ def block_size(sim):
     for members in (4, 16):
         series = []
         for size in (mb * MEGA for mb in PAPER_SIZES):
-            blocks = [1 << bits for bits in range(14, 25) if 1 << bits <= size]
+            blocks = [1 << bits for bits in range(15, 24) if 1 << bits <= size]
             for way, options in (("", {}), (", one block under way", ONE_BLOCK)):
                 points = [(block, gbps(size, sim(members=members, size=size, block_size=block, **options))) for block in blocks]
                 series.append(curve(f"{size // MEGA} MB{way}", points, dashed=bool(options)))
@@ -70,9 +70,7 @@ def block_size(sim):
 
 def best_gbps(sim, size, members, **options):
     """At the best of the block sizes."""
-    if members > 512:
-        options["window"] = 0
-    blocks = [block for block in BLOCKS if block <= size] if members <= 512 else [MEGA]
+    blocks = [block for block in BLOCKS if block <= size]
     return max(gbps(size, sim(members=members, size=size, block_size=block, **options)) for block in blocks)
 
 
@@ -80,7 +78,7 @@ def group_size(sim):
     """Figure 5: with links of 20 Gb/s everywhere, and with some slow ones between racks."""
     cluster = {"rack_members": RACK, "slow_percent": SLOW_PERCENT, "slow_rate": SLOW, **ONE_BLOCK}
     panels = []
-    for title, options, groups in (("20 Gb/s everywhere", {}, GROUPS + [1024, 2048, 4096]),
+    for title, options, groups in (("20 Gb/s everywhere", {}, GROUPS),
                                    (f"{SLOW_PERCENT} % of the connections between racks of {RACK} at 5.8 Gb/s", cluster, GROUPS)):
         series = []
         for mb in PAPER_SIZES:
@@ -92,26 +90,13 @@ def group_size(sim):
 def small_messages(sim):
     """Figures 6 and 7: microseconds from the send to the last delivery of a message of one block."""
     panels = []
-    for title, cost in (("relayed, 50 us a block (Figure 6)", 50), ("relayed, 1 us a block (Figure 7)", 1)):
+    for title, cost in (("relayed, 50 us a block (Figure 6)", 50), ("the same at 1 us a block, not the paper's small path", 1)):
         series = []
         for size, label in ((1, "1 B"), (1024, "1 KB"), (16384, "16 KB")):
             points = [(n, 1e6 * sim(members=n, size=size, block_size=65536, relay_cost=cost, latency=2, jitter=1)["virtual_seconds"])
                       for n in GROUPS]
             series.append(curve(label, points))
         panels.append(panel(title, series))
-    return panels
-
-
-def algorithms(sim):
-    """Figure 8, and the same with 64 MB, of which the paper has only words."""
-    panels = []
-    for mb in (256, 64):
-        series = []
-        for algorithm in ALGORITHMS:
-            points = [(n, gbps(mb * MEGA, sim(members=n, size=mb * MEGA, block_size=MEGA, algorithm=algorithm)))
-                      for n in GROUPS]
-            series.append(curve(algorithm.replace("_", " "), points))
-        panels.append(panel(f"{mb} MB", series))
     return panels
 
 
@@ -134,7 +119,7 @@ def concurrent_senders(sim):
 def scale(sim):
     """Beyond the paper: a group of thousands beside the bound, and what a member of it costs."""
     times, connections = [], []
-    for members in (4, 8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 3000, 4096):
+    for members in (4, 8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096):
         said = sim(members=members, size=256 * MEGA, block_size=MEGA)
         times.append((members, said["virtual_seconds"] / said["bound_seconds"]))
         connections.append((members, said["connections_most"]))
@@ -147,25 +132,25 @@ def scale(sim):
 def skew(sim):
     """From the first delivery to the last, as a share of the whole time."""
     series = []
-    for algorithm in ALGORITHMS:
+    for block in BLOCKS:
         points = []
         for members in GROUPS:
-            said = sim(members=members, size=256 * MEGA, block_size=MEGA, algorithm=algorithm)
+            said = sim(members=members, size=256 * MEGA, block_size=block)
             points.append((members, 100 * said["skew_seconds"] / said["virtual_seconds"]))
-        series.append(curve(algorithm.replace("_", " "), points))
+        series.append(curve(f"blocks of {block >> 10} KB", points))
     return [panel("256 MB", series)]
 
 
 def slow_link(sim):
-    """One connection of 64 members at half its rate: what remains of the bandwidth, the median and the worst of the draws."""
+    """One connection of 64 members at half its rate: what remains of the bandwidth, over the draws of the seeds."""
     series = []
     for way, pick in (("median", statistics.median), ("worst", min)):
         points = []
-        for place, algorithm in enumerate(ALGORITHMS):
-            options = {"members": 64, "size": 256 * MEGA, "block_size": MEGA, "algorithm": algorithm}
+        for block in (256 << 10, 512 << 10, MEGA, 2 * MEGA):
+            options = {"members": 64, "size": 256 * MEGA, "block_size": block}
             even = sim(**options)["virtual_seconds"]
             shares = [even / sim(**options, seed=seed, slow_links=1, slow_rate="10g")["virtual_seconds"] for seed in SEEDS]
-            points.append((place, 100 * pick(shares)))
+            points.append((block, 100 * pick(shares)))
         series.append(curve(way, points))
     return [panel("64 members, 256 MB", series)]
 
@@ -174,7 +159,6 @@ FIGURES = {
     "fig4-block-size": block_size,
     "fig5-group-size": group_size,
     "fig6-7-small-messages": small_messages,
-    "fig8-algorithms": algorithms,
     "fig9-senders": concurrent_senders,
     "scale": scale,
     "skew": skew,

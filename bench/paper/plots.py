@@ -1,5 +1,6 @@
 """Draws the data of bench/figures: one PNG a figure, a panel beside the other, small enough to check in."""
 import io
+import math
 
 import matplotlib
 matplotlib.use("Agg")
@@ -10,7 +11,7 @@ from PIL import Image
 COLOURS = ["#0b5fa5", "#d1495b", "#2e8540", "#8a5a00", "#6a4c93", "#444444"]
 MARKS = "osD^vx"
 
-# name: title, x label, y label, scale of x ("members", "bytes", or names), log y, the paper's own points (panel, x, y,
+# name: title, x label, y label, scale of x ("members", "bytes"), log y, the paper's own points (panel, x, y,
 # what) and its lines (y, what).
 LOOKS = {
     "fig4-block-size": dict(title="Multicast bandwidth by block size (paper: Figure 4)", x="block size", y="Gb/s", bytes=True,
@@ -19,18 +20,13 @@ LOOKS = {
                             paper_points=[(0, 3, 25, "paper: 25 with 2 receivers"), (1, 65, 10, "paper: 10 with 64"),
                                           (1, 512, 5, "paper: 5 with 512")]),
     "fig6-7-small-messages": dict(title="Delay of a one-block message (paper: Figures 6 and 7)", x="members",
-                                  y="send to last delivery, us", log=True),
-    "fig8-algorithms": dict(title="Bandwidth by algorithm (paper: Figure 8)", x="members", y="Gb/s", log=True),
+                                  y="send to last delivery, us"),
     "fig9-senders": dict(title="Concurrent senders: all messages together (paper: Figure 9)", x="members",
                          y="Gb/s, sum over senders"),
     "scale": dict(title="Thousands of members: latency 5 us, relay cost 50 us, jitter 10 us", x="members", y=""),
     "skew": dict(title="Delivery skew: first to last delivery", x="members", y="% of the whole time"),
-    "slow-link": dict(title="One connection at half its rate", x="", y="% of the bandwidth left",
-                      names=["binomial\npipeline", "chain", "binomial\ntree", "sequential"],
-                      paper_lines=[(85.6, "later paper: 85.6 % for the pipeline")]),
-    "machine-block-size": dict(title="Real processes: bandwidth by block size", x="block size", y="Gb/s", bytes=True),
-    "machine-senders": dict(title="Real processes: concurrent senders, all messages together", x="senders",
-                            y="Gb/s, sum over senders"),
+    "slow-link": dict(title="One connection at half its rate", x="block size", y="% of the bandwidth left", bytes=True,
+                      paper_lines=[(85.6, "later paper: 85.6 %")]),
 }
 
 
@@ -39,16 +35,6 @@ def size_text(value, _=None):
         if value >= factor:
             return f"{value / factor:g}{unit}"
     return f"{value:g}"
-
-
-def bars(axes, series, look):
-    width = 0.8 / len(series)
-    for i, one in enumerate(series):
-        axes.bar([x + (i - (len(series) - 1) / 2) * width for x, _ in one["points"]], [y for _, y in one["points"]],
-                 width=width, color=COLOURS[i], label=one["label"])
-        for x, y in one["points"]:
-            axes.text(x + (i - (len(series) - 1) / 2) * width, y + 1, f"{y:.1f}", ha="center", fontsize=7)
-    axes.set_xticks(range(len(look["names"])), look["names"], fontsize=8)
 
 
 def lines(axes, series, look):
@@ -67,31 +53,34 @@ def lines(axes, series, look):
     if look.get("log"):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    elif min(y for one in series for _, y in one["points"]) > 0.9 and max(y for one in series for _, y in one["points"]) < 1.2:
-        axes.set_ylim(0.99, 1.1)
-    else:
-        axes.set_ylim(bottom=0)
 
 
 def draw(name, data, path):
     look = LOOKS[name]
     panels = data["panels"]
-    figure, all_axes = plt.subplots(1, len(panels), figsize=(4.6 * len(panels) + 0.6, 3.7), squeeze=False, dpi=100)
+    figure, all_axes = plt.subplots(1, len(panels), figsize=(4.6 * len(panels) + 0.6, 4.1), squeeze=False, dpi=100)
     for place, (axes, panel) in enumerate(zip(all_axes[0], panels)):
-        (bars if "names" in look else lines)(axes, panel["series"], look)
+        lines(axes, panel["series"], look)
         for y, what in look.get("paper_lines", []):
             axes.axhline(y, color="#888888", linewidth=0.9, linestyle=":", label=what)
         for where, x, y, what in look.get("paper_points", []):
             if where == place:
                 axes.plot([x], [y], marker="*", markersize=11, color="black", linestyle="none", label=what)
+        if not look.get("log"):
+            axes.set_ylim(bottom=0)
         axes.set_title(panel["title"], fontsize=9)
         axes.set_xlabel(look["x"], fontsize=9)
         axes.set_ylabel(look["y"], fontsize=9)
         axes.tick_params(labelsize=8)
         axes.grid(True, which="major", linewidth=0.4, color="#cccccc")
-        axes.legend(fontsize=7, framealpha=0.8)
     figure.suptitle(look["title"], fontsize=10)
-    figure.tight_layout()
+    entries = {}
+    for axes in all_axes[0]:
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            entries.setdefault(label, handle)
+    rows = math.ceil(len(entries) / (2 * len(panels)))
+    figure.legend(entries.values(), entries.keys(), loc="lower center", ncol=2 * len(panels), fontsize=7, frameon=False)
+    figure.tight_layout(rect=(0, 0.045 * rows + 0.01, 1, 1))
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     plt.close(figure)

@@ -138,12 +138,14 @@ BOOST_AUTO_TEST_CASE(every_transfer_arrives_once_and_in_order_and_the_same_seed_
         std::map<HostId, std::uint64_t> last;
         for (const auto& entry : world.inboxes[to]->entries) {
           const auto before = last.find(entry.from);
-          RC_ASSERT(before == last.end() || before->second < entry.tag);
+          const bool in_order = before == last.end() || before->second < entry.tag;
+          RC_ASSERT(in_order);
           last[entry.from] = entry.tag;
           received[to] += bytes_of[entry.tag];
           ++arrived;
         }
-        RC_ASSERT(sent[to] <= end && received[to] <= end);
+        RC_ASSERT(sent[to] <= end);
+        RC_ASSERT(received[to] <= end);
       }
       RC_ASSERT(arrived == count);
     };

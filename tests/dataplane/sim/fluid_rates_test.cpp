@@ -49,8 +49,9 @@ class Links {
       RC_ASSERT(told_[number] == rates_.rate(number));
       const bool at_its_limit = rates_.rate(number) >= flow.limit * (1 - 1e-6);
       RC_ASSERT(rates_.rate(number) <= flow.limit * (1 + 1e-6));
-      RC_ASSERT(at_its_limit ||
-                std::ranges::any_of(flow.through, [&](LinkId link) { return is_bottleneck(link, number); }));
+      const bool held_up =
+          std::ranges::any_of(flow.through, [&](LinkId link) { return is_bottleneck(link, number); });
+      RC_ASSERT(at_its_limit || held_up);
     }
     for (const LinkId link : links_) RC_ASSERT(load(link) <= capacity(link) * (1 + 1e-6));
   }
