@@ -14,18 +14,21 @@ constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // what one WRITE carries
 constexpr std::uint64_t kLeastWindow = 64;
 
 /// Room for the writes in flight and, beyond one that waits, for as many steps as make sense: a member that
-/// is silent for longer than the lag stops everybody anyway.
+/// is silent for longer than the lag stops everybody anyway. All sends of a block, in any case.
 std::uint64_t window_capacity(const RelayConfig& config, const Schedule& schedule) {
-  const std::uint64_t steps = 2 * std::uint64_t{config.max_writes_in_flight} + 4 * schedule.send_lag();
-  return std::bit_ceil(std::max(kLeastWindow, steps));
+  const Pace pace = schedule.pace();
+  const std::uint64_t of_a_block = pace.lag - pace.lead + 1;
+  return std::bit_ceil(
+      std::max(kLeastWindow, 2 * std::uint64_t{config.max_writes_in_flight} + 4 * of_a_block));
 }
 
 }  // namespace
 
 Result<Relay> Relay::create(const RelayConfig& config) {
   const auto refuse = [](const char* what) { return fail(Errc::invalid_argument, what); };
-  if (config.members == 0 || config.members > Schedule::kMaxMembers)
-    return refuse("relay: members out of range");
+  if (config.members == 0 || config.members > kMaxMembers) return refuse("relay: members out of range");
+  if (config.racks.is_known() && config.racks.members() != config.members)
+    return refuse("relay: the racks have another number of members");
   if (value_of(config.rank) >= config.members) return refuse("relay: rank is not one of the members");
   if (config.block_bytes == 0 || config.block_bytes > kMaxBlockBytes)
     return refuse("relay: block size out of range");
@@ -38,8 +41,8 @@ Result<Relay> Relay::create(const RelayConfig& config) {
 
 Relay::Relay(const RelayConfig& config)
     : config_(config),
-      schedule_(config.algorithm, config.rank, config.members),
-      first_(schedule_.first_receive(Schedule::kMaxBlocks).value_or(Transfer{})),
+      schedule_(config.algorithm, config.rank, config.members, config.racks),
+      first_(schedule_.first_receive(kMaxBlocks).value_or(Transfer{})),
       window_(window_capacity(config, schedule_)) {
   for (const Rank rank : schedule_.sources()) sources_.push_back({.rank = rank});
   for (const Rank rank : schedule_.destinations()) destinations_.push_back({.rank = rank});
@@ -48,7 +51,7 @@ Relay::Relay(const RelayConfig& config)
 Result<std::uint64_t> Relay::count_blocks(std::uint64_t bytes) const {
   const std::uint64_t whole = bytes / config_.block_bytes;
   const std::uint64_t blocks = std::max(std::uint64_t{1}, whole + (bytes % config_.block_bytes != 0 ? 1 : 0));
-  if (blocks > Schedule::kMaxBlocks) return fail(Errc::invalid_argument, "relay: too many blocks");
+  if (blocks > kMaxBlocks) return fail(Errc::invalid_argument, "relay: too many blocks");
   return blocks;
 }
 
@@ -162,13 +165,12 @@ std::size_t Relay::state_bytes() const {
 }
 
 /// Block by block: a slot is free when it was filled, consumed, and no scheduled send of it is left. Sends of
-/// a block lie within send_lag() steps of its number (the last block's: up to the last step), so a few steps
-/// tell.
+/// a block lie close together (Pace), so a few tell.
 void Relay::release() {
   extend_window();
   const auto has_send = [&](std::uint64_t block, std::uint64_t end) {
-    for (std::uint64_t step = std::max(window_.begin(), block); step < end; ++step) {
-      if (window_[step].state != SendWindow::State::done && window_[step].block == block) return true;
+    for (std::uint64_t at = window_.begin(); at < window_.end() && window_[at].step < end; ++at) {
+      if (window_[at].state != SendWindow::State::done && window_[at].block == block) return true;
     }
     return false;
   };
@@ -179,10 +181,9 @@ void Relay::release() {
     } else if (!held_[block % held_.size()] || !consumed_[block % held_.size()]) {
       return;
     }
-    const std::uint64_t end =
-        block + 1 == blocks_ ? steps_ : std::min(steps_, block + schedule_.send_lag() + 1);
-    // The first step that is not done sends released_ or a later block, so the window reaches this far.
-    assert(window_.end() >= end);
+    const std::uint64_t end = schedule_.sent_by(block, blocks_);
+    // The first send that is not done is of released_ or a later block, so the window reaches this far.
+    assert(window_.seen() >= end);
     if (has_send(block, end)) return;
     if (!schedule_.is_root()) {
       held_[block % held_.size()] = false;

@@ -27,13 +27,12 @@
 namespace rdmc::relay {
 
 inline constexpr std::uint32_t kMaxWritesInFlight = 4096;
-/// Both members of the vertex across each of the at most 24 dimensions, and the twin.
-inline constexpr int kMaxDestinations = 49;
 
 struct RelayConfig {
   Algorithm algorithm = Algorithm::binomial_pipeline;
   Rank rank{};
   std::uint32_t members = 1;
+  Racks racks{};                            ///< nothing known, or all members
   std::uint32_t block_bytes = 1;            ///< 1 ... 2^31 - 1
   std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, 1 ... kMaxWritesInFlight
   std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
@@ -80,7 +79,7 @@ class Relay {
 
   /// The exact size of the message; known to the root from the start, to a receiver by announcement. 0 is
   /// allowed and travels as one block of no bytes. Repeating the same value is harmless. Errors:
-  /// protocol_error (another value than before), invalid_argument (more than Schedule::kMaxBlocks blocks).
+  /// protocol_error (another value than before), invalid_argument (more than kMaxBlocks blocks).
   Result<void> set_length(std::uint64_t bytes);
   /// Whether set_length(bytes) and then set_memory with so many slots would succeed, and if not, their error.
   Result<void> accepts(std::uint64_t bytes, std::uint64_t slots) const;
@@ -181,7 +180,8 @@ class Relay {
     Rank rank{};
     std::optional<Grant> memory;
     std::optional<Grant> arena;
-    bool started = false;  ///< its first write was posted
+    bool started = false;            ///< its first write was posted
+    std::uint64_t overtaken_in = 0;  ///< the poll_write in which a block for it was found late
   };
   enum class Arena : std::uint8_t { none, offered, granted, holds_first_block, emptied };
 
@@ -200,7 +200,7 @@ class Relay {
   // relay_send.cpp
   void extend_window();
   bool can_write(const Destination& destination, std::uint64_t block) const;
-  void fill_write(Destination& destination, SendWindow::Step& step, BlockWrite& write);
+  void fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write);
   // relay_wait.cpp
   std::optional<Wait> send_wait() const;
 
@@ -226,6 +226,7 @@ class Relay {
   std::vector<Source> sources_;
   std::vector<Destination> destinations_;
   SendWindow window_;
+  std::uint64_t write_polls_ = 0;
   std::uint32_t writes_in_flight_ = 0;
   std::uint32_t arena_writes_in_flight_ = 0;
   bool cancelled_ = false;

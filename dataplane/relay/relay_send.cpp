@@ -1,7 +1,6 @@
 // Sending: grants from destinations, the next write, acknowledgements.
 #include <algorithm>
 #include <cassert>
-#include <limits>
 
 #include "dataplane/relay/relay.hpp"
 
@@ -43,19 +42,18 @@ Result<void> Relay::on_grant(Rank from, const Grant& grant) {
   return {};
 }
 
-/// Looks ahead as far as the blocks held can be sent: block b leaves at step b + send_lag() at the latest.
+/// Looks ahead as far as the blocks held can be sent.
 void Relay::extend_window() {
   if (reached_ == 0) return;
-  const std::uint64_t end = std::min(steps_, reached_ + schedule_.send_lag());
-  while (window_.end() < end && !window_.is_full()) {
-    const auto send = schedule_.at(window_.end(), blocks_).send;
-    if (!send) {
-      window_.push({});
-      continue;
-    }
+  const std::uint64_t end = schedule_.sent_by(reached_ - 1, blocks_);
+  while (window_.seen() < end && !window_.is_full()) {
+    const auto step = schedule_.next_send(window_.seen(), end, blocks_);
+    if (!step) return window_.skip_to(end);
+    const auto send = schedule_.at(*step, blocks_).send;
     const auto to = std::ranges::lower_bound(destinations_, send->peer, {}, &Destination::rank);
     assert(to != destinations_.end() && to->rank == send->peer);
-    window_.push({.block = send->block,
+    window_.push({.step = *step,
+                  .block = send->block,
                   .destination = static_cast<std::uint32_t>(to - destinations_.begin()),
                   .state = SendWindow::State::waiting});
   }
@@ -72,41 +70,39 @@ bool Relay::can_write(const Destination& destination, std::uint64_t block) const
 /// pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
-  std::uint64_t overtaken = 0;  // destinations, by index: writes to one keep their order
-  static_assert(std::numeric_limits<decltype(overtaken)>::digits >= kMaxDestinations);
+  ++write_polls_;
   for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
-    SendWindow::Step& step = window_[at];
-    if (step.state != SendWindow::State::waiting) continue;
-    const std::uint64_t bit = std::uint64_t{1} << step.destination;
-    if ((overtaken & bit) != 0) continue;
-    if (!holds(step.block)) {
-      overtaken |= bit;
+    SendWindow::Send& send = window_[at];
+    if (send.state != SendWindow::State::waiting) continue;
+    Destination& destination = destinations_[send.destination];
+    if (destination.overtaken_in == write_polls_) continue;  // writes to one keep their order
+    if (!holds(send.block)) {
+      destination.overtaken_in = write_polls_;
       continue;
     }
-    Destination& destination = destinations_[step.destination];
-    if (!can_write(destination, step.block)) return false;
-    fill_write(destination, step, write);
+    if (!can_write(destination, send.block)) return false;
+    fill_write(destination, send, write);
     return true;
   }
   return false;
 }
 
-void Relay::fill_write(Destination& destination, SendWindow::Step& step, BlockWrite& write) {
+void Relay::fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write) {
   const bool into_arena = !destination.started && destination.arena.has_value();
   const Grant& grant = into_arena ? *destination.arena : *destination.memory;
-  const bool from_arena = arena_ == Arena::holds_first_block && step.block == first_block();
-  const std::uint64_t remote_slot = into_arena ? 0 : step.block % grant.slots;
+  const bool from_arena = arena_ == Arena::holds_first_block && send.block == first_block();
+  const std::uint64_t remote_slot = into_arena ? 0 : send.block % grant.slots;
   write = {.to = destination.rank,
-           .block = step.block,
-           .local_offset = from_arena ? 0 : offset_of(step.block),
+           .block = send.block,
+           .local_offset = from_arena ? 0 : offset_of(send.block),
            .remote_address = grant.remote_address + remote_slot * config_.block_bytes,
-           .bytes = block_length(step.block),
+           .bytes = block_length(send.block),
            .key = grant.key,
-           .immediate = immediate_of(grant.slot_id, step.block),
+           .immediate = immediate_of(grant.slot_id, send.block),
            .from_arena = from_arena,
            .into_arena = into_arena};
   destination.started = true;
-  step.state = from_arena ? SendWindow::State::posted_from_arena : SendWindow::State::posted;
+  send.state = from_arena ? SendWindow::State::posted_from_arena : SendWindow::State::posted;
   window_.advance();
   ++writes_in_flight_;
   if (from_arena) ++arena_writes_in_flight_;
@@ -114,13 +110,13 @@ void Relay::fill_write(Destination& destination, SendWindow::Step& step, BlockWr
 
 void Relay::on_write_complete(Rank to, std::uint64_t block) {
   for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
-    SendWindow::Step& step = window_[at];
+    SendWindow::Send& send = window_[at];
     const bool posted =
-        step.state == SendWindow::State::posted || step.state == SendWindow::State::posted_from_arena;
-    if (!posted || step.block != block || destinations_[step.destination].rank != to) continue;
-    if (step.state == SendWindow::State::posted_from_arena) --arena_writes_in_flight_;
+        send.state == SendWindow::State::posted || send.state == SendWindow::State::posted_from_arena;
+    if (!posted || send.block != block || destinations_[send.destination].rank != to) continue;
+    if (send.state == SendWindow::State::posted_from_arena) --arena_writes_in_flight_;
     --writes_in_flight_;
-    step.state = SendWindow::State::done;
+    send.state = SendWindow::State::done;
     window_.advance();
     if (!cancelled_) release();
     return;

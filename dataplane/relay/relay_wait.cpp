@@ -8,18 +8,18 @@ namespace rdmc::relay {
 /// The earliest scheduled send that waits for something else than an earlier one of ours.
 std::optional<Wait> Relay::send_wait() const {
   for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
-    const SendWindow::Step& step = window_[at];
-    if (step.state == SendWindow::State::done) continue;
-    const Destination& destination = destinations_[step.destination];
-    if (step.state != SendWindow::State::waiting) return Wait{at, destination.rank, Wait::For::link};
-    if (holds(step.block)) {
-      if (can_write(destination, step.block)) continue;
-      return Wait{at, destination.rank, Wait::For::room};
+    const SendWindow::Send& send = window_[at];
+    if (send.state == SendWindow::State::done) continue;
+    const Destination& destination = destinations_[send.destination];
+    if (send.state != SendWindow::State::waiting) return Wait{send.step, destination.rank, Wait::For::link};
+    if (holds(send.block)) {
+      if (can_write(destination, send.block)) continue;
+      return Wait{send.step, destination.rank, Wait::For::room};
     }
-    if (schedule_.is_root()) return Wait{at, schedule_.rank(), Wait::For::store};
+    if (schedule_.is_root()) return Wait{send.step, schedule_.rank(), Wait::For::store};
   }
   if (schedule_.is_root() && reached_ < blocks_)
-    return Wait{window_.end(), schedule_.rank(), Wait::For::store};
+    return Wait{window_.seen(), schedule_.rank(), Wait::For::store};
   return std::nullopt;
 }
 
@@ -34,9 +34,8 @@ std::optional<Wait> Relay::wait() const {
       consider({*source.receive_step, source.rank, Wait::For::block});
   }
   const auto slot = [&](const std::vector<bool>& flags) { return flags[released_ % flags.size()]; };
-  // A block arrives in the step of its number at the earliest.
   if (!schedule_.is_root() && released_ < blocks_ && slot(held_) && !slot(consumed_))
-    consider({released_, schedule_.rank(), Wait::For::store});
+    consider({released_ * schedule_.pace().stride, schedule_.rank(), Wait::For::store});
   return earliest;
 }
 

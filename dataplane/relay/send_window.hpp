@@ -1,5 +1,5 @@
-// The stretch of the schedule in which a member's sends are under way: from the first step whose write is not
-// yet acknowledged to the last step looked at. It bounds both the memory of a relay and the distance by which
+// The stretch of the schedule in which a member's sends are under way: from the first one whose write is not
+// yet acknowledged to the last one looked at. It bounds both the memory of a relay and the distance by which
 // writes may run ahead of one that waits. A ring of fixed size; one thread.
 #pragma once
 
@@ -13,37 +13,44 @@ namespace rdmc::relay {
 class SendWindow {
  public:
   enum class State : std::uint8_t { waiting, posted, posted_from_arena, done };
-  struct Step {
+  struct Send {
+    std::uint64_t step = 0;
     std::uint64_t block = 0;
     std::uint32_t destination = 0;  ///< index in the relay's list
     State state = State::done;
   };
 
-  /// `capacity` steps, a power of two.
+  /// `capacity` sends, a power of two.
   explicit SendWindow(std::uint64_t capacity) : ring_(capacity) { assert((capacity & (capacity - 1)) == 0); }
 
-  /// Steps below are done.
+  // Sends are numbered in their order.
+  /// Those below are done.
   std::uint64_t begin() const { return begin_; }
-  /// Steps from here on were not looked at.
   std::uint64_t end() const { return end_; }
-  /// Steps below are posted or done.
+  /// Those below are posted or done.
   std::uint64_t waiting_from() const { return waiting_from_; }
   /// Of the ring.
   std::size_t bytes() const { return ring_.capacity() * sizeof(Step); }
   bool is_full() const { return end_ - begin_ == ring_.size(); }
 
-  Step& operator[](std::uint64_t step) {
-    assert(step >= begin_ && step < end_);
-    return ring_[step & (ring_.size() - 1)];
-  }
-  const Step& operator[](std::uint64_t step) const { return const_cast<SendWindow&>(*this)[step]; }
+  /// Steps below were looked at.
+  std::uint64_t seen() const { return seen_; }
 
-  /// Looks at one more step. Must not be full.
-  void push(const Step& step) {
-    assert(!is_full());
-    ring_[end_++ & (ring_.size() - 1)] = step;
+  Send& operator[](std::uint64_t number) {
+    assert(number >= begin_ && number < end_);
+    return ring_[number & (ring_.size() - 1)];
+  }
+  const Send& operator[](std::uint64_t number) const { return const_cast<SendWindow&>(*this)[number]; }
+
+  /// The next send; no step before it that was not seen has one. Must not be full.
+  void push(const Send& send) {
+    assert(!is_full() && send.step >= seen_);
+    ring_[end_++ & (ring_.size() - 1)] = send;
+    seen_ = send.step + 1;
     advance();
   }
+  /// No step below that was not seen has a send.
+  void skip_to(std::uint64_t step) { seen_ = step; }
 
   /// After states have changed.
   void advance() {
@@ -53,10 +60,11 @@ class SendWindow {
   }
 
  private:
-  std::vector<Step> ring_;
+  std::vector<Send> ring_;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t waiting_from_ = 0;
+  std::uint64_t seen_ = 0;
 };
 
 }  // namespace rdmc::relay

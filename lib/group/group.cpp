@@ -13,6 +13,7 @@ relay::RelayConfig Group::relay_config(std::uint64_t number) const {
       .algorithm = config_.algorithm,
       .rank = config_.rank,
       .members = static_cast<std::uint32_t>(config_.members.size()),
+      .racks = config_.racks,
       .block_bytes = config_.block_bytes,
       .max_writes_in_flight = config_.max_writes_in_flight,
       .slot_id = static_cast<std::uint16_t>(index_ * Peers::kSlotsPerGroup + number % Peers::kSlotsPerGroup)};

@@ -28,6 +28,7 @@ struct GroupConfig {
   Rank rank{};
   std::vector<PeerId> members{PeerId{}};  ///< by rank; the same list at every member, of different peers
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  relay::Racks racks{};  ///< of the members, for algorithms that ask for them
   std::uint32_t block_bytes = 256 * 1024;
   std::uint32_t max_writes_in_flight = 16;
   /// Lengths are announced on the data path and the first block of each message lands in an arena that was

@@ -1,6 +1,5 @@
 // What comes in: completions of our writes, blocks that have landed, control frames of neighbours.
 #include <algorithm>
-#include <bit>
 
 #include "lib/group/group.hpp"
 
@@ -9,10 +8,11 @@ namespace {
 
 /// How many messages beyond our oldest unfinished one a peer may name; more is a protocol error, not
 /// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
-/// oldest unfinished one may therefore be so far ahead of ours, and so on to the root, at most
-/// ceil(log2 members) members away; beyond what the root works on another member may grant as many again.
-std::uint64_t most_messages_ahead(std::size_t members) {
-  return Group::kMessagesUnderWay * (static_cast<std::uint64_t>(std::bit_width(members)) + 2) +
+/// oldest unfinished one may therefore be so far ahead of ours, and so on to the root; beyond what the root
+/// works on another member may grant as many again.
+std::uint64_t most_messages_ahead(const GroupConfig& config) {
+  const auto members = static_cast<std::uint32_t>(config.members.size());
+  return Group::kMessagesUnderWay * (relay::most_hops(config.algorithm, members) + 2) +
          SmallWindow::kMostAhead;
 }
 
@@ -56,8 +56,7 @@ Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
   const bool is_small = smalls_.find(record.message) != nullptr ||
                         (record.message < next_number_ && find(record.message) == nullptr);
   if (is_small) return {};
-  if (record.message - next_to_finish_ >= most_messages_ahead(config_.members.size()) &&
-      record.message >= next_number_) {
+  if (record.message - next_to_finish_ >= most_messages_ahead(config_) && record.message >= next_number_) {
     return rdmc::fail(Errc::protocol_error, "a grant for a message far ahead");
   }
   auto message = open(record.message);
@@ -71,7 +70,7 @@ Result<void> Group::on_announcement(Edge& edge, const Announcement& announcement
     return rdmc::fail(Errc::protocol_error, "an announcement where none belongs");
   // It works on no more messages at a time than we, and finishes none that we have not granted.
   if (announcement.message < next_to_finish_ ||
-      announcement.message - next_to_finish_ >= most_messages_ahead(config_.members.size()))
+      announcement.message - next_to_finish_ >= most_messages_ahead(config_))
     return rdmc::fail(Errc::protocol_error, "an announcement of a message far away");
   const auto message = open(announcement.message);
   if (!message) return std::unexpected(message.error());

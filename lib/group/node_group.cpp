@@ -24,7 +24,7 @@ Result<std::uint64_t> NodeGroup::send(std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   if (!is_root_) return fail(Errc::invalid_argument, "only the group's root sends");
   if (auto may = may_call(); !may) return std::unexpected(may.error());
-  if (bytes.size() / group_->config().block_bytes >= relay::Schedule::kMaxBlocks)
+  if (bytes.size() / group_->config().block_bytes >= relay::kMaxBlocks)
     return fail(Errc::invalid_argument, "longer than any message");
   commands_.push_back(Send{bytes});
   return next_send_++;

@@ -19,7 +19,9 @@
 namespace rdmc::relay {
 
 struct MeshOptions {
+  Algorithm algorithm = Algorithm::binomial_pipeline;
   std::uint32_t members = 2;
+  Racks racks{};
   std::uint64_t length = 0;
   std::uint32_t block_bytes = 1;
   std::uint32_t max_writes_in_flight = 4;
@@ -92,8 +94,10 @@ class Mesh {
   };
 
   Member make(std::uint32_t rank) {
-    auto relay = Relay::create({.rank = Rank{rank},
+    auto relay = Relay::create({.algorithm = options_.algorithm,
+                                .rank = Rank{rank},
                                 .members = options_.members,
+                                .racks = options_.racks,
                                 .block_bytes = options_.block_bytes,
                                 .max_writes_in_flight = options_.max_writes_in_flight,
                                 .landings_ahead = options_.landings_ahead,

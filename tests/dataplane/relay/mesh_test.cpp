@@ -8,6 +8,8 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+#include "tests/dataplane/relay/plans.hpp"
+
 namespace rdmc::relay {
 namespace {
 
@@ -18,16 +20,25 @@ std::string outcome(const MeshOptions& options) {
 }
 
 std::string describe(const MeshOptions& o) {
-  return std::to_string(o.members) + " members, " + std::to_string(o.length) + " bytes, blocks of " +
-         std::to_string(o.block_bytes) + ", spare slots " + std::to_string(o.spare_slots) + ", in flight " +
-         std::to_string(o.max_writes_in_flight) + (o.arenas ? ", arenas" : "") + ", seed " +
-         std::to_string(o.seed);
+  return GroupPlan{o.algorithm, o.members, o.racks}.words() + ", " + std::to_string(o.length) +
+         " bytes, blocks of " + std::to_string(o.block_bytes) + ", spare slots " +
+         std::to_string(o.spare_slots) + ", in flight " + std::to_string(o.max_writes_in_flight) +
+         (o.arenas ? ", arenas" : "") + ", seed " + std::to_string(o.seed);
+}
+
+Racks some_racks(std::uint32_t members) {
+  std::vector<std::uint32_t> sizes;
+  for (std::uint32_t left = members; left > 0; left -= sizes.back())
+    sizes.push_back(*rc::gen::inRange<std::uint32_t>(1, left + 1));
+  return *Racks::of(sizes);
 }
 
 BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_order_of_events) {
   const bool held = rc::check("every member completes", [] {
     MeshOptions options;
+    options.algorithm = *rc::gen::elementOf(kAlgorithms);
     options.members = *rc::gen::inRange<std::uint32_t>(1, 40);
+    if (options.algorithm == Algorithm::hybrid) options.racks = some_racks(options.members);
     options.block_bytes = *rc::gen::inRange<std::uint32_t>(1, 9);
     options.length = *rc::gen::inRange<std::uint64_t>(0, 30 * options.block_bytes);
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 3, 16);
@@ -42,19 +53,29 @@ BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_or
   BOOST_TEST(held);
 }
 
-BOOST_AUTO_TEST_CASE(every_small_group_and_message_completes_on_the_least_ring) {
-  for (std::uint32_t members = 1; members <= 18; ++members) {
-    for (std::uint64_t length = 0; length <= 40; ++length) {
-      for (const bool arenas : {false, true}) {
-        const MeshOptions options{.members = members,
-                                  .length = length,
-                                  .block_bytes = 3,
-                                  .arenas = arenas,
-                                  .seed = members * 1000 + length};
-        const std::string problem = outcome(options);
-        BOOST_REQUIRE_MESSAGE(problem.empty(), problem << ": " << describe(options));
-      }
+void complete_all(MeshOptions options) {
+  for (options.length = 0; options.length <= 40; ++options.length) {
+    for (const bool arenas : {false, true}) {
+      options.arenas = arenas;
+      options.seed = options.members * 1000 + options.length;
+      const std::string problem = outcome(options);
+      BOOST_REQUIRE_MESSAGE(problem.empty(), problem << ": " << describe(options));
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_small_group_and_message_completes_on_the_least_ring) {
+  for (const Algorithm algorithm : kAlgorithms)
+    for (std::uint32_t members = 1; members <= 18; ++members)
+      complete_all({.algorithm = algorithm, .members = members, .block_bytes = 3});
+}
+
+BOOST_AUTO_TEST_CASE(every_small_group_in_racks_completes_on_the_least_ring) {
+  for (const std::vector<std::uint32_t>& sizes : std::vector<std::vector<std::uint32_t>>{
+           {1, 1}, {2, 2}, {4, 4, 4}, {1, 7}, {3, 3, 3}, {8, 1, 5}, {2, 1, 1, 2}, {5, 6, 7}}) {
+    const GroupPlan plan = in_racks(sizes);
+    complete_all(
+        {.algorithm = plan.algorithm, .members = plan.members, .racks = plan.racks, .block_bytes = 3});
   }
 }
 
@@ -88,17 +109,22 @@ BOOST_AUTO_TEST_CASE(a_longer_ring_takes_fewer_grants) {
 
 /// All members go in step: a write arrives, is acknowledged and consumed, and grants travel, between two
 /// steps.
-std::uint64_t lockstep_steps(std::uint32_t members, std::uint64_t blocks, std::uint64_t slots) {
+std::uint64_t lockstep_steps(const GroupPlan& plan, std::uint64_t blocks, std::uint64_t slots) {
+  const std::uint32_t members = plan.members;
   std::vector<Relay> group;
   for (std::uint32_t rank = 0; rank < members; ++rank) {
-    group.push_back(*Relay::create({.rank = Rank{rank}, .members = members, .block_bytes = 4}));
+    group.push_back(*Relay::create({.algorithm = plan.algorithm,
+                                    .rank = Rank{rank},
+                                    .members = members,
+                                    .racks = plan.racks,
+                                    .block_bytes = 4}));
     BOOST_REQUIRE(group[rank].set_length(4 * blocks - 1).has_value());
     BOOST_REQUIRE(group[rank].set_memory({slots, 1 << 20, RemoteKey{1}}).has_value());
   }
   group[0].on_available(blocks);
   const auto is_complete = [](const Relay& one) { return one.is_complete(); };
   std::uint64_t step = 0;
-  for (; !std::ranges::all_of(group, is_complete) && step < 2 * blocks + 64; ++step) {
+  for (; !std::ranges::all_of(group, is_complete) && step < plan.of(0).steps(blocks); ++step) {
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       Rank to{};
       for (Grant grant; group[rank].poll_grant(to, grant);) {
@@ -120,16 +146,21 @@ std::uint64_t lockstep_steps(std::uint32_t members, std::uint64_t blocks, std::u
       receiver.on_consumed(write.block);
     }
   }
-  return step;
+  return std::ranges::all_of(group, is_complete) ? step : ~std::uint64_t{0};
 }
 
 BOOST_AUTO_TEST_CASE(in_step_the_bound_is_met_on_the_least_ring_and_no_grant_ever_starves) {
-  for (std::uint32_t members = 2; members <= 66; ++members) {
-    const Schedule root(Algorithm::binomial_pipeline, Rank{0}, members);
+  std::vector<GroupPlan> plans{in_racks({4, 4, 4, 4}), in_racks({1, 9, 2, 16}), in_racks({7, 5, 3, 1}),
+                               in_racks({17, 1, 1, 30})};
+  for (std::uint32_t members = 2; members <= 66; ++members) plans.push_back({.members = members});
+  for (const Algorithm algorithm : {Algorithm::binomial_tree, Algorithm::chain, Algorithm::sequential})
+    for (const std::uint32_t members : {2U, 3U, 8U, 13U, 33U}) plans.push_back({algorithm, members});
+  for (const GroupPlan& plan : plans) {
     for (const std::uint64_t blocks : {1ULL, 2ULL, 7ULL, 40ULL}) {
       for (const std::uint64_t spare : {0ULL, 1ULL, 5ULL, 100ULL}) {
-        BOOST_REQUIRE_EQUAL(lockstep_steps(members, blocks, root.minimum_slots() + spare),
-                            root.steps(blocks));
+        const auto taken = lockstep_steps(plan, blocks, plan.of(0).minimum_slots() + spare);
+        BOOST_REQUIRE_MESSAGE(taken == plan.of(0).steps(blocks),
+                              plan.words() << ", " << blocks << " blocks: " << taken << " steps");
       }
     }
   }

@@ -28,7 +28,11 @@ BOOST_AUTO_TEST_CASE(the_earliest_wait_of_all_names_the_member_that_does_nothing
   std::uint64_t stalls = 0;
   const bool held = rc::check("the idle member is named", [&] {
     MeshOptions options;
+    options.algorithm = *rc::gen::elementOf(kAlgorithms);
     options.members = *rc::gen::inRange<std::uint32_t>(2, 40);
+    if (options.algorithm == Algorithm::hybrid && options.members > 3)
+      options.racks =
+          *Racks::of(std::vector{options.members / 2, 1U, options.members - options.members / 2 - 1});
     options.block_bytes = *rc::gen::inRange<std::uint32_t>(1, 4);
     options.length = *rc::gen::inRange<std::uint64_t>(1, 60 * options.block_bytes);
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 16);

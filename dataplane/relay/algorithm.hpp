@@ -1,0 +1,54 @@
+// The names of the algorithms, as they stand on command lines and on the wire. Values only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rdmc::relay {
+
+/// The numbers are on the wire.
+enum class Algorithm : std::uint8_t {
+  binomial_pipeline = 0,  ///< along a hypercube, optimal in steps for every number of members
+  binomial_tree = 1,      ///< those who hold a block double with each step
+  chain = 2,              ///< each passes on to the next
+  sequential = 3,         ///< the root sends to one after the other
+  hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
+};
+
+inline constexpr std::array kAlgorithms{Algorithm::binomial_pipeline, Algorithm::binomial_tree,
+                                        Algorithm::chain, Algorithm::sequential, Algorithm::hybrid};
+
+constexpr std::string_view to_string(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::binomial_pipeline: return "binomial_pipeline";
+    case Algorithm::binomial_tree: return "binomial_tree";
+    case Algorithm::chain: return "chain";
+    case Algorithm::sequential: return "sequential";
+    case Algorithm::hybrid: return "hybrid";
+  }
+  return "";
+}
+
+/// Nothing for a name or a number of no algorithm.
+constexpr std::optional<Algorithm> algorithm_of(std::string_view name) {
+  for (const Algorithm algorithm : kAlgorithms)
+    if (to_string(algorithm) == name) return algorithm;
+  return std::nullopt;
+}
+constexpr std::optional<Algorithm> algorithm_of(std::uint32_t number) {
+  for (const Algorithm algorithm : kAlgorithms)
+    if (static_cast<std::uint32_t>(algorithm) == number) return algorithm;
+  return std::nullopt;
+}
+
+inline std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const Algorithm algorithm : kAlgorithms) names.emplace_back(to_string(algorithm));
+  return names;
+}
+
+}  // namespace rdmc::relay

@@ -1,0 +1,130 @@
+#include "dataplane/relay/cost_model.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <map>
+
+namespace rdmc::relay {
+
+namespace {
+
+std::uint64_t block_count(std::uint64_t bytes, std::uint32_t block_bytes) {
+  return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
+}
+
+/// Where the plan's last step waits for `fill` blocks beside those of the message, each of them one hop on.
+CriticalPath pipelined(double fill, std::uint64_t bytes, std::uint32_t block_bytes) {
+  const auto whole = static_cast<double>(bytes);
+  return {.bytes = whole + fill * std::min(whole, static_cast<double>(block_bytes)),
+          .blocks = static_cast<double>(block_count(bytes, block_bytes)) + fill,
+          .hops = fill + 1};
+}
+
+/// Where the root sends the message so many times.
+CriticalPath repeated(double times, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
+  return {.bytes = times * static_cast<double>(bytes),
+          .blocks = times * static_cast<double>(block_count(bytes, block_bytes)),
+          .hops = hops};
+}
+
+/// The blocks that cross each rack's uplink, in and out, while everybody is busy, for each block of the
+/// message.
+class Crossings {
+ public:
+  explicit Crossings(const Racks& racks) : racks_(racks), in_(racks.all().size()), out_(in_.size()) {}
+
+  void count(Rank from, Rank to, double messages) {
+    const std::size_t source = racks_.index_of(value_of(from)), destination = racks_.index_of(value_of(to));
+    if (source == destination) return;
+    out_[source] += messages;
+    in_[destination] += messages;
+  }
+  double most() const { return std::max(std::ranges::max(in_), std::ranges::max(out_)); }
+
+ private:
+  const Racks& racks_;
+  std::vector<double> in_, out_;
+};
+
+}  // namespace
+
+CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes) {
+  if (message.members == 1) return {};
+  const auto depth = static_cast<double>(depth_of(message.members));
+  const auto others = static_cast<double>(message.members - 1);
+  switch (algorithm) {
+    case Algorithm::binomial_tree: return repeated(depth, depth, message.bytes, block_bytes);
+    case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
+    case Algorithm::chain: return pipelined(others - 1, message.bytes, block_bytes);
+    case Algorithm::binomial_pipeline: return pipelined(depth - 1, message.bytes, block_bytes);
+    case Algorithm::hybrid: break;
+  }
+  const Schedule root(Algorithm::hybrid, Rank{0}, message.members, message.racks);
+  return pipelined(static_cast<double>(root.steps(1)) - 1, message.bytes, block_bytes);
+}
+
+double uplink_messages(Algorithm algorithm, const MessageShape& message) {
+  if (message.racks.all().size() < 2) return 0;
+  Crossings crossings(message.racks);
+  for (std::uint32_t rank = 1; rank < message.members; ++rank) {
+    const Schedule member(algorithm, Rank{rank}, message.members, message.racks);
+    if (const auto sources = member.sources(); sources.size() == 1) {
+      crossings.count(sources[0], member.rank(), 1);
+      continue;
+    }
+    // Roles repeat after two rounds of all dimensions, long before a message of this many blocks is through.
+    const std::uint64_t period = 2 * std::uint64_t{std::bit_width(message.members)};
+    const std::uint64_t begin = member.steps(1) + 4 * period;
+    std::uint64_t received = 0;
+    std::map<Rank, std::uint64_t> from;
+    for (std::uint64_t step = begin; step < begin + 8 * period; ++step) {
+      if (const auto receive = member.at(step, kMaxBlocks).receive) ++from[receive->peer], ++received;
+    }
+    for (const auto& [source, blocks] : from)
+      crossings.count(source, member.rank(), static_cast<double>(blocks) / static_cast<double>(received));
+  }
+  return crossings.most();
+}
+
+namespace {
+
+/// `crossing`: uplink_messages().
+double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
+                 const PathParameters& path, double crossing) {
+  const CriticalPath way = critical_path(algorithm, message, block_bytes);
+  const double others = way.blocks * path.block_seconds + way.hops * path.hop_seconds;
+  const double links = way.bytes * 8 / path.bits_per_second + others;
+  if (crossing == 0) return links;
+  // The uplink carries its share one after the other; before and behind it a block takes the way it takes.
+  const auto bytes = static_cast<double>(message.bytes);
+  const double fill = std::max(way.bytes - bytes, 0.0) * 8 / path.bits_per_second;
+  return std::max(links, crossing * bytes * 8 / path.uplink_bits_per_second + fill + others);
+}
+
+double crossing_of(Algorithm algorithm, const MessageShape& message, const PathParameters& path) {
+  return path.uplink_bits_per_second == 0 ? 0 : uplink_messages(algorithm, message);
+}
+
+}  // namespace
+
+double cost_seconds(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
+                    const PathParameters& path) {
+  return cost_over(algorithm, message, block_bytes, path, crossing_of(algorithm, message, path));
+}
+
+Choice cheapest(const MessageShape& message, const PathParameters& path,
+                std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes) {
+  assert(!algorithms.empty() && !block_sizes.empty());
+  std::optional<Choice> best;
+  for (const Algorithm algorithm : algorithms) {
+    const double crossing = crossing_of(algorithm, message, path);
+    for (const std::uint32_t block_bytes : block_sizes) {
+      const double seconds = cost_over(algorithm, message, block_bytes, path, crossing);
+      if (!best || seconds < best->seconds) best = Choice{algorithm, block_bytes, seconds};
+    }
+  }
+  return *best;
+}
+
+}  // namespace rdmc::relay

@@ -1,0 +1,91 @@
+// The model against the plans themselves: where bytes are all that counts, a message costs what its steps do,
+// and its busiest uplink carries what a walk over the plan counts.
+#define BOOST_TEST_MODULE relay_cost_model
+#include "dataplane/relay/cost_model.hpp"
+
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "tests/dataplane/relay/plans.hpp"
+
+namespace rdmc::relay {
+namespace {
+
+constexpr PathParameters kOnlyBytes{.bits_per_second = 8e9, .block_seconds = 0, .hop_seconds = 0};
+constexpr PathParameters kOnlyBlocks{.bits_per_second = 1e30, .block_seconds = 1, .hop_seconds = 0};
+
+GroupPlan some_plan(Algorithm algorithm) {
+  const auto sizes = *rc::gen::nonEmpty(
+      rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(1, 12)));
+  const auto racks = Racks::of(sizes);
+  return {algorithm, racks->members(), *racks};
+}
+
+BOOST_AUTO_TEST_CASE(bytes_and_blocks_are_those_of_the_plans_steps) {
+  BOOST_TEST(rc::check([] {
+    const GroupPlan plan = some_plan(*rc::gen::elementOf(kAlgorithms));
+    const auto blocks = *rc::gen::inRange<std::uint64_t>(1, 100);
+    const MessageShape message{plan.members, plan.racks, blocks * 1000};
+    const auto steps = static_cast<double>(plan.of(0).steps(blocks));
+    RC_ASSERT(std::abs(cost_seconds(plan.algorithm, message, 1000, kOnlyBytes) - steps * 1e-6) < 1e-9);
+    RC_ASSERT(std::abs(cost_seconds(plan.algorithm, message, 1000, kOnlyBlocks) - steps) < 1e-6);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(the_busiest_uplink_carries_what_the_plan_sends_across) {
+  BOOST_TEST(rc::check([] {
+    const GroupPlan plan = some_plan(*rc::gen::elementOf(kAlgorithms));
+    constexpr std::uint64_t kBlocks = 400;
+    std::vector<double> in(plan.racks.all().size()), out(in.size());
+    for (const Schedule& one : plan.all()) {
+      const std::size_t to = plan.racks.index_of(value_of(one.rank()));
+      for (const Rank source : one.sources()) {
+        const std::size_t from = plan.racks.index_of(value_of(source));
+        if (from == to) continue;
+        for (auto step = one.next_receive_from(source, 0, kBlocks); step;
+             step = one.next_receive_from(source, *step + 1, kBlocks))
+          ++in[to], ++out[from];
+      }
+    }
+    const double most = std::max(std::ranges::max(in), std::ranges::max(out)) / kBlocks;
+    const double model = uplink_messages(plan.algorithm, {plan.members, plan.racks, 0});
+    // The first and the last steps are not like those between.
+    RC_ASSERT(std::abs(model - most) <= 0.05 * most + 0.05);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(slow_uplinks_make_the_hybrid_the_cheapest_and_alone_it_is_the_pipeline) {
+  const std::vector<std::uint32_t> block_sizes{16 << 10, 64 << 10, 256 << 10, 1 << 20};
+  const MessageShape racks{16, *Racks::of(std::vector<std::uint32_t>{4, 4, 4, 4}), 64 << 20};
+  const Choice slow =
+      cheapest(racks, {.bits_per_second = 1e10, .uplink_bits_per_second = 1e10}, kAlgorithms, block_sizes);
+  BOOST_CHECK(slow.algorithm == Algorithm::hybrid);
+  const Choice even = cheapest(racks, {.bits_per_second = 1e10}, kAlgorithms, block_sizes);
+  BOOST_CHECK(even.algorithm == Algorithm::binomial_pipeline);
+  for (const std::uint32_t members : {2U, 3U, 16U, 100U}) {
+    const Choice one = cheapest({members, {}, 64 << 20}, {}, kAlgorithms, block_sizes);
+    BOOST_CHECK(one.algorithm == Algorithm::binomial_pipeline);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_block_costs) {
+  std::vector<std::uint32_t> block_sizes;
+  for (std::uint32_t size = 4096; size <= 4 << 20; size *= 2) block_sizes.push_back(size);
+  const auto best = [&](std::uint64_t bytes, double block_seconds) {
+    return cheapest({16, {}, bytes}, {.block_seconds = block_seconds}, kAlgorithms, block_sizes).block_bytes;
+  };
+  BOOST_TEST(best(1 << 20, 1e-5) < best(64 << 20, 1e-5));
+  BOOST_TEST(best(64 << 20, 1e-5) < best(64 << 20, 1e-3));
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_message_and_a_group_of_one_cost_what_they_must) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    BOOST_TEST(cost_seconds(algorithm, {.members = 1, .bytes = 1 << 20}, 4096, {}) == 0.0);
+    BOOST_TEST(cost_seconds(algorithm, {.members = 2, .bytes = 0}, 4096, {}) > 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace rdmc::relay

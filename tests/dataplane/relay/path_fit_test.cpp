@@ -1,0 +1,71 @@
+// What a group's paths are like comes out of what messages took, and the guess stays where they say nothing.
+#define BOOST_TEST_MODULE relay_path_fit
+#include "dataplane/relay/path_fit.hpp"
+
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+namespace rdmc::relay {
+namespace {
+
+bool is_near(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_come_out_of_messages_of_different_shapes) {
+  BOOST_TEST(rc::check([] {
+    const PathParameters truth{
+        .bits_per_second = static_cast<double>(*rc::gen::inRange<std::int64_t>(100'000'000, 200'000'000'000)),
+        .block_seconds = *rc::gen::inRange(1, 500) * 1e-6,
+        .hop_seconds = *rc::gen::inRange(1, 1000) * 1e-6};
+    PathFit fit(PathParameters{});
+    for (const std::uint64_t bytes : {100'000ULL, 4'000'000ULL, 64'000'000ULL}) {
+      for (const std::uint32_t block_bytes : {16U << 10, 256U << 10}) {
+        for (const std::uint32_t members : {2U, 9U}) {
+          const MessageShape message{.members = members, .bytes = bytes};
+          fit.observe(critical_path(Algorithm::binomial_pipeline, message, block_bytes),
+                      cost_seconds(Algorithm::binomial_pipeline, message, block_bytes, truth));
+        }
+      }
+    }
+    const PathParameters found = fit.parameters();
+    for (const std::uint64_t bytes : {1'000'000ULL, 1'000'000'000ULL}) {
+      const MessageShape message{.members = 5, .bytes = bytes};
+      for (const Algorithm algorithm : kAlgorithms)
+        RC_ASSERT(is_near(cost_seconds(algorithm, message, 64 << 10, found),
+                          cost_seconds(algorithm, message, 64 << 10, truth), 0.02));
+    }
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_seen_leaves_the_guess) {
+  const PathParameters guess{
+      .bits_per_second = 3e9, .uplink_bits_per_second = 7e8, .block_seconds = 1e-5, .hop_seconds = 2e-4};
+  const PathParameters found = PathFit(guess).parameters();
+  BOOST_TEST(is_near(found.bits_per_second, guess.bits_per_second, 1e-6));
+  BOOST_TEST(is_near(found.block_seconds, guess.block_seconds, 1e-6));
+  BOOST_TEST(is_near(found.hop_seconds, guess.hop_seconds, 1e-6));
+  BOOST_TEST(found.uplink_bits_per_second == guess.uplink_bits_per_second);
+}
+
+BOOST_AUTO_TEST_CASE(no_parameter_is_negative_whatever_was_seen) {
+  BOOST_TEST(rc::check([] {
+    PathFit fit(PathParameters{});
+    const auto count = *rc::gen::inRange(1, 12);
+    for (int i = 0; i < count; ++i) {
+      const MessageShape message{.members = *rc::gen::inRange<std::uint32_t>(2, 40),
+                                 .bytes = *rc::gen::inRange<std::uint64_t>(0, 100'000'000)};
+      fit.observe(critical_path(*rc::gen::elementOf(kAlgorithms), message, 65'536),
+                  *rc::gen::inRange(1, 1'000'000) * 1e-6);
+    }
+    const PathParameters found = fit.parameters();
+    RC_ASSERT(found.bits_per_second > 0 && std::isfinite(found.bits_per_second));
+    RC_ASSERT(found.block_seconds >= 0 && std::isfinite(found.block_seconds));
+    RC_ASSERT(found.hop_seconds >= 0 && std::isfinite(found.hop_seconds));
+  }));
+}
+
+}  // namespace
+}  // namespace rdmc::relay
