@@ -27,6 +27,7 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
   group::GroupConfig config{.name = {.epoch = value_of(epoch)},
                             .rank = rank,
                             .algorithm = plan.algorithm,
+                            .racks = plan.racks,
                             .block_bytes = plan.block_bytes,
                             .max_writes_in_flight = plan.writes_in_flight,
                             .announce_lengths = false,

@@ -22,6 +22,7 @@ namespace rdmc::bcast {
 struct EpochPlan {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   std::uint32_t members = 1;
+  relay::Racks racks{};             ///< nothing known, or all members
   std::uint32_t block_bytes = 1;    ///< > 0
   std::uint64_t message_bytes = 0;  ///< of the epoch's message: the blocks that somebody lacks
   std::uint32_t writes_in_flight = 16;

@@ -78,6 +78,8 @@ struct SendTexts {
   std::vector<std::string> exclude;
   std::string launch = "agent";
   bool resume = false;
+  std::string topology;
+  std::string algorithm{relay::to_string(relay::Algorithm::binomial_pipeline)};
   std::string block_size;
   std::string connect_within;
   std::string suspect_after;
@@ -113,6 +115,13 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
   app.add_flag("--resume", texts.resume)->group("");  // known, so that the message is clear
   app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
+  app.add_option("--algorithm", texts.algorithm, "who passes blocks on to whom")
+      ->type_name(joined(relay::algorithm_names()))
+      ->capture_default_str();
+  app.add_option("--topology", texts.topology,
+                 "lines RACK HOST…: hosts of a rack pass blocks on among themselves; by their addresses, "
+                 "unless given")
+      ->type_name("FILE");
   app.add_option("--block-size", texts.block_size,
                  "bytes relayed as one, 4K to 2M; by the file's size, unless given")
       ->type_name("SIZE");
@@ -161,6 +170,11 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
     return fail(Errc::invalid_argument,
                 fmt::format("--launch: '{}' is unknown; there is agent", texts.launch));
   if (auto done = check_fabric(send.fabric); !done) return done;
+  const auto algorithm = relay::algorithm_of(texts.algorithm);
+  if (!algorithm)
+    return fail(Errc::invalid_argument, fmt::format("--algorithm: '{}' is unknown; there are {}",
+                                                    texts.algorithm, joined(relay::algorithm_names())));
+  send.algorithm = *algorithm;
   if (!texts.block_size.empty()) {
     std::uint64_t size = 0;
     if (auto done = take("--block-size", parse_size(texts.block_size), size); !done) return done;
@@ -196,6 +210,9 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const List
     if (send.insecure || !send.key_file.empty())
       return fail(Errc::invalid_argument,
                   "--local makes a key of its own: it does not go with --key-file or --insecure");
+    if (!texts.topology.empty())
+      return fail(Errc::invalid_argument,
+                  "--local's receivers are on one host: it does not go with --topology");
     if (!send.fabric.device.empty())
       return fail(Errc::invalid_argument,
                   "--local's receivers are on loopback addresses: it does not go with --device");
@@ -208,6 +225,13 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const List
   }
   if (auto done = take("-w", expand_hostlist(hosts, exclude, reader), send.hosts); !done)
     return std::unexpected(done.error());
+  if (!texts.topology.empty()) {
+    const auto text = reader(texts.topology);
+    if (!text) return fail(text.error().code, "--topology: " + text.error().what);
+    auto topology = Topology::parse(*text, texts.topology);
+    if (!topology) return fail(topology.error().code, "--topology: " + topology.error().what);
+    send.topology = std::move(*topology);
+  }
   return Command(std::move(send));
 }
 

@@ -1,7 +1,7 @@
 // The command line of rdmc_bcast as values. One parser decides which program this is - sender, agent, key
 // generator, or a receiver that a sender with --local started - and checks everything that can be checked
 // without touching the source, the destination or the network. Pure but for the files that ^FILE names in a
-// hostlist.
+// hostlist and that --topology names.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,11 @@
 #include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/fabric_choice.hpp"
 #include "apps/bcast-cli/hostlist.hpp"
+#include "apps/bcast-cli/topology.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/algorithm.hpp"
 
 namespace rdmc::bcast {
 
@@ -45,6 +47,8 @@ struct SendOptions {
   bool overwrite = false;
   bool json = false;
   bool dry_run = false;
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  std::optional<Topology> topology;         ///< of --topology; else addresses tell
   std::optional<std::uint32_t> block_size;  ///< by the file's size, unless given
   Duration suspect_after = kDefaultSuspectAfter;
   Duration connect_within = kDefaultConnectWithin;

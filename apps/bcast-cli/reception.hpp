@@ -141,9 +141,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   bool follows_own_ = false;  // its coordinator is successor_
   bool channel_closed_ = false;
   bool cleaned_up_ = false;
-  BlockMap epoch_blocks_;     // of the epoch being formed
-  bool is_source_ = false;    // of it
-  Duration suspect_after_{};  // as the sender wants it
+  BlockMap epoch_blocks_;   // of the epoch being formed
+  bool is_source_ = false;  // of it
+  TransferWishes wishes_;   // as it says
   std::shared_ptr<Successor> successor_;
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
   std::unique_ptr<DataPlaneThread> data_plane_;

@@ -22,13 +22,17 @@ void Reception::handle(session::FormRequested& request) {
   auto parameters = decode_parameters(request.parameters, job_.shape);
   if (!parameters) return give_up(std::move(parameters.error()));
   if (!file_) return give_up({Errc::protocol_error, "the coordinator formed an epoch for a dry run"});
+  const auto members = static_cast<std::uint32_t>(request.members.size());
+  if (parameters->racks.is_known() && parameters->racks.members() != members)
+    return give_up({Errc::protocol_error, "an epoch whose racks have another number of members"});
   const EpochPlan plan{.algorithm = parameters->algorithm,
-                       .members = static_cast<std::uint32_t>(request.members.size()),
+                       .members = members,
+                       .racks = parameters->racks,
                        .block_bytes = job_.shape.block_size,
                        .message_bytes = VirtualBlocks(job_.shape, parameters->blocks).size(),
                        .give_up_after = parameters->suspect_after};
   epoch_blocks_ = std::move(parameters->blocks);
-  suspect_after_ = parameters->suspect_after;
+  wishes_ = {parameters->algorithm, parameters->suspect_after, racks_of(request.members, parameters->racks)};
   is_source_ = request.rank == session::kRootRank;
   data_plane_->form(
       request.epoch, request.rank, plan,

@@ -36,7 +36,7 @@ void Reception::handle(session::LeadRequested& request) {
                                 {.request = std::move(request),
                                  .security = surroundings_.security,
                                  .shape = job_.shape,
-                                 .suspect_after = suspect_after_},
+                                 .wishes = wishes_},
                                 std::move(handlers));
 }
 

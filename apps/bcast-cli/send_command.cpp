@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -37,22 +38,36 @@ Error interruption() {
   return {Errc::cancelled, "the sender was interrupted"};
 }
 
+/// The rack of each member; of the sender, if the file knows this host by its name.
+RackOf racks_of(const Topology& topology, const std::vector<Host>& hosts) {
+  RackOf racks;
+  std::array<char, 256> own{};
+  if (::gethostname(own.data(), own.size() - 1) == 0) {
+    if (const auto rack = topology.rack_of({own.data()})) racks[session::kRoot] = *rack;
+  }
+  for (std::uint32_t i = 0; i < hosts.size(); ++i)
+    if (const auto rack = topology.rack_of(hosts[i])) racks[session::MemberId{i + 1}] = *rack;
+  return racks;
+}
+
 Result<Prepared> prepare(const SendOptions& options) {
   auto source = SourceFile::open(options.source, options.block_size);
   if (!source) return std::unexpected(source.error());
-  SenderConfig config{.job = {.destination = options.local_receivers > 0 ? "./" : options.destination,
-                              .source_name = std::string(base_name(options.source)),
-                              .shape = source->shape(),
-                              .allocated_bytes = source->allocated_bytes(),
-                              .overwrite = options.overwrite,
-                              .dry_run = options.dry_run,
-                              .limit_rate = options.limit_rate},
-                      .targets = {},
-                      .security = control::Insecure{},
-                      .connect_within = options.connect_within,
-                      .suspect_after = options.suspect_after,
-                      .fabric = options.fabric};
+  SenderConfig config{
+      .job = {.destination = options.local_receivers > 0 ? "./" : options.destination,
+              .source_name = std::string(base_name(options.source)),
+              .shape = source->shape(),
+              .allocated_bytes = source->allocated_bytes(),
+              .overwrite = options.overwrite,
+              .dry_run = options.dry_run,
+              .limit_rate = options.limit_rate},
+      .targets = {},
+      .security = control::Insecure{},
+      .connect_within = options.connect_within,
+      .wishes = {.algorithm = options.algorithm, .suspect_after = options.suspect_after, .racks = {}},
+      .fabric = options.fabric};
   for (const auto& host : options.hosts) config.targets.push_back({to_string(host), host.name, host.port});
+  if (options.topology) config.wishes.racks = racks_of(*options.topology, options.hosts);
   if (options.local_receivers == 0) {
     auto security = security_of(options.key_file, options.insecure);
     if (!security) return std::unexpected(security.error());

@@ -30,9 +30,10 @@ session::CoordinatorConfig session_config(const SenderConfig& config, session::S
   session.timing.commit_timeout = session.timing.commit_timeout + time_to_sync(config.job.shape.size);
   session.timing.connect_timeout = config.connect_within + kCauseWithin;
   session.timing.greet_timeout = config.connect_within;
-  session.timing.suspect_after = config.suspect_after;
-  session.timing.heartbeat_interval = std::min(session.timing.heartbeat_interval, config.suspect_after / 6);
-  session.timing.probe_timeout = std::max(session.timing.probe_timeout, config.suspect_after / 2);
+  session.timing.suspect_after = config.wishes.suspect_after;
+  session.timing.heartbeat_interval =
+      std::min(session.timing.heartbeat_interval, config.wishes.suspect_after / 6);
+  session.timing.probe_timeout = std::max(session.timing.probe_timeout, config.wishes.suspect_after / 2);
   return session;
 }
 
@@ -154,7 +155,8 @@ void Sender::on_closed(std::size_t index, const Error& cause) {
   notice_absence();
   const auto now = monotonic_now();
   const session::MemberId member{static_cast<std::uint32_t>(index + 1)};
-  if (away_ > Duration{} && now < away_until_ + config_.suspect_after) {  // what they did when we were silent
+  if (away_ > Duration{} &&
+      now < away_until_ + config_.wishes.suspect_after) {  // what they did when we were silent
     coordinator_.on_closed(
         member,
         {Errc::peer_failed, fmt::format("this sender was stopped for {} and the receivers went on without it",
@@ -169,7 +171,7 @@ void Sender::on_closed(std::size_t index, const Error& cause) {
 /// We were stopped ourselves, for longer than anybody waits for us: the timer comes so much too late.
 void Sender::notice_absence() {
   const auto now = monotonic_now();
-  if (timer_at_ == Time::never() || now - timer_at_ <= config_.suspect_after) return;
+  if (timer_at_ == Time::never() || now - timer_at_ <= config_.wishes.suspect_after) return;
   away_ = now - timer_at_;
   away_until_ = now;
 }

@@ -37,7 +37,7 @@ struct SenderConfig {
   std::vector<SenderTarget> targets;
   control::Security security;
   Duration connect_within{};  ///< and as long again for its greeting
-  Duration suspect_after{};
+  TransferWishes wishes;
   FabricChoice fabric;
 };
 
@@ -106,6 +106,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void open_data_plane(std::move_only_function<void()> then);
   void form(const session::FormRequested& request);
   Result<Address> data_address() const;
+  Ranking rank(const session::ParametersNeeded& needed);
   void tear_down(std::move_only_function<void()> then);
   void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
   std::optional<Digest> source_digest();
@@ -133,6 +134,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   bool cleaned_up_ = false;
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;
+  relay::Racks epoch_racks_;
   std::optional<Digest> digest_;  // of the whole source, once it has been read
   std::unique_ptr<DataPlaneThread> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs

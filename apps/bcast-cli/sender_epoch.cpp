@@ -7,6 +7,7 @@
 
 #include "apps/bcast-cli/loopback.hpp"
 #include "apps/bcast-cli/sender.hpp"
+#include "apps/bcast-cli/topology.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
@@ -48,9 +49,28 @@ void Sender::handle(const session::ParametersNeeded& needed) {
     return coordinator_.interrupt({Errc::cancelled, "this was a dry run"}, now);
   }
   epoch_blocks_ = lacking(needed, config_.job.shape.blocks());
+  const auto ranking = rank(needed);
+  epoch_racks_ = ranking.racks;
   coordinator_.form(needed.epoch,
-                    encode(EpochParameters{.suspect_after = config_.suspect_after, .blocks = epoch_blocks_}),
-                    now);
+                    encode(EpochParameters{.algorithm = config_.wishes.algorithm,
+                                           .racks = ranking.racks,
+                                           .suspect_after = config_.wishes.suspect_after,
+                                           .blocks = epoch_blocks_}),
+                    now, session::kRoot, ranking.members);
+}
+
+/// As the user's file says, or as far as addresses tell.
+Ranking Sender::rank(const session::ParametersNeeded& needed) {
+  if (!config_.wishes.racks.empty()) {
+    std::vector<session::MemberId> members{session::kRoot};
+    for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
+    return rank_by_rack(members, config_.wishes.racks);
+  }
+  std::vector<std::pair<session::MemberId, Address>> members{
+      {session::kRoot, data_address().value_or(Address{})}};
+  for (const auto& candidate : needed.candidates)
+    members.emplace_back(candidate.member, receiver(candidate.member).channel->peer());
+  return rank_by_address(members);
 }
 
 /// Ours, as the receivers see us; of several the one that most know, rather one that other hosts can reach.
@@ -103,10 +123,12 @@ void Sender::handle(session::FormRequested& request) {
 }
 
 void Sender::form(const session::FormRequested& request) {
-  const EpochPlan plan{.members = static_cast<std::uint32_t>(request.members.size()),
+  const EpochPlan plan{.algorithm = config_.wishes.algorithm,
+                       .members = static_cast<std::uint32_t>(request.members.size()),
+                       .racks = epoch_racks_,
                        .block_bytes = config_.job.shape.block_size,
                        .message_bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
-                       .give_up_after = config_.suspect_after};
+                       .give_up_after = config_.wishes.suspect_after};
   data_plane_->form(
       request.epoch, request.rank, plan,
       [weak = weak_from_this(), epoch = request.epoch](Result<std::vector<session::PeerBlob>> blobs) {

@@ -17,11 +17,10 @@ BlockMap held_by(const session::ParametersNeeded::Candidate& candidate, std::uin
 
 Result<SuccessorEpoch> plan_succession(const session::ParametersNeeded& needed, std::uint64_t blocks) {
   BlockMap lacking(blocks), available(blocks);
-  std::uint32_t lack = 0;
   for (const auto& candidate : needed.candidates) {
     const auto held = held_by(candidate, blocks);
     available = available | held;
-    if (candidate.lacks) lacking = lacking | held.complement(), ++lack;
+    if (candidate.lacks) lacking = lacking | held.complement();
   }
   if (lacking.count() == 0) lacking.insert(0);  // who holds everything has not said that it is whole
   const auto lost = lacking & available.complement();
@@ -30,18 +29,18 @@ Result<SuccessorEpoch> plan_succession(const session::ParametersNeeded& needed, 
                                                lost.count(), blocks));
   }
   SuccessorEpoch epoch{.blocks = BlockMap(blocks)};
-  bool source_lacks = false;
   for (const auto& candidate : needed.candidates) {
     auto useful = held_by(candidate, blocks) & lacking;
     if (useful.count() <= epoch.blocks.count()) continue;
     epoch.source = candidate.member;
     epoch.blocks = std::move(useful);
-    source_lacks = candidate.lacks;
   }
   // Fewer ranges fit into a message than a map may have: the rest is for a later epoch.
   if (epoch.blocks.ranges().size() > BlockMap::kMaxRanges)
     epoch.blocks = epoch.blocks.complement().superset(BlockMap::kMaxRanges - 1).complement();
-  epoch.members = lack + (source_lacks ? 0 : 1);
+  epoch.members.push_back(epoch.source);
+  for (const auto& candidate : needed.candidates)
+    if (candidate.lacks && candidate.member != epoch.source) epoch.members.push_back(candidate.member);
   return epoch;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "apps/bcast-cli/block_map.hpp"
 #include "controlplane/session/coordinator.hpp"
@@ -12,8 +13,8 @@ namespace rdmc::bcast {
 
 struct SuccessorEpoch {
   session::MemberId source{};
-  BlockMap blocks;            ///< that somebody lacks and the source holds
-  std::uint32_t members = 0;  ///< the source, and all who lack blocks
+  BlockMap blocks;                         ///< that somebody lacks and the source holds
+  std::vector<session::MemberId> members;  ///< the source, and all others who lack blocks
 };
 
 /// Of those who hold blocks that somebody lacks the one with most of them is the source of the next epoch;

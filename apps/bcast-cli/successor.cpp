@@ -167,9 +167,14 @@ void Successor::handle(const session::ParametersNeeded& needed) {
     return coordinator_.interrupt(
         {Errc::peer_failed, "the sender died and nobody alive knows the digest of its file"}, now);
   }
+  const TransferWishes& wishes = config_.wishes;
+  const auto ranking = rank_by_rack(epoch->members, wishes.racks);
   coordinator_.form(needed.epoch,
-                    encode(EpochParameters{.suspect_after = config_.suspect_after, .blocks = epoch->blocks}),
-                    now, epoch->source);
+                    encode(EpochParameters{.algorithm = wishes.algorithm,
+                                           .racks = ranking.racks,
+                                           .suspect_after = wishes.suspect_after,
+                                           .blocks = epoch->blocks}),
+                    now, epoch->source, ranking.members);
 }
 
 void Successor::handle(const session::JobFinished&) {

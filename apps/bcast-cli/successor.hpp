@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/transfer_messages.hpp"
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/channel_options.hpp"
 #include "controlplane/connect/connector.hpp"
@@ -25,7 +26,7 @@ struct SuccessorConfig {
   session::LeadRequested request;
   control::Security security;
   FileShape shape;
-  Duration suspect_after{};
+  TransferWishes wishes;  ///< the sender's
 };
 
 class Successor : public std::enable_shared_from_this<Successor> {

@@ -65,6 +65,7 @@ Result<JobDescription> decode_job(std::span<const std::byte> bytes) {
 session::Bytes encode(const EpochParameters& parameters) {
   wire::Epoch message;
   message.set_algorithm(static_cast<std::uint32_t>(parameters.algorithm));
+  for (const std::uint32_t size : parameters.racks.sizes()) message.add_rack_sizes(size);
   message.set_suspect_after_ns(static_cast<std::uint64_t>(parameters.suspect_after.ns));
   const auto blocks = parameters.blocks.superset(BlockMap::kMaxRanges).encode();
   message.set_blocks(blocks.data(), blocks.size());
@@ -74,15 +75,24 @@ session::Bytes encode(const EpochParameters& parameters) {
 Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, const FileShape& shape) {
   wire::Epoch message;
   if (!parse(message, bytes)) return fail(Errc::protocol_error, "malformed parameters of an epoch");
-  if (message.algorithm() != static_cast<std::uint32_t>(relay::Algorithm::binomial_pipeline))
-    return fail(Errc::protocol_error, "an epoch of an unknown algorithm");
+  const auto algorithm = relay::algorithm_of(message.algorithm());
+  if (!algorithm) return fail(Errc::protocol_error, "an epoch of an unknown algorithm");
+  relay::Racks racks;
+  if (message.rack_sizes_size() > 0) {
+    const std::vector<std::uint32_t> sizes(message.rack_sizes().begin(), message.rack_sizes().end());
+    auto known = relay::Racks::of(sizes);
+    if (!known) return fail(Errc::protocol_error, known.error().what);
+    racks = std::move(*known);
+  }
   constexpr auto kLongest = static_cast<std::uint64_t>(seconds(3600).ns);
   if (message.suspect_after_ns() == 0 || message.suspect_after_ns() > kLongest)
     return fail(Errc::protocol_error, "an epoch with a time out of bounds");
   auto blocks = BlockMap::decode(bytes_of(message.blocks()), shape.blocks());
   if (!blocks) return std::unexpected(blocks.error());
   if (blocks->count() == 0) return fail(Errc::protocol_error, "an epoch without blocks");
-  return EpochParameters{.suspect_after = nanoseconds(static_cast<std::int64_t>(message.suspect_after_ns())),
+  return EpochParameters{.algorithm = *algorithm,
+                         .racks = std::move(racks),
+                         .suspect_after = nanoseconds(static_cast<std::int64_t>(message.suspect_after_ns())),
                          .blocks = std::move(*blocks)};
 }
 

@@ -9,6 +9,7 @@
 
 #include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/file_digest.hpp"
+#include "apps/bcast-cli/ranking.hpp"
 #include "controlplane/session/types.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
@@ -32,12 +33,20 @@ Result<JobDescription> decode_job(std::span<const std::byte> bytes);
 
 struct EpochParameters {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  relay::Racks racks{};  ///< of the members by rank, if they are known
   Duration suspect_after{};
   BlockMap blocks;
   friend bool operator==(const EpochParameters&, const EpochParameters&) = default;
 };
+/// How the sender wants its epochs to go; who leads on without it wants the same.
+struct TransferWishes {
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  Duration suspect_after{};
+  RackOf racks;
+};
 session::Bytes encode(const EpochParameters& parameters);
-/// Errors: protocol_error (malformed, of another file, an unknown algorithm, no block, a time out of bounds).
+/// Errors: protocol_error (malformed, of another file, an unknown algorithm, no block, a time out of bounds,
+/// racks that make no sense).
 Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, const FileShape& shape);
 
 session::Bytes encode(const Digest& digest);

@@ -27,17 +27,21 @@ class World {
   explicit World(const ScenarioOptions& options)
       : options_(options), simulation_(options.seed), network_(simulation_), channels_(network_) {
     const bcast::FileShape shape{options.size_bytes, options.block_bytes};
-    const sim::HostOptions host{.link = {.bits_per_second = options.rate}};
     const std::uint64_t slots = ring_slots(options);
-    const HostOptions as{.mtu = options.mtu, .selective_repeat = options.selective_repeat};
+    HostOptions as{.mtu = options.mtu,
+                   .selective_repeat = options.selective_repeat,
+                   .algorithm = options.algorithm,
+                   .racks = {}};
+    for (std::uint32_t rank = 0; rank < options.racks.members(); ++rank)
+      as.racks[session::MemberId{rank}] = static_cast<std::uint32_t>(options.racks.index_of(rank));
+    const auto hosts = add_hosts();
     std::vector<std::byte> source(options.size_bytes);
     for (std::size_t at = 0; at < source.size(); at += 8) {
       const std::uint64_t word = simulation_.random().next();
       std::memcpy(source.data() + at, &word, std::min<std::size_t>(8, source.size() - at));
     }
     const std::uint32_t receivers = options.members - 1;
-    root_ = std::make_unique<SimRoot>(network_, network_.add_host(host), as, std::move(source), shape,
-                                      receivers, slots);
+    root_ = std::make_unique<SimRoot>(network_, hosts[0], as, std::move(source), shape, receivers, slots);
     for (std::uint32_t i = 0; i < receivers; ++i) {
       DiskOptions disk;
       if (i < options.slow_disks) disk.bits_per_second = options.rate / 3;
@@ -45,8 +49,8 @@ class World {
         disk.full_after_blocks = simulation_.random().below(shape.blocks());
       }
       const auto to_survivor = [this, i](session::MemberId other) { return connect_survivors(i, other); };
-      receivers_.push_back(std::make_unique<SimReceiver>(network_, network_.add_host(host), as, shape, disk,
-                                                         slots, to_survivor));
+      receivers_.push_back(
+          std::make_unique<SimReceiver>(network_, hosts[i + 1], as, shape, disk, slots, to_survivor));
       const auto [ours, theirs] = channels_.connect(root_->process(), receivers_.back()->process());
       root_->connect(session::MemberId{i + 1}, ours);
       receivers_.back()->connect(theirs);
@@ -67,6 +71,19 @@ class World {
   }
 
  private:
+  /// By rank; those of a rack behind its uplink.
+  std::vector<sim::HostId> add_hosts() {
+    std::vector<sim::HostId> hosts;
+    sim::HostOptions host{.link = {.bits_per_second = options_.rate}};
+    const std::uint64_t uplink = options_.uplink_rate != 0 ? options_.uplink_rate : options_.rate;
+    for (const relay::Rack& rack : options_.racks.all()) {
+      host.rack = network_.add_rack({.bits_per_second = uplink});
+      for (std::uint32_t i = 0; i < rack.members; ++i) hosts.push_back(network_.add_host(host));
+    }
+    while (hosts.size() < options_.members) hosts.push_back(network_.add_host(host));
+    return hosts;
+  }
+
   // About when the transfer is under way: from before the first block to after the last.
   Time random_moment() {
     const double transfer =

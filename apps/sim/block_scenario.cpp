@@ -65,7 +65,9 @@ class BlockWorld {
   }
 
   void add_group(std::uint32_t group) {
-    const relay::RelayConfig config{.members = options_.members,
+    const relay::RelayConfig config{.algorithm = options_.algorithm,
+                                    .members = options_.members,
+                                    .racks = options_.racks,
                                     .block_bytes = options_.block_bytes,
                                     .max_writes_in_flight = model_.writes_in_flight};
     for (const auto& host : hosts_) host->join(group % options_.members, config, ring_slots(options_));

@@ -11,6 +11,7 @@
 #include "apps/sim/scenario.hpp"
 #include "apps/sim/views_command.hpp"
 #include "apps/units/option_values.hpp"
+#include "apps/units/schedule_options.hpp"
 #include "dataplane/relay/relay.hpp"
 #include "dataplane/sim/trace.hpp"
 
@@ -149,6 +150,7 @@ std::string check_model(const CLI::App& bcast, const ScenarioOptions& options) {
 int main(int argc, char** argv) {
   ScenarioOptions options;
   bool json = false, go_back_n = false;
+  rdmc::ScheduleOptions schedule;
   std::string faults = "none", model;
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
   app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
@@ -167,6 +169,10 @@ int main(int argc, char** argv) {
                    "bytes of a block (K, M allowed); default 64K, with --model blocks 256K")
       ->transform(rdmc::size_value())
       ->check(CLI::Range(1U, kMostBlockBytes));
+  schedule.declare(*bcast);
+  bcast->add_option("--uplink-rate", options.uplink_rate, "of each rack, bits per second; as a link's")
+      ->transform(rdmc::rate_value())
+      ->group(kOnlyPackets);
   bcast
       ->add_option("--window", options.window_bytes,
                    "bytes of a member's ring, if the pipeline needs fewer (K, M allowed)")
@@ -207,6 +213,13 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
+  options.algorithm = schedule.chosen();
+  const auto racks = schedule.racks(options.members);
+  if (!racks) {
+    fmt::print(stderr, "rdmc_sim: {}\n", racks.error().what);
+    return 1;
+  }
+  options.racks = *racks;
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);

@@ -11,7 +11,7 @@
 namespace rdmc::sim_app {
 
 inline relay::Schedule root_schedule(const ScenarioOptions& options) {
-  return {relay::Algorithm::binomial_pipeline, Rank{0}, options.members};
+  return {options.algorithm, Rank{0}, options.members, options.racks};
 }
 
 /// Blocks of a member's ring: what was asked for, and at least twice what the pipeline needs.
@@ -20,7 +20,8 @@ inline std::uint64_t ring_slots(const ScenarioOptions& options) {
       {root_schedule(options).minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
 }
 
-/// (k - 1 + ceil(log2 n)) blocks at the links' rate (RDMC, section 3), whatever the algorithm.
+/// As many blocks as the algorithm has steps, at the links' rate: for the pipeline k - 1 + ceil(log2 n)
+/// (RDMC, section 3).
 inline double bound_seconds(const ScenarioOptions& options) {
   const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, options.size_bytes);
   const std::uint64_t blocks =

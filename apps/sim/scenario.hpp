@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/schedule.hpp"
 #include "dataplane/sim/faults.hpp"
 
 namespace rdmc::sim_app {
@@ -36,6 +37,9 @@ struct ScenarioOptions {
   std::uint32_t members = 8;  ///< the root included
   std::uint64_t size_bytes = 1 << 20;
   std::uint32_t block_bytes = 64 * 1024;
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  relay::Racks racks{};                 ///< of the members by rank; each with an uplink, when they are known
+  std::uint64_t uplink_rate = 0;        ///< of each rack, bits per second; 0: as a link's
   std::uint64_t window_bytes = 0;       ///< of a member's ring; at least twice what the pipeline needs
   std::uint64_t rate = 10'000'000'000;  ///< of every link, bits per second
   std::uint32_t mtu = 1500;
@@ -54,7 +58,7 @@ struct ScenarioResult {
   std::uint64_t trace_hash = 0;
   double virtual_seconds = 0;  ///< from the send to the last delivery
   double skew_seconds = 0;     ///< from the first delivery to the last
-  double bound_seconds = 0;    ///< for blocks - 1 + ceil(log2 members) blocks at the links' rate
+  double bound_seconds = 0;    ///< for as many blocks as the algorithm has steps at the links' rate
   double rescue_seconds = 0;   ///< from the root's loss to the last commit of a survivor; 0: none
   std::uint64_t events = 0;
   std::vector<std::string> violations;

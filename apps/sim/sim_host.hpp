@@ -11,6 +11,7 @@
 
 #include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/data_plane.hpp"
+#include "apps/bcast-cli/ranking.hpp"
 #include "controlplane/connect/framing.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/engine/engine.hpp"
@@ -53,6 +54,8 @@ class ControlEnd {
 struct HostOptions {
   std::uint32_t mtu = 1500;
   bool selective_repeat = true;
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  bcast::RackOf racks;
 };
 
 class SimHost : public sim::Process {
@@ -98,15 +101,31 @@ inline session::Bytes digest_report(std::span<const std::byte> file) {
   return report;
 }
 
+/// The plan of an epoch of these members, the first of whom is its source, that sends so many bytes.
+inline bcast::EpochPlan plan_epoch(const bcast::Ranking& ranking, bcast::FileShape shape,
+                                   const bcast::BlockMap& message, const HostOptions& options) {
+  return {.algorithm = options.algorithm,
+          .members = static_cast<std::uint32_t>(ranking.members.size()),
+          .racks = ranking.racks,
+          .block_bytes = shape.block_size,
+          .message_bytes = bcast::VirtualBlocks(shape, message).size(),
+          .writes_in_flight = 16,
+          .selective_repeat = options.selective_repeat};
+}
+
 /// The parameters of an epoch as the simulation's root sends them: the plan's numbers and which blocks are
 /// sent.
 inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::BlockMap& message) {
-  session::Bytes bytes(24);
+  const auto sizes = plan.racks.sizes();
+  session::Bytes bytes(32 + 4 * sizes.size());
   store_be(&bytes[0], plan.members);
   store_be(&bytes[4], plan.block_bytes);
   store_be(&bytes[8], plan.message_bytes);
   store_be(&bytes[16], plan.writes_in_flight);
   store_be(&bytes[20], std::uint32_t{plan.selective_repeat});
+  store_be(&bytes[24], static_cast<std::uint32_t>(plan.algorithm));
+  store_be(&bytes[28], static_cast<std::uint32_t>(sizes.size()));
+  for (std::size_t i = 0; i < sizes.size(); ++i) store_be(&bytes[32 + 4 * i], sizes[i]);
   const auto map = message.encode();
   bytes.insert(bytes.end(), map.begin(), map.end());
   return bytes;
@@ -114,14 +133,22 @@ inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::Bl
 
 inline Result<std::pair<bcast::EpochPlan, bcast::BlockMap>> decode_epoch(std::span<const std::byte> bytes,
                                                                          std::uint64_t blocks) {
-  if (bytes.size() < 24) return fail(Errc::protocol_error, "short epoch parameters");
+  const auto malformed = fail(Errc::protocol_error, "malformed epoch parameters");
+  if (bytes.size() < 32) return malformed;
   bcast::EpochPlan plan;
   plan.members = load_be<std::uint32_t>(&bytes[0]);
   plan.block_bytes = load_be<std::uint32_t>(&bytes[4]);
   plan.message_bytes = load_be<std::uint64_t>(&bytes[8]);
   plan.writes_in_flight = load_be<std::uint32_t>(&bytes[16]);
   plan.selective_repeat = load_be<std::uint32_t>(&bytes[20]) != 0;
-  auto map = bcast::BlockMap::decode(bytes.subspan(24), blocks);
+  const auto algorithm = relay::algorithm_of(load_be<std::uint32_t>(&bytes[24]));
+  std::vector<std::uint32_t> sizes(
+      std::min<std::size_t>(load_be<std::uint32_t>(&bytes[28]), bytes.size() / 4));
+  if (!algorithm || bytes.size() < 32 + 4 * sizes.size()) return malformed;
+  plan.algorithm = *algorithm;
+  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = load_be<std::uint32_t>(&bytes[32 + 4 * i]);
+  if (auto racks = relay::Racks::of(sizes)) plan.racks = std::move(*racks);
+  auto map = bcast::BlockMap::decode(bytes.subspan(32 + 4 * sizes.size()), blocks);
   if (!map) return std::unexpected(map.error());
   return std::pair(plan, std::move(*map));
 }

@@ -66,14 +66,12 @@ void SimRoot::choose(const session::ParametersNeeded& needed) {
   }
   // Everybody may hold everything and only have lost the message that says so: one block is sent again.
   if (lacking.count() == 0) lacking.insert(shape_.blocks() - 1);
-  const bcast::VirtualBlocks blocks(shape_, lacking);
-  const bcast::EpochPlan plan{.members = static_cast<std::uint32_t>(needed.candidates.size()) + 1,
-                              .block_bytes = shape_.block_size,
-                              .message_bytes = blocks.size(),
-                              .writes_in_flight = 16,
-                              .selective_repeat = options_.selective_repeat};
+  std::vector<session::MemberId> members{session::kRoot};
+  for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
+  const auto ranking = bcast::rank_by_rack(members, options_.racks);
+  const auto plan = plan_epoch(ranking, shape_, lacking, options_);
   blocks_planned_ += lacking.count();
-  coordinator_.form(needed.epoch, encode_epoch(plan, lacking), now_);
+  coordinator_.form(needed.epoch, encode_epoch(plan, lacking), now_, session::kRoot, ranking.members);
 }
 
 void SimRoot::handle(session::CoordinatorOutput& output) {

@@ -71,13 +71,10 @@ void SimSuccessor::choose(const session::ParametersNeeded& needed, Time now) {
   if (!coordinator_.expected_report())
     return coordinator_.interrupt({Errc::peer_failed, "the sender died and nobody alive knows the digest"},
                                   now);
-  const bcast::EpochPlan plan{.members = epoch->members,
-                              .block_bytes = shape_.block_size,
-                              .message_bytes = bcast::VirtualBlocks(shape_, epoch->blocks).size(),
-                              .writes_in_flight = 16,
-                              .selective_repeat = options_.selective_repeat};
+  const auto ranking = bcast::rank_by_rack(epoch->members, options_.racks);
+  const auto plan = plan_epoch(ranking, shape_, epoch->blocks, options_);
   blocks_planned_ += epoch->blocks.count();
-  coordinator_.form(needed.epoch, encode_epoch(plan, epoch->blocks), now, epoch->source);
+  coordinator_.form(needed.epoch, encode_epoch(plan, epoch->blocks), now, epoch->source, ranking.members);
 }
 
 }  // namespace rdmc::sim_app

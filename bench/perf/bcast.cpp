@@ -65,6 +65,8 @@ Result<void> run_bcast(Member& member) {
   links.link.queue_pair.selective_repeat = options.selective_repeat;
   group::Peers peers(member.fabric(), links);
   group::GroupConfig config{.rank = Rank{member.rank()},
+                            .algorithm = options.algorithm,
+                            .racks = options.racks,
                             .block_bytes = options.block_bytes,
                             .max_writes_in_flight = options.writes_in_flight};
   config.members = first_peers(options.members);

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "apps/units/option_values.hpp"
+#include "apps/units/schedule_options.hpp"
 #include "bench/perf/member.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
@@ -88,7 +89,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                       (kWarmUpIterations + options.iterations);
   const double median = percentile(seconds, 0.5);
   json.update({{"block_bytes", options.block_bytes},
-               {"algorithm", options.test == Test::bcast ? options.algorithm : "none"},
+               {"algorithm", options.test == Test::bcast ? relay::to_string(options.algorithm) : "none"},
                {"fabric", figures[0].driver.data()},
                {"path_mtu", figures.back().path_mtu},
                {"icrc", figures[0].icrc},
@@ -159,6 +160,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   double spin_us = options.spin.microseconds();
   bool go_back_n = false;
+  rdmc::ScheduleOptions schedule;
   const auto add = [&](const char* name, const char* what, Test test, std::uint32_t iterations) {
     CLI::App* const sub = app.add_subcommand(name, what);
     sub->add_option("--members", options.members, "members, the root included")
@@ -170,7 +172,7 @@ int main(int argc, char** argv) {
     sub->add_option("--block-size", options.block_bytes, "bytes of a block (K, M, G allowed)")
         ->transform(rdmc::size_value());
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
-    sub->add_option("--algorithm", options.algorithm)->check(CLI::IsMember({"binomial_pipeline"}));
+    schedule.declare(*sub);
     sub->add_option("--api", options.api,
                     "the API to measure; group: rate only, small messages to all members")
         ->check(CLI::IsMember({"qp", "group"}));
@@ -220,6 +222,13 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
     return 1;
   }
+  options.algorithm = schedule.chosen();
+  const auto racks = schedule.racks(options.members);
+  if (!racks) {
+    fmt::print(stderr, "rdmc_perf: {}\n", racks.error().what);
+    return 1;
+  }
+  options.racks = *racks;
   if (options.block_bytes == 0) options.block_bytes = 256 * 1024;
   if (options.writes_in_flight == 0) options.writes_in_flight = 16;
   if (!options.places.empty() && options.places.size() != options.members) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/schedule.hpp"
 
 namespace rdmc::perf {
 
@@ -19,7 +20,8 @@ struct Options {
   std::uint32_t block_bytes = 0;  ///< 0: chosen for the test
   std::string fabric = "udp";
   std::string api = "qp";
-  std::string algorithm = "binomial_pipeline";
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  relay::Racks racks{};
   std::uint32_t path_mtu = 0;  ///< 0: what the interface allows
   bool selective_repeat = true;
   bool icrc_on_loopback = false;

@@ -43,12 +43,12 @@ class Wait;
 struct ParametersNeeded {
   struct Candidate {
     MemberId member{};
-    MemberInfo info;    ///< with the rank it will have after the root
+    MemberInfo info;    ///< with the rank it will have after the root, unless form() says otherwise
     Bytes state;        ///< from its accept(), later its ended_state()
     bool lacks = true;  ///< false: leading on, a member that is whole and can only be a source
   };
   Epoch epoch{};
-  std::vector<Candidate> candidates;  ///< rank 1 …; the root is rank 0 and not listed
+  std::vector<Candidate> candidates;  ///< the root is rank 0 and not listed
 };
 /// Leading on: connect to this participant; on_connected() or on_closed() follows. Asked again after a
 /// CloseChannel, of which then no on_closed() may come any more.
@@ -92,7 +92,7 @@ struct CoordinatorCounters {
 
 class Coordinator {
  public:
-  /// Ranks follow the order of `participants`.
+  /// Ranks follow the order of `participants`, unless form() says otherwise.
   Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> participants);
 
   /// Starts the clock: the driver makes the connections now, or when leading on as ConnectRequested says.
@@ -112,8 +112,10 @@ class Coordinator {
   std::optional<CoordinatorOutput> poll();
 
   // The application's side: answers to events.
-  /// `source`: leading on, the candidate that is rank 0; else the root.
-  void form(Epoch epoch, Bytes parameters, Time now, MemberId source = kRoot);
+  /// `source`: leading on, the candidate that is rank 0; else the root. `order`: candidates in the order of
+  /// their ranks behind it; those it does not name follow in theirs, others that it names do not count.
+  void form(Epoch epoch, Bytes parameters, Time now, MemberId source = kRoot,
+            const std::vector<MemberId>& order = {});
   void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void local_ready(Epoch epoch, Time now);
   /// The answer to EndData; the root has no state to report, it holds everything.

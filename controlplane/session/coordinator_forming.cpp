@@ -1,5 +1,7 @@
 // Forming an epoch: its parameters from our application, everybody's blobs, everybody's readiness, one Start.
 // A member lost on the way ends the epoch, formed or not, like one lost later.
+#include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "controlplane/session/coordinator.hpp"
@@ -39,7 +41,8 @@ void Coordinator::choose(Time now) {
   outputs_.emplace_back(std::move(needed));
 }
 
-void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source) {
+void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source,
+                       const std::vector<MemberId>& order) {
   const Member* first = find(source);
   const bool sourceless = first == nullptr || first->standing != Standing::active;
   if (phase_ != Phase::choosing || epoch != candidate_ || (leads_on() && sourceless)) return ignore();
@@ -69,13 +72,21 @@ void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source)
   }
   wire::Envelope envelope;
   wire::Form& form = *envelope.mutable_form();
+  std::vector<Member*> receivers;
   for (Member& member : members_) {
     if (member.standing != Standing::active || member.spec.member == source) continue;
     if (member.delivery == Delivery::none)
-      add(member);
+      receivers.push_back(&member);
     else
       store(*form.add_holders(), {member.spec.member, {}, member.spec.name, member.spec.address});
   }
+  std::unordered_map<MemberId, std::size_t> place;
+  for (const MemberId member : order) place.emplace(member, place.size());
+  std::ranges::stable_sort(receivers, {}, [&](const Member* member) {
+    const auto found = place.find(member->spec.member);
+    return found == place.end() ? place.size() : found->second;
+  });
+  for (Member* const member : receivers) add(*member);
   form.set_epoch(value_of(epoch));
   form.set_parameters(std::string(to_view(parameters)));
   for (const MemberInfo& info : infos) store(*form.add_members(), info);

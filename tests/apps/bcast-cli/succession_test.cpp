@@ -49,10 +49,11 @@ BOOST_AUTO_TEST_CASE(epoch_by_epoch_all_get_what_they_have_together_and_nothing_
       RC_ASSERT((epoch->blocks & held.at(source)) == epoch->blocks);
       RC_ASSERT(epoch->blocks.count() > 0u);
       BlockMap lacking(blocks);
-      std::uint32_t members = 0;
+      std::vector<session::MemberId> members{epoch->source};
       for (std::size_t i = 0; i < held.size(); ++i) {
         lacking = lacking | held[i].complement();
-        members += !held[i].is_full() || i == source ? 1 : 0;
+        if (!held[i].is_full() && i != source)
+          members.push_back(session::MemberId{static_cast<std::uint32_t>(i + 1)});
       }
       RC_ASSERT((epoch->blocks & lacking) == epoch->blocks);
       RC_ASSERT(epoch->members == members);

@@ -50,7 +50,11 @@ BOOST_AUTO_TEST_CASE(a_job_arrives_as_it_was_sent_whatever_bytes_are_in_its_name
 BOOST_AUTO_TEST_CASE(an_epochs_parameters_arrive_as_they_were_sent) {
   BOOST_TEST(rc::check([] {
     const FileShape shape{*rc::gen::inRange<std::uint64_t>(1, 1 << 20), 4096};
-    const EpochParameters parameters{.suspect_after = milliseconds(*rc::gen::inRange(1, 60'000)),
+    const auto sizes =
+        *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(1, 1000));
+    const EpochParameters parameters{.algorithm = *rc::gen::elementOf(relay::kAlgorithms),
+                                     .racks = sizes.empty() ? relay::Racks{} : *relay::Racks::of(sizes),
+                                     .suspect_after = milliseconds(*rc::gen::inRange(1, 60'000)),
                                      .blocks = some_blocks(shape.blocks())};
     RC_ASSERT(decode_parameters(encode(parameters), shape).value() == parameters);
   }));
@@ -64,7 +68,8 @@ BOOST_AUTO_TEST_CASE(damaged_messages_are_refused_or_hold_values_within_bounds) 
     } else {
       RC_ASSERT(decoded.error().code == Errc::protocol_error);
     }
-    const EpochParameters parameters{.suspect_after = milliseconds(600),
+    const EpochParameters parameters{.racks = *relay::Racks::of(std::vector<std::uint32_t>{3, 1, 2}),
+                                     .suspect_after = milliseconds(600),
                                      .blocks = some_blocks(job.shape.blocks())};
     if (const auto decoded = decode_parameters(damaged(encode(parameters)), job.shape)) {
       RC_ASSERT(decoded->blocks.blocks() == job.shape.blocks());
@@ -83,6 +88,10 @@ BOOST_AUTO_TEST_CASE(what_makes_no_sense_is_refused) {
   BOOST_TEST(!decode_parameters(encode(no_blocks), shape).has_value());
   const EpochParameters no_time{.suspect_after = {}, .blocks = BlockMap::full(shape.blocks())};
   BOOST_TEST(!decode_parameters(encode(no_time), shape).has_value());
+  const EpochParameters no_algorithm{.algorithm = static_cast<relay::Algorithm>(200),
+                                     .suspect_after = seconds(1),
+                                     .blocks = BlockMap::full(shape.blocks())};
+  BOOST_TEST(!decode_parameters(encode(no_algorithm), shape).has_value());
   const EpochParameters other{.suspect_after = seconds(1), .blocks = BlockMap::full(7)};
   BOOST_TEST(!decode_parameters(encode(other), shape).has_value());
   BOOST_TEST(!decode_digest(session::Bytes(15)).has_value());

@@ -121,7 +121,7 @@ void World::lead(std::size_t process, CoordinatorOutput output) {
 void World::choose(std::size_t process, const ParametersNeeded& needed) {
   if (process == 0) {
     return answer_leading(0, [this, epoch = needed.epoch](Coordinator& coordinator) {
-      coordinator.form(epoch, to_state(kWhole), now_);
+      coordinator.form(epoch, to_state(kWhole), now_, kRoot, options_.order);
     });
   }
   std::uint32_t lacking = 0, held = 0, most = 0;

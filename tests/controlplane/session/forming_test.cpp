@@ -41,6 +41,19 @@ BOOST_AUTO_TEST_CASE(a_member_lost_before_the_start_ends_the_epoch_and_ranks_clo
   }
 }
 
+BOOST_AUTO_TEST_CASE(ranks_follow_the_order_that_the_application_gives_in_every_epoch) {
+  // Nobody is number 99, and those who are not named come last.
+  World world(
+      {.participants = 5, .order = {MemberId{4}, MemberId{99}, MemberId{2}, MemberId{4}, MemberId{5}}});
+  world.on(2, "FormRequested", [&] { world.kill(2); });
+  BOOST_REQUIRE(world.run(kLimit));
+  const std::vector<std::string> first{"root", "h4", "h2", "h5", "h1", "h3"};
+  BOOST_TEST(world.find(3, "FormRequested", 1)->members == first);
+  const std::vector<std::string> second{"root", "h4", "h5", "h1", "h3"};
+  BOOST_TEST(world.find(3, "FormRequested", 2)->members == second);
+  for (std::size_t i : {1, 3, 4, 5}) BOOST_TEST((world.outcome(i)->status == Status::ok));
+}
+
 BOOST_AUTO_TEST_CASE(an_application_that_offers_nothing_or_never_becomes_ready_times_out_by_name) {
   for (const auto& [phase, due] : {std::pair{"FormRequested", "did not offer its queue pairs in time"},
                                    std::pair{"PeersReady", "did not become ready in time"}}) {

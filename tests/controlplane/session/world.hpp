@@ -32,6 +32,7 @@ struct Options {
   Duration min_delay = microseconds(50), max_delay = milliseconds(2);
   Duration data_time = milliseconds(400);      ///< that a member's data takes when nothing disturbs its epoch
   Duration data_patience = milliseconds(450);  ///< after which a data path suspects a neighbour
+  std::vector<MemberId> order{};               ///< of ranks, as the root's application wants it
 };
 
 /// How a participant's application differs from a good one.

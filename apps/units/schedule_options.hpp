@@ -1,0 +1,41 @@
+// --algorithm and --racks, the same for every program that runs a group on one machine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/relay/schedule.hpp"
+
+namespace rdmc {
+
+/// Texts of the options, until all are known.
+struct ScheduleOptions {
+  std::string algorithm{relay::to_string(relay::Algorithm::binomial_pipeline)};
+  std::vector<std::uint32_t> rack_sizes;
+
+  void declare(CLI::App& app) {
+    app.add_option("--algorithm", algorithm, "who passes blocks on to whom")
+        ->check(CLI::IsMember(relay::algorithm_names()))
+        ->capture_default_str();
+    app.add_option("--racks", rack_sizes, "the members of each rack, the root's first: 4,4,8")
+        ->delimiter(',');
+  }
+
+  relay::Algorithm chosen() const {
+    return relay::algorithm_of(algorithm).value_or(relay::Algorithm::binomial_pipeline);
+  }
+  /// Errors: invalid_argument, naming --racks.
+  Result<relay::Racks> racks(std::uint32_t members) const {
+    if (rack_sizes.empty()) return relay::Racks{};
+    auto known = relay::Racks::of(rack_sizes);
+    if (!known) return fail(known.error().code, "--racks: " + known.error().what);
+    if (known->members() != members)
+      return fail(Errc::invalid_argument, "--racks: they have " + std::to_string(known->members()) +
+                                              " members, and there are " + std::to_string(members));
+    return known;
+  }
+};
+
+}  // namespace rdmc
