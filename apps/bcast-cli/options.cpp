@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "apps/units/units.hpp"
@@ -84,6 +85,7 @@ struct SendTexts {
   std::string connect_within;
   std::string suspect_after;
   std::string limit_rate;
+  std::string uplink_rate;
 };
 
 void declare(CLI::App& app, FabricChoice& fabric) {
@@ -115,16 +117,20 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
   app.add_flag("--resume", texts.resume)->group("");  // known, so that the message is clear
   app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
-  app.add_option("--algorithm", texts.algorithm, "who passes blocks on to whom")
-      ->type_name(joined(relay::algorithm_names()))
+  app.add_option("--algorithm", texts.algorithm,
+                 "who passes blocks on to whom; auto: what a model of their costs finds cheapest")
+      ->type_name(joined(relay::algorithm_names()) + ",auto")
       ->capture_default_str();
   app.add_option("--topology", texts.topology,
                  "lines RACK HOST…: hosts of a rack pass blocks on among themselves; by their addresses, "
                  "unless given")
       ->type_name("FILE");
   app.add_option("--block-size", texts.block_size,
-                 "bytes relayed as one, 4K to 2M; by the file's size, unless given")
-      ->type_name("SIZE");
+                 "bytes relayed as one, 4K to 2M; auto: by the same model; by the file's size, unless given")
+      ->type_name("SIZE|auto");
+  app.add_option("--uplink-rate", texts.uplink_rate,
+                 "for auto: what a rack's uplink carries, if that is less than its hosts could use")
+      ->type_name("RATE");
   app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
   app.add_option("--connect-within", texts.connect_within,
                  "what a host may take to answer at the start, while the others wait (default 5s)")
@@ -171,19 +177,23 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
                 fmt::format("--launch: '{}' is unknown; there is agent", texts.launch));
   if (auto done = check_fabric(send.fabric); !done) return done;
   const auto algorithm = relay::algorithm_of(texts.algorithm);
-  if (!algorithm)
-    return fail(Errc::invalid_argument, fmt::format("--algorithm: '{}' is unknown; there are {}",
+  if (!algorithm && texts.algorithm != "auto")
+    return fail(Errc::invalid_argument, fmt::format("--algorithm: '{}' is unknown; there are {},auto",
                                                     texts.algorithm, joined(relay::algorithm_names())));
-  send.algorithm = *algorithm;
-  if (!texts.block_size.empty()) {
+  send.algorithm = algorithm;
+  if (texts.block_size == "auto") {
+    send.block_size = 0;
+  } else if (!texts.block_size.empty()) {
     std::uint64_t size = 0;
     if (auto done = take("--block-size", parse_size(texts.block_size), size); !done) return done;
     if (auto done = check_block_size(size); !done) return done;
     send.block_size = static_cast<std::uint32_t>(size);
   }
-  if (!texts.limit_rate.empty()) {
-    if (auto done = take("--limit-rate", parse_rate(texts.limit_rate), send.limit_rate.emplace()); !done)
-      return done;
+  for (const auto& [option, text, rate] :
+       {std::tuple("--limit-rate", &texts.limit_rate, &send.limit_rate),
+        std::tuple("--uplink-rate", &texts.uplink_rate, &send.uplink_rate)}) {
+    if (text->empty()) continue;
+    if (auto done = take(option, parse_rate(*text), rate->emplace()); !done) return done;
   }
   if (auto done = take_wait("--connect-within", texts.connect_within, send.connect_within); !done)
     return done;

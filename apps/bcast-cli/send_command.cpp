@@ -50,23 +50,47 @@ RackOf racks_of(const Topology& topology, const std::vector<Host>& hosts) {
   return racks;
 }
 
+/// What is known of the paths before anybody is connected.
+relay::PathParameters paths(const SendOptions& options) {
+  relay::PathParameters path;
+  if (options.limit_rate)
+    path.bits_per_second = std::min(path.bits_per_second, static_cast<double>(*options.limit_rate));
+  path.uplink_bits_per_second = static_cast<double>(options.uplink_rate.value_or(0));
+  return path;
+}
+
+/// Nothing: by the file's size.
+std::optional<std::uint32_t> block_size(const SendOptions& options) {
+  if (options.block_size != 0U) return options.block_size;
+  std::error_code unreadable;  // which opening it will tell
+  const auto bytes = std::filesystem::file_size(options.source, unreadable);
+  if (unreadable) return std::nullopt;
+  const auto receivers = std::max<std::size_t>(options.hosts.size(), options.local_receivers);
+  const relay::MessageShape message{.members = static_cast<std::uint32_t>(receivers + 1), .bytes = bytes};
+  return relay::choose(message, paths(options), {.algorithm = options.algorithm, .block_bytes = {}})
+      .block_bytes;
+}
+
 Result<Prepared> prepare(const SendOptions& options) {
-  auto source = SourceFile::open(options.source, options.block_size);
+  auto source = SourceFile::open(options.source, block_size(options));
   if (!source) return std::unexpected(source.error());
-  SenderConfig config{
-      .job = {.destination = options.local_receivers > 0 ? "./" : options.destination,
-              .source_name = std::string(base_name(options.source)),
-              .shape = source->shape(),
-              .allocated_bytes = source->allocated_bytes(),
-              .overwrite = options.overwrite,
-              .dry_run = options.dry_run,
-              .limit_rate = options.limit_rate},
-      .targets = {},
-      .security = control::Insecure{},
-      .connect_within = options.connect_within,
-      .wishes = {.algorithm = options.algorithm, .suspect_after = options.suspect_after, .racks = {}},
-      .fabric = options.fabric};
+  SenderConfig config{.job = {.destination = options.local_receivers > 0 ? "./" : options.destination,
+                              .source_name = std::string(base_name(options.source)),
+                              .shape = source->shape(),
+                              .allocated_bytes = source->allocated_bytes(),
+                              .overwrite = options.overwrite,
+                              .dry_run = options.dry_run,
+                              .limit_rate = options.limit_rate},
+                      .targets = {},
+                      .security = control::Insecure{},
+                      .connect_within = options.connect_within,
+                      .wishes = {.algorithm = options.algorithm.value_or(relay::Algorithm::binomial_pipeline),
+                                 .suspect_after = options.suspect_after,
+                                 .racks = {}},
+                      .auto_paths = {},
+                      .fabric = options.fabric};
   for (const auto& host : options.hosts) config.targets.push_back({to_string(host), host.name, host.port});
+  if (!options.algorithm) config.auto_paths = paths(options);
   if (options.topology) config.wishes.racks = racks_of(*options.topology, options.hosts);
   if (options.local_receivers == 0) {
     auto security = security_of(options.key_file, options.insecure);

@@ -23,6 +23,7 @@
 #include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/session/coordinator.hpp"
+#include "dataplane/relay/cost_model.hpp"
 
 namespace rdmc::bcast {
 
@@ -38,6 +39,8 @@ struct SenderConfig {
   control::Security security;
   Duration connect_within{};  ///< and as long again for its greeting
   TransferWishes wishes;
+  /// The algorithm is chosen anew for each epoch, on paths like these; else it is the wishes'.
+  std::optional<relay::PathParameters> auto_paths;
   FabricChoice fabric;
 };
 
@@ -66,8 +69,9 @@ class Sender : public std::enable_shared_from_this<Sender> {
   struct Receiver {
     control::Connecting connecting;
     std::optional<control::Channel> channel;
-    bool open = false;      ///< its channel's end has not been heard of
-    bool accepted = false;  ///< dry run: it would take the file
+    bool open = false;            ///< its channel's end has not been heard of
+    std::optional<Time> greeted;  ///< and it has not answered yet
+    bool accepted = false;        ///< dry run: it would take the file
     std::uint64_t bytes = 0;
     std::string digest;
   };
@@ -107,6 +111,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void form(const session::FormRequested& request);
   Result<Address> data_address() const;
   Ranking rank(const session::ParametersNeeded& needed);
+  void choose_algorithm(const relay::Racks& racks, std::uint32_t members);
+  void notice_answer(Duration after);
   void tear_down(std::move_only_function<void()> then);
   void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
   std::optional<Digest> source_digest();
@@ -135,7 +141,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;
   relay::Racks epoch_racks_;
-  std::optional<Digest> digest_;  // of the whole source, once it has been read
+  std::optional<Duration> quickest_answer_;  // of a receiver to our greeting
+  std::optional<Digest> digest_;             // of the whole source, once it has been read
   std::unique_ptr<DataPlaneThread> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs
   std::unique_ptr<FileSource> store_;

@@ -51,12 +51,29 @@ void Sender::handle(const session::ParametersNeeded& needed) {
   epoch_blocks_ = lacking(needed, config_.job.shape.blocks());
   const auto ranking = rank(needed);
   epoch_racks_ = ranking.racks;
+  if (config_.auto_paths) choose_algorithm(ranking.racks, static_cast<std::uint32_t>(ranking.members.size()));
   coordinator_.form(needed.epoch,
                     encode(EpochParameters{.algorithm = config_.wishes.algorithm,
                                            .racks = ranking.racks,
                                            .suspect_after = config_.wishes.suspect_after,
                                            .blocks = epoch_blocks_}),
                     now, session::kRoot, ranking.members);
+}
+
+void Sender::notice_answer(Duration after) {
+  quickest_answer_ = std::min(after, quickest_answer_.value_or(after));
+}
+
+/// A receiver's answer to our greeting crossed the network twice: half of the quickest is taken for a hop.
+void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
+  relay::PathParameters path = *config_.auto_paths;
+  if (quickest_answer_) path.hop_seconds = quickest_answer_->seconds() / 2;
+  const relay::MessageShape message{members, racks, VirtualBlocks(config_.job.shape, epoch_blocks_).size()};
+  const auto choice =
+      relay::choose(message, path, {.algorithm = {}, .block_bytes = config_.job.shape.block_size});
+  config_.wishes.algorithm = choice.algorithm;
+  reporter_.say(
+      fmt::format("auto: {} in blocks of {} bytes", relay::to_string(choice.algorithm), choice.block_bytes));
 }
 
 /// As the user's file says, or as far as addresses tell.

@@ -277,6 +277,8 @@ class World {
       orphaned += receiver->orphaned();
     }
     result.rescue_seconds = rescue_seconds();
+    result.algorithm = relay::to_string(options_.algorithm);
+    result.block_bytes = options_.block_bytes;
     result.figures = {{"receivers_ok", ok},
                       {"epochs", root_->epochs()},
                       {"orphaned", orphaned},

@@ -143,6 +143,8 @@ class BlockWorld {
     result.virtual_seconds = deliveries_.seconds_since(Time{} + kBeforehand);
     result.skew_seconds = deliveries_.skew_seconds();
     result.bound_seconds = bound_seconds(options_);
+    result.algorithm = relay::to_string(options_.algorithm);
+    result.block_bytes = options_.block_bytes;
     result.events = simulation_.events();
     result.violations = violations_;
     result.figures = {{"receivers_ok", deliveries_.count()},

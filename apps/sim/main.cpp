@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "apps/sim/auto_choice.hpp"
 #include "apps/sim/scenario.hpp"
 #include "apps/sim/views_command.hpp"
 #include "apps/units/option_values.hpp"
@@ -70,6 +71,10 @@ void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
                                 {"faults", result.faults}};
   for (const auto& [name, value] : result.figures) object[name] = value;
   object["skew_seconds"] = result.skew_seconds;
+  if (!result.algorithm.empty()) {
+    object["algorithm"] = result.algorithm;
+    object["block_bytes"] = result.block_bytes;
+  }
   object["bound_seconds"] = result.bound_seconds;
   object["rescue_seconds"] = result.rescue_seconds;
   if (json) {
@@ -166,9 +171,10 @@ int main(int argc, char** argv) {
       ->transform(rdmc::size_value());
   bcast
       ->add_option("--block-size", options.block_bytes,
-                   "bytes of a block (K, M allowed); default 64K, with --model blocks 256K")
-      ->transform(rdmc::size_value())
-      ->check(CLI::Range(1U, kMostBlockBytes));
+                   "bytes of a block (K, M allowed); default 64K, with --model blocks 256K; auto: by a model "
+                   "of what they cost")
+      ->transform(rdmc::size_or_auto_value())
+      ->check(CLI::Range(0U, kMostBlockBytes));
   schedule.declare(*bcast);
   bcast->add_option("--uplink-rate", options.uplink_rate, "of each rack, bits per second; as a link's")
       ->transform(rdmc::rate_value())
@@ -213,13 +219,14 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
-  options.algorithm = schedule.chosen();
+  options.algorithm = schedule.chosen().value_or(options.algorithm);
   const auto racks = schedule.racks(options.members);
   if (!racks) {
     fmt::print(stderr, "rdmc_sim: {}\n", racks.error().what);
     return 1;
   }
   options.racks = *racks;
+  rdmc::sim_app::choose(options, {.algorithm = !schedule.chosen(), .block_size = options.block_bytes == 0});
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);

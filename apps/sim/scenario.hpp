@@ -60,6 +60,8 @@ struct ScenarioResult {
   double skew_seconds = 0;     ///< from the first delivery to the last
   double bound_seconds = 0;    ///< for as many blocks as the algorithm has steps at the links' rate
   double rescue_seconds = 0;   ///< from the root's loss to the last commit of a survivor; 0: none
+  std::string algorithm;       ///< of a bcast: what was asked for, or chosen
+  std::uint32_t block_bytes = 0;
   std::uint64_t events = 0;
   std::vector<std::string> violations;
   std::map<std::string, std::uint64_t> faults;   ///< kind -> how often it struck

@@ -20,6 +20,17 @@ inline CLI::Validator size_value() {
           "SIZE"};
 }
 
+/// The same, and 0 for `auto`.
+inline CLI::Validator size_or_auto_value() {
+  return {[](std::string& text) -> std::string {
+            const auto bytes = text == "auto" ? Result<std::uint64_t>(0) : parse_size(text);
+            if (!bytes) return bytes.error().what;
+            text = std::to_string(*bytes);
+            return {};
+          },
+          "SIZE|auto"};
+}
+
 /// The same for a rate.
 inline CLI::Validator rate_value() {
   return {[](std::string& text) -> std::string {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +17,17 @@ struct ScheduleOptions {
   std::vector<std::uint32_t> rack_sizes;
 
   void declare(CLI::App& app) {
-    app.add_option("--algorithm", algorithm, "who passes blocks on to whom")
-        ->check(CLI::IsMember(relay::algorithm_names()))
+    auto names = relay::algorithm_names();
+    names.emplace_back("auto");
+    app.add_option("--algorithm", algorithm, "who passes blocks on to whom; auto: the cheapest by a model")
+        ->check(CLI::IsMember(names))
         ->capture_default_str();
     app.add_option("--racks", rack_sizes, "the members of each rack, the root's first: 4,4,8")
         ->delimiter(',');
   }
 
-  relay::Algorithm chosen() const {
-    return relay::algorithm_of(algorithm).value_or(relay::Algorithm::binomial_pipeline);
-  }
+  /// Nothing for auto.
+  std::optional<relay::Algorithm> chosen() const { return relay::algorithm_of(algorithm); }
   /// Errors: invalid_argument, naming --racks.
   Result<relay::Racks> racks(std::uint32_t members) const {
     if (rack_sizes.empty()) return relay::Racks{};

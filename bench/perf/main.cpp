@@ -2,51 +2,22 @@
 // prints one object; without it the same for people. Exit status 0, 1 (usage) or 2 (a member failed; the
 // reason is on stderr).
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "apps/units/option_values.hpp"
 #include "apps/units/schedule_options.hpp"
-#include "bench/perf/member.hpp"
+#include "bench/perf/auto_choice.hpp"
+#include "bench/perf/run.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::perf {
 namespace {
 
-int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
-  auto member = Member::open(options, meet, rank);
-  auto result = member ? Result<void>{} : std::unexpected(member.error());
-  if (member) {
-    switch (options.test) {
-      case Test::unicast: result = run_unicast(**member); break;
-      case Test::latency: result = run_latency(**member); break;
-      case Test::rate: result = options.api == "group" ? run_group_rate(**member) : run_rate(**member); break;
-      case Test::bcast: result = run_bcast(**member); break;
-    }
-  }
-  if (!result) meet.fail(rank, result.error().what);
-  // Nobody looks at the wire any more when the first leaves: DPDK then takes a memif's memory from the other.
-  meet.barrier([] { usleep(100); });
-  return result ? 0 : 2;
-}
-
-double percentile(const std::vector<double>& sorted, double p) {
-  const auto index = static_cast<std::size_t>(std::ceil(p * static_cast<double>(sorted.size()))) - 1;
-  return sorted[std::min(index, sorted.size() - 1)];
-}
-
 nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
-  std::vector<double> seconds;
-  for (std::uint32_t i = kWarmUpIterations; i < kWarmUpIterations + options.iterations; ++i) {
-    seconds.push_back(static_cast<double>(meet.finished_ns[i] - meet.started_ns[i]) * 1e-9);
-  }
-  std::ranges::sort(seconds);
+  const std::vector<double> seconds = seconds_taken(options, meet);
   const std::span figures(meet.figures.data(), options.members);
   double cpu = 0;
   std::uint64_t copied = 0, exchanged = 0, in_place = 0, repaired = 0;
@@ -112,31 +83,14 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
   return json;
 }
 
-int run(Options options) {
+int run(const Options& options) {
   Rendezvous* const meet = Rendezvous::make(options.members);
   if (meet == nullptr) {
     fmt::print(stderr, "rdmc_perf: no shared memory\n");
     return 2;
   }
-  std::vector<pid_t> children;
-  for (std::uint32_t rank = 0; rank < options.members; ++rank) {
-    const pid_t child = fork();
-    if (child == 0) _exit(run_member(options, *meet, rank));
-    if (child < 0) {
-      meet->fail(rank, "cannot fork");
-      break;
-    }
-    children.push_back(child);
-  }
-  int status = 0;
-  for (std::size_t left = children.size(); left > 0; --left) {
-    int how = 0;
-    wait(&how);
-    if (!WIFEXITED(how)) meet->fail(0, fmt::format("a member was killed by signal {}", WTERMSIG(how)));
-    if (!WIFEXITED(how) || WEXITSTATUS(how) != 0) status = 2;
-  }
-  if (status != 0 || meet->failed()) {
-    fmt::print(stderr, "rdmc_perf: {}\n", meet->failure());
+  if (auto done = run_members(options, *meet); !done) {
+    fmt::print(stderr, "rdmc_perf: {}\n", done.error().what);
     return 2;
   }
   const auto json = report(options, *meet);
@@ -169,8 +123,9 @@ int main(int argc, char** argv) {
         ->transform(rdmc::size_value());
     sub->add_option("--iterations", options.iterations, "timed iterations, after two to warm up")
         ->check(CLI::Range(1U, kMostIterations - kWarmUpIterations));
-    sub->add_option("--block-size", options.block_bytes, "bytes of a block (K, M, G allowed)")
-        ->transform(rdmc::size_value());
+    sub->add_option("--block-size", options.block_bytes,
+                    "bytes of a block (K, M, G allowed); auto: by a model")
+        ->transform(rdmc::size_or_auto_value());
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
     schedule.declare(*sub);
     sub->add_option("--api", options.api,
@@ -222,18 +177,23 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
     return 1;
   }
-  options.algorithm = schedule.chosen();
+  options.algorithm = schedule.chosen().value_or(options.algorithm);
   const auto racks = schedule.racks(options.members);
   if (!racks) {
     fmt::print(stderr, "rdmc_perf: {}\n", racks.error().what);
     return 1;
   }
   options.racks = *racks;
-  if (options.block_bytes == 0) options.block_bytes = 256 * 1024;
   if (options.writes_in_flight == 0) options.writes_in_flight = 16;
   if (!options.places.empty() && options.places.size() != options.members) {
     fmt::print(stderr, "rdmc_perf: --place must name every member\n");
     return 1;
+  }
+  if (options.test == Test::bcast) {
+    if (auto done = choose(options, !schedule.chosen()); !done) {
+      fmt::print(stderr, "rdmc_perf: auto: {}\n", done.error().what);
+      return 2;
+    }
   }
   return run(options);
 }

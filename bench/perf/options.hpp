@@ -17,7 +17,7 @@ struct Options {
   std::uint32_t members = 2;
   std::uint64_t size_bytes = 256ULL << 20;
   std::uint32_t iterations = 10;
-  std::uint32_t block_bytes = 0;  ///< 0: chosen for the test
+  std::uint32_t block_bytes = 256 << 10;  ///< 0: auto
   std::string fabric = "udp";
   std::string api = "qp";
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;

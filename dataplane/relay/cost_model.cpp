@@ -1,6 +1,7 @@
 #include "dataplane/relay/cost_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <map>
@@ -13,12 +14,31 @@ std::uint64_t block_count(std::uint64_t bytes, std::uint32_t block_bytes) {
   return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
 }
 
-/// Where the plan's last step waits for `fill` blocks beside those of the message, each of them one hop on.
-CriticalPath pipelined(double fill, std::uint64_t bytes, std::uint32_t block_bytes) {
+/// Where the last member waits for `fill` block times beside the message's, and a block for so many hops.
+CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
   const auto whole = static_cast<double>(bytes);
   return {.bytes = whole + fill * std::min(whole, static_cast<double>(block_bytes)),
           .blocks = static_cast<double>(block_count(bytes, block_bytes)) + fill,
-          .hops = fill + 1};
+          .hops = hops};
+}
+
+/// The block times beside the message's that a binomial pipeline takes. members >= 2.
+double fill_of(std::uint32_t members, std::uint64_t blocks, const PathParameters& path) {
+  const double most = std::has_single_bit(members) ? path.drift : path.drift_of_pairs;
+  const double drift = std::min(most, 1 + static_cast<double>(blocks) / 4);
+  return static_cast<double>(depth_of(members) - 1) * drift;
+}
+
+CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t block_bytes,
+                          const PathParameters& path) {
+  double fill = 0, hops = 0;
+  for (const Rack& rack : racks.all()) {
+    const double inside =
+        rack.members == 1 ? -1 : fill_of(rack.members, block_count(bytes, block_bytes), path);
+    fill = std::max(fill, static_cast<double>(rack.start) + inside);
+    hops = std::max(hops, static_cast<double>(rack.start + depth_of(rack.members)));
+  }
+  return pipelined(fill, hops, bytes, block_bytes);
 }
 
 /// Where the root sends the message so many times.
@@ -49,19 +69,22 @@ class Crossings {
 
 }  // namespace
 
-CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes) {
+CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
+                           const PathParameters& path) {
   if (message.members == 1) return {};
   const auto depth = static_cast<double>(depth_of(message.members));
   const auto others = static_cast<double>(message.members - 1);
   switch (algorithm) {
     case Algorithm::binomial_tree: return repeated(depth, depth, message.bytes, block_bytes);
     case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
-    case Algorithm::chain: return pipelined(others - 1, message.bytes, block_bytes);
-    case Algorithm::binomial_pipeline: return pipelined(depth - 1, message.bytes, block_bytes);
-    case Algorithm::hybrid: break;
+    case Algorithm::chain: return pipelined(others - 1, others, message.bytes, block_bytes);
+    case Algorithm::hybrid:
+      if (message.racks.is_known()) return path_through(message.racks, message.bytes, block_bytes, path);
+      break;
+    case Algorithm::binomial_pipeline: break;
   }
-  const Schedule root(Algorithm::hybrid, Rank{0}, message.members, message.racks);
-  return pipelined(static_cast<double>(root.steps(1)) - 1, message.bytes, block_bytes);
+  const double fill = fill_of(message.members, block_count(message.bytes, block_bytes), path);
+  return pipelined(fill, depth, message.bytes, block_bytes);
 }
 
 double uplink_messages(Algorithm algorithm, const MessageShape& message) {
@@ -92,8 +115,9 @@ namespace {
 /// `crossing`: uplink_messages().
 double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                  const PathParameters& path, double crossing) {
-  const CriticalPath way = critical_path(algorithm, message, block_bytes);
-  const double others = way.blocks * path.block_seconds + way.hops * path.hop_seconds;
+  if (message.members == 1) return 0;
+  const CriticalPath way = critical_path(algorithm, message, block_bytes, path);
+  const double others = path.start_seconds + way.blocks * path.block_seconds + way.hops * path.hop_seconds;
   const double links = way.bytes * 8 / path.bits_per_second + others;
   if (crossing == 0) return links;
   // The uplink carries its share one after the other; before and behind it a block takes the way it takes.
@@ -125,6 +149,16 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
     }
   }
   return *best;
+}
+
+Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed) {
+  static constexpr std::array<std::uint32_t, 8> kBlockSizes{16U << 10,  32U << 10,  64U << 10, 128U << 10,
+                                                            256U << 10, 512U << 10, 1U << 20,  2U << 20};
+  const std::span<const Algorithm> algorithms =
+      fixed.algorithm ? std::span(&*fixed.algorithm, 1) : std::span<const Algorithm>(kAlgorithms);
+  const std::span<const std::uint32_t> block_sizes =
+      fixed.block_bytes ? std::span(&*fixed.block_bytes, 1) : std::span<const std::uint32_t>(kBlockSizes);
+  return cheapest(message, path, algorithms, block_sizes);
 }
 
 }  // namespace rdmc::relay

@@ -1,12 +1,13 @@
 // How long a message takes by each algorithm, so that `auto` can choose: a model of a few parameters, which
-// are fitted to what former messages or a short probe took. Pure; any thread.
+// are fitted to what former messages or a short probe took (path_fit.hpp). Pure; any thread.
 //
-// A message takes as long as its critical path: some bytes over a link, some blocks that each cost a member
-// a moment whatever their size, and some hops of latency. With racks behind slower uplinks, the busiest
-// uplink may take longer.
+// A message takes as long as its critical path: a start, some bytes over a link, some blocks that each cost a
+// member a moment whatever their size, and some hops of latency. With racks behind slower uplinks, the
+// busiest uplink may take longer.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "dataplane/relay/schedule.hpp"
@@ -17,8 +18,13 @@ namespace rdmc::relay {
 struct PathParameters {
   double bits_per_second = 1e10;      ///< of a member's link each way, of message bytes; > 0
   double uplink_bits_per_second = 0;  ///< of a rack's uplink each way; 0: no slower than what is behind it
-  double block_seconds = 20e-6;       ///< that a block costs a member beside its bytes
-  double hop_seconds = 30e-6;         ///< from the end of a block's sending until it can be passed on
+  double start_seconds = 50e-6;       ///< that a message takes however short it is and few its receivers
+  double block_seconds = 10e-6;       ///< that a block costs a member beside its bytes
+  double hop_seconds = 20e-6;         ///< from the end of a block's sending until it is passed on
+  /// How many block times each dimension of a binomial pipeline behind the first costs: 1 if all go in step.
+  /// Off the beat, blocks of several sources meet at a receiver; with pairs they do so more often. Messages
+  /// of a few blocks drift less. Measured in the simulator.
+  double drift = 2.8, drift_of_pairs = 3.5;
 };
 
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
@@ -28,13 +34,15 @@ struct MessageShape {
   std::uint64_t bytes = 0;
 };
 
-/// The longest way to the last member: message bytes over a link, blocks, hops.
+/// The longest way to the last member: message bytes over a link, blocks, hops. Nothing for one member.
 struct CriticalPath {
   double bytes = 0;
   double blocks = 0;
   double hops = 0;
 };
-CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes);
+/// Of `path` only the drift counts.
+CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
+                           const PathParameters& path);
 
 /// How many messages' bytes cross the busiest uplink in one direction; 0 with one rack.
 double uplink_messages(Algorithm algorithm, const MessageShape& message);
@@ -51,5 +59,13 @@ struct Choice {
 /// The cheapest of these algorithms and block sizes (neither empty); of equals the first.
 Choice cheapest(const MessageShape& message, const PathParameters& path,
                 std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes);
+
+/// What is given; the rest is `auto`.
+struct Fixed {
+  std::optional<Algorithm> algorithm;
+  std::optional<std::uint32_t> block_bytes;
+};
+/// The cheapest of all algorithms and of blocks of 16 KB to 2 MB, as far as they are not given.
+Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed);
 
 }  // namespace rdmc::relay

@@ -7,11 +7,16 @@ namespace rdmc::relay {
 
 void PathFit::observe(const CriticalPath& path, double seconds) {
   assert(seconds > 0);
-  const Vector row{path.bytes / seconds, path.blocks / seconds, path.hops / seconds};
+  const Vector row{path.bytes / seconds, path.blocks / seconds, path.hops / seconds, 1 / seconds};
   for (std::size_t i = 0; i < kUnknowns; ++i) {
     for (std::size_t j = 0; j < kUnknowns; ++j) squares_[i][j] += row[i] * row[j];
     products_[i] += row[i];
   }
+}
+
+void PathFit::observe(const Probe& probe, double seconds) {
+  const MessageShape message{.members = probe.members, .bytes = probe.bytes};
+  observe(critical_path(probe.algorithm, message, probe.block_bytes, guess_), seconds);
 }
 
 /// Gauss, without pivots: the matrix is symmetric and positive.
@@ -35,7 +40,8 @@ PathFit::Vector PathFit::solve(Matrix left, Vector right) {
 PathParameters PathFit::parameters() const {
   constexpr double kFaith = 1e-8;        // in the guess: a trace beside one message
   constexpr double kLeastGuess = 1e-12;  // a guess of nothing would be held with infinite faith
-  const Vector guess{8 / guess_.bits_per_second, guess_.block_seconds, guess_.hop_seconds};
+  const Vector guess{8 / guess_.bits_per_second, guess_.block_seconds, guess_.hop_seconds,
+                     guess_.start_seconds};
   Vector found{};
   // What comes out negative is nothing, and the others explain the rest.
   std::array<bool, kUnknowns> is_nothing{};
@@ -62,6 +68,7 @@ PathParameters PathFit::parameters() const {
   if (found[0] > 0) fitted.bits_per_second = 8 / found[0];
   fitted.block_seconds = found[1];
   fitted.hop_seconds = found[2];
+  fitted.start_seconds = found[3];
   return fitted;
 }
 

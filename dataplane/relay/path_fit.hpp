@@ -3,10 +3,24 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "dataplane/relay/cost_model.hpp"
 
 namespace rdmc::relay {
+
+/// A short message to take the time of.
+struct Probe {
+  Algorithm algorithm = Algorithm::chain;
+  std::uint32_t members = 2;
+  std::uint64_t bytes = 0;
+  std::uint32_t block_bytes = 0;
+};
+/// Their times tell all parameters apart; groups with fewer members leave out what they cannot form.
+inline constexpr std::array<Probe, 4> kProbes{{{.members = 2, .bytes = 256 << 10, .block_bytes = 32 << 10},
+                                               {.members = 2, .bytes = 4 << 20, .block_bytes = 32 << 10},
+                                               {.members = 2, .bytes = 4 << 20, .block_bytes = 256 << 10},
+                                               {.members = 4, .bytes = 1 << 20, .block_bytes = 32 << 10}}};
 
 /// Least squares of relative errors over the messages seen, held near a first guess where they say nothing.
 class PathFit {
@@ -14,11 +28,12 @@ class PathFit {
   explicit PathFit(const PathParameters& guess) : guess_(guess) {}
   /// A message with this critical path took so long. `seconds` > 0.
   void observe(const CriticalPath& path, double seconds);
-  /// Nothing of it is negative. The uplinks are those of the guess.
+  void observe(const Probe& probe, double seconds);
+  /// Nothing of it is negative. Uplinks and drift are those of the guess.
   PathParameters parameters() const;
 
  private:
-  static constexpr std::size_t kUnknowns = 3;  // seconds per byte, per block, per hop
+  static constexpr std::size_t kUnknowns = 4;  // seconds per byte, per block, per hop, and once
   using Vector = std::array<double, kUnknowns>;
   using Matrix = std::array<Vector, kUnknowns>;
 

@@ -39,6 +39,17 @@ class Delivers(BcastCase):
         self.assertGreater(done.summary["seconds"], 0)
         self.assertGreater(done.summary["goodput_gbps"], 0)
 
+    def test_every_algorithm_delivers(self):
+        agents = self.agents(4)
+        racks = self.folder / "racks"
+        racks.write_text("".join(f"rack{index % 2} {agent.host}\n" for index, agent in enumerate(agents)), encoding="ascii")
+        source = self.file(9 * BLOCK + 4321)
+        for algorithm in ("sequential", "binomial_tree", "chain", "binomial_pipeline", "hybrid", "auto"):
+            done = self.send(source, f"{algorithm}.bin", "--algorithm", algorithm, "--topology", racks, to=agents)
+            self.assert_code(done, ExitCode.SUCCESS)
+            for agent in agents:
+                self.assert_copy(source, agent.root / f"{algorithm}.bin")
+
     def test_local_receivers_get_a_directory_each(self):
         source = self.file(3 * BLOCK + 7)
         done = self.send(source, self.folder / "copies", "--local", 5)

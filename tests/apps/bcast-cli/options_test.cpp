@@ -55,16 +55,34 @@ BOOST_AUTO_TEST_CASE(hostlists_given_several_times_add_up) {
 }
 
 BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
-  const auto send =
-      command<SendOptions>({"--local", "8", "--fabric", "udp", "--overwrite", "--json", "--dry-run",
-                            "--launch", "agent", "--block-size", "256K", "--limit-rate", "1.5g",
-                            "--connect-within", "1.5s", "--suspect-after", "700ms", "s", "d"});
+  const auto send = command<SendOptions>({"--local",
+                                          "8",
+                                          "--fabric",
+                                          "udp",
+                                          "--overwrite",
+                                          "--json",
+                                          "--dry-run",
+                                          "--launch",
+                                          "agent",
+                                          "--block-size",
+                                          "256K",
+                                          "--algorithm",
+                                          "chain",
+                                          "--limit-rate",
+                                          "1.5g",
+                                          "--connect-within",
+                                          "1.5s",
+                                          "--suspect-after",
+                                          "700ms",
+                                          "s",
+                                          "d"});
   BOOST_TEST(send.local_receivers == 8u);
   BOOST_TEST(send.fabric.name == "udp");
   BOOST_TEST(send.overwrite);
   BOOST_TEST(send.json);
   BOOST_TEST(send.dry_run);
   BOOST_TEST(send.block_size.value() == 262144u);
+  BOOST_CHECK(send.algorithm == relay::Algorithm::chain);
   BOOST_TEST(send.limit_rate.value() == 1'500'000'000u);
   BOOST_TEST((send.connect_within == milliseconds(1500)));
   BOOST_TEST((send.suspect_after == milliseconds(700)));
@@ -99,6 +117,33 @@ BOOST_AUTO_TEST_CASE(both_ends_may_name_a_fabric_and_its_device) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(algorithm_and_block_size_can_be_left_to_the_model) {
+  const auto send = command<SendOptions>(
+      {"--local", "2", "--algorithm", "auto", "--block-size", "auto", "--uplink-rate", "1g", "s", "d"});
+  BOOST_CHECK(!send.algorithm);
+  BOOST_CHECK(send.block_size == 0U);
+  BOOST_CHECK(send.uplink_rate == 1'000'000'000U);
+  const auto plain = command<SendOptions>({"--local", "2", "s", "d"});
+  BOOST_CHECK(plain.algorithm == relay::Algorithm::binomial_pipeline);
+  BOOST_CHECK(!plain.block_size);
+}
+
+BOOST_AUTO_TEST_CASE(racks_come_from_a_file) {
+  const auto with = [](const std::string& text, const std::string& hosts) {
+    return parse_command_line({"-w", hosts, "--insecure", "--topology", "racks", "s", "d"},
+                              [&](const std::string&) -> Result<std::string> { return text; });
+  };
+  const auto known = with("a n[1-2]\nb n3\n", "n[1-4]");
+  BOOST_REQUIRE(known.has_value());
+  const auto& topology = std::get<SendOptions>(*known).topology;
+  BOOST_REQUIRE(topology.has_value());
+  BOOST_CHECK(topology->rack_of({"n2"}) == 0U);
+  BOOST_CHECK(topology->rack_of({"n3"}) == 1U);
+  const auto wrong = with("a n1\nb\n", "n1");
+  BOOST_REQUIRE(!wrong.has_value());
+  BOOST_TEST(mentions(wrong.error().what, "--topology: racks line 2"));
+}
+
 BOOST_AUTO_TEST_CASE(files_named_like_a_subcommand_can_be_sent) {
   BOOST_TEST(command<SendOptions>({"./agent", "d", "--local", "1"}).source == "./agent");
   BOOST_TEST(command<SendOptions>({"s", "agent", "--local", "1"}).destination == "agent");
@@ -118,6 +163,10 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "d"}, "-w HOSTLIST or --local N"},
       {{"s", "d", "more", "--local", "1"}, "more"},
       {{"", "d", "--local", "1"}, "SRC"},
+      {{"s", "d", "--local", "1", "--algorithm", "ring"},
+       "--algorithm: 'ring' is unknown; there are binomial"},
+      {{"s", "d", "--local", "1", "--topology", "f"}, "--topology"},
+      {{"s", "d", "-w", "n", "--insecure", "--topology", "f"}, "cannot open f"},
       {{"s", "", "--local", "1"}, "DEST"},
       {{"s", "d", "-w", "h"}, "--key-file FILE"},
       {{"s", "d", "-w", "h", "--key-file", "k", "--insecure"}, "contradict"},

@@ -61,7 +61,7 @@ struct Cluster {
                         .targets = {},
                         .security = security,
                         .connect_within = seconds(10),
-                        .suspect_after = seconds(5)};
+                        .wishes = {.suspect_after = seconds(5)}};
     for (const auto& agent : agents) {
       const auto& address = agent->address();
       result.targets.push_back({to_string(address), host_string(address), address.port});

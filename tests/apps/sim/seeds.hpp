@@ -8,7 +8,16 @@
 
 namespace rdmc::sim_app {
 
-/// Groups of 2 to 16, 0 to 3 MB (small ones more often: they reach the corners), every mix of faults.
+/// Members in random racks with uplinks of the links' rate.
+inline relay::Racks racks_of(std::uint32_t members, Random& random) {
+  std::vector<std::uint32_t> sizes;
+  for (std::uint32_t left = members; left > 0; left -= sizes.back())
+    sizes.push_back(static_cast<std::uint32_t>(random.between(1, left)));
+  return *relay::Racks::of(sizes);
+}
+
+/// Groups of 2 to 16, 0 to 3 MB (small ones more often: they reach the corners), every mix of faults, half of
+/// them along the binomial pipeline.
 inline ScenarioOptions options_of(std::uint64_t seed) {
   Random random(seed);
   ScenarioOptions options;
@@ -35,6 +44,9 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   const auto root_fault = random.below(8);
   options.root_kills = root_fault < 2 ? 1 : 0;
   options.root_stops = root_fault == 2 ? 1 : 0;
+  if (random.below(2) == 0) options.algorithm = relay::kAlgorithms[random.below(relay::kAlgorithms.size())];
+  if (options.algorithm == relay::Algorithm::hybrid || random.below(8) == 0)
+    options.racks = racks_of(options.members, random);
   return options;
 }
 

@@ -13,8 +13,18 @@
 namespace rdmc::relay {
 namespace {
 
-constexpr PathParameters kOnlyBytes{.bits_per_second = 8e9, .block_seconds = 0, .hop_seconds = 0};
-constexpr PathParameters kOnlyBlocks{.bits_per_second = 1e30, .block_seconds = 1, .hop_seconds = 0};
+constexpr PathParameters kOnlyBytes{.bits_per_second = 8e9,
+                                    .start_seconds = 0,
+                                    .block_seconds = 0,
+                                    .hop_seconds = 0,
+                                    .drift = 1,
+                                    .drift_of_pairs = 1};
+constexpr PathParameters kOnlyBlocks = [] {
+  PathParameters path = kOnlyBytes;
+  path.bits_per_second = 1e30;
+  path.block_seconds = 1;
+  return path;
+}();
 
 GroupPlan some_plan(Algorithm algorithm) {
   const auto sizes = *rc::gen::nonEmpty(
@@ -56,18 +66,17 @@ BOOST_AUTO_TEST_CASE(the_busiest_uplink_carries_what_the_plan_sends_across) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(slow_uplinks_make_the_hybrid_the_cheapest_and_alone_it_is_the_pipeline) {
+BOOST_AUTO_TEST_CASE(slow_uplinks_make_the_hybrid_the_cheapest_and_going_in_step_the_pipeline) {
   const std::vector<std::uint32_t> block_sizes{16 << 10, 64 << 10, 256 << 10, 1 << 20};
   const MessageShape racks{16, *Racks::of(std::vector<std::uint32_t>{4, 4, 4, 4}), 64 << 20};
-  const Choice slow =
-      cheapest(racks, {.bits_per_second = 1e10, .uplink_bits_per_second = 1e10}, kAlgorithms, block_sizes);
-  BOOST_CHECK(slow.algorithm == Algorithm::hybrid);
-  const Choice even = cheapest(racks, {.bits_per_second = 1e10}, kAlgorithms, block_sizes);
-  BOOST_CHECK(even.algorithm == Algorithm::binomial_pipeline);
-  for (const std::uint32_t members : {2U, 3U, 16U, 100U}) {
-    const Choice one = cheapest({members, {}, 64 << 20}, {}, kAlgorithms, block_sizes);
-    BOOST_CHECK(one.algorithm == Algorithm::binomial_pipeline);
-  }
+  PathParameters path{.drift = 1, .drift_of_pairs = 1};
+  BOOST_CHECK(cheapest(racks, path, kAlgorithms, block_sizes).algorithm == Algorithm::binomial_pipeline);
+  path.uplink_bits_per_second = path.bits_per_second;
+  BOOST_CHECK(cheapest(racks, path, kAlgorithms, block_sizes).algorithm == Algorithm::hybrid);
+  path.uplink_bits_per_second = 0;
+  for (const std::uint32_t members : {2U, 3U, 16U, 100U})
+    BOOST_CHECK(cheapest({members, {}, 64 << 20}, path, kAlgorithms, block_sizes).algorithm ==
+                Algorithm::binomial_pipeline);
 }
 
 BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_block_costs) {

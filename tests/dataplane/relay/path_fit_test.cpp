@@ -18,14 +18,15 @@ BOOST_AUTO_TEST_CASE(parameters_come_out_of_messages_of_different_shapes) {
   BOOST_TEST(rc::check([] {
     const PathParameters truth{
         .bits_per_second = static_cast<double>(*rc::gen::inRange<std::int64_t>(100'000'000, 200'000'000'000)),
+        .start_seconds = *rc::gen::inRange(1, 1000) * 1e-6,
         .block_seconds = *rc::gen::inRange(1, 500) * 1e-6,
         .hop_seconds = *rc::gen::inRange(1, 1000) * 1e-6};
     PathFit fit(PathParameters{});
     for (const std::uint64_t bytes : {100'000ULL, 4'000'000ULL, 64'000'000ULL}) {
       for (const std::uint32_t block_bytes : {16U << 10, 256U << 10}) {
-        for (const std::uint32_t members : {2U, 9U}) {
+        for (const std::uint32_t members : {2U, 3U, 9U}) {
           const MessageShape message{.members = members, .bytes = bytes};
-          fit.observe(critical_path(Algorithm::binomial_pipeline, message, block_bytes),
+          fit.observe(critical_path(Algorithm::binomial_pipeline, message, block_bytes, truth),
                       cost_seconds(Algorithm::binomial_pipeline, message, block_bytes, truth));
         }
       }
@@ -47,6 +48,7 @@ BOOST_AUTO_TEST_CASE(nothing_seen_leaves_the_guess) {
   BOOST_TEST(is_near(found.bits_per_second, guess.bits_per_second, 1e-6));
   BOOST_TEST(is_near(found.block_seconds, guess.block_seconds, 1e-6));
   BOOST_TEST(is_near(found.hop_seconds, guess.hop_seconds, 1e-6));
+  BOOST_TEST(is_near(found.start_seconds, guess.start_seconds, 1e-6));
   BOOST_TEST(found.uplink_bits_per_second == guess.uplink_bits_per_second);
 }
 
@@ -57,7 +59,7 @@ BOOST_AUTO_TEST_CASE(no_parameter_is_negative_whatever_was_seen) {
     for (int i = 0; i < count; ++i) {
       const MessageShape message{.members = *rc::gen::inRange<std::uint32_t>(2, 40),
                                  .bytes = *rc::gen::inRange<std::uint64_t>(0, 100'000'000)};
-      fit.observe(critical_path(*rc::gen::elementOf(kAlgorithms), message, 65'536),
+      fit.observe(critical_path(*rc::gen::elementOf(kAlgorithms), message, 65'536, {}),
                   *rc::gen::inRange(1, 1'000'000) * 1e-6);
     }
     const PathParameters found = fit.parameters();
