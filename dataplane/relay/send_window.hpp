@@ -30,7 +30,7 @@ class SendWindow {
   /// Those below are posted or done.
   std::uint64_t waiting_from() const { return waiting_from_; }
   /// Of the ring.
-  std::size_t bytes() const { return ring_.capacity() * sizeof(Step); }
+  std::size_t bytes() const { return ring_.capacity() * sizeof(Send); }
   bool is_full() const { return end_ - begin_ == ring_.size(); }
 
   /// Steps below were looked at.
