@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 #include "dataplane/base/bytes.hpp"
 
@@ -42,7 +41,7 @@ std::size_t put_end(std::byte* out, const End& end) {
   out[4] = static_cast<std::byte>(value_of(end.code));
   out[5] = std::byte{end.is_answer};
   out[6] = out[7] = std::byte{0};
-  std::memcpy(out + kEndHead, end.what.data(), text);
+  std::ranges::copy(std::as_bytes(std::span(end.what).first(text)), out + kEndHead);
   return kEndHead + text;
 }
 
@@ -85,7 +84,7 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                  [&](const End& end) { return put_end(body, end); },
                  [&](const SmallMessage& small) {
                    store_be(body, small.message);
-                   std::memcpy(body + 8, small.bytes.data(), small.bytes.size());
+                   std::ranges::copy(small.bytes, body + 8);
                    return 8 + small.bytes.size();
                  },
                  [&](const Report& report) {

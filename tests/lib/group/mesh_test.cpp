@@ -49,15 +49,15 @@ std::string unique(const char* name) {
 
 BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_groups) {
   const KeyFile key(unique("rdmc-mesh-key-").c_str());
+  std::vector<Heard> heard(4);
+  const std::vector<std::byte> message(300'000, std::byte{5});
   Party party(4, 7801);
   party.join(std::vector<MeshOptions>(4, {.key_file = key.path}));
   for (const auto& result : party.results)
     BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
-  std::vector<Heard> heard(4);
   const std::vector<NodeId> ids{NodeId{0}, NodeId{1}, NodeId{2}, NodeId{3}};
   for (std::uint32_t i = 0; i < 4; ++i)
     BOOST_REQUIRE(party.nodes[i]->create_group(kGroup, ids, NodeId{3}, {}, heard[i].callbacks()));
-  const std::vector<std::byte> message(300'000, std::byte{5});
   BOOST_REQUIRE(party.nodes[3]->send(kGroup, message));
   for (std::uint32_t i = 0; i < 3; ++i)
     BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == 1; }));

@@ -25,8 +25,8 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {
-  Nodes nodes(2);
   Heard heard;
+  Nodes nodes(2);
   BOOST_TEST(failed_with(nodes[0].send(kGroup, {}), Errc::not_found));
   BOOST_TEST(failed_with(nodes[0].destroy_group(kGroup), Errc::not_found));
   BOOST_TEST(failed_with(nodes[0].offer(NodeId{0}), Errc::invalid_argument));
@@ -37,10 +37,10 @@ BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_group_of_one_sends_to_nobody_and_closes) {
-  Nodes nodes(1);
   Heard heard;
-  BOOST_REQUIRE(nodes[0].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard.callbacks()));
   const std::vector<std::byte> large(100'000), small(3);
+  Nodes nodes(1);
+  BOOST_REQUIRE(nodes[0].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard.callbacks()));
   BOOST_REQUIRE(nodes[0].send(kGroup, large));
   BOOST_REQUIRE(nodes[0].send(kGroup, small));
   BOOST_REQUIRE(nodes[0].destroy_group(kGroup, heard.on_destroyed()));
@@ -51,12 +51,12 @@ BOOST_AUTO_TEST_CASE(a_group_of_one_sends_to_nobody_and_closes) {
 
 BOOST_AUTO_TEST_CASE(a_receive_buffer_that_is_too_small_ends_the_group_everywhere_and_says_whose_it_was) {
   for (const std::size_t bytes : {1000, 100'000}) {
-    Nodes nodes(3);
     std::vector<Heard> heard(3);
-    for (std::uint32_t i = 0; i < 3; ++i)
-      BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(i != 1)));
     std::vector<std::byte> buffer(bytes - 1);
     const std::vector<std::byte> message(bytes);
+    Nodes nodes(3);
+    for (std::uint32_t i = 0; i < 3; ++i)
+      BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(i != 1)));
     BOOST_REQUIRE(nodes[1].post_receive_buffer(kGroup, buffer));
     BOOST_REQUIRE(nodes[0].send(kGroup, message));
     for (Heard& one : heard) {
@@ -76,13 +76,13 @@ BOOST_AUTO_TEST_CASE(a_receive_buffer_that_is_too_small_ends_the_group_everywher
 }
 
 BOOST_AUTO_TEST_CASE(a_receiver_that_never_posts_memory_is_a_failure_after_the_applications_own_time) {
-  Nodes nodes(2);
   std::vector<Heard> heard(2);
+  const std::vector<std::byte> message(100'000);
+  Nodes nodes(2);
   for (std::uint32_t i = 0; i < 2; ++i) {
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {.receive_timeout = milliseconds(300)},
                                         heard[i].callbacks(false)));
   }
-  const std::vector<std::byte> message(100'000);
   BOOST_REQUIRE(nodes[0].send(kGroup, message));
   for (Heard& one : heard) {
     BOOST_TEST(one.wait_until([&] { return one.failures.size() == 1; }));
@@ -92,15 +92,15 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_never_posts_memory_is_a_failure_after_the_a
 }
 
 BOOST_AUTO_TEST_CASE(a_node_that_goes_away_in_mid_message_fails_its_groups_and_no_others) {
-  Nodes nodes(4);
   std::vector<Heard> with(4), without(4);
+  const std::vector<std::byte> message(5'000'000, std::byte{9});
+  Nodes nodes(4);
   for (std::uint32_t i = 0; i < 4; ++i)
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, with[i].callbacks(i != 3)));
   for (std::uint32_t i = 0; i < 3; ++i) {
     BOOST_REQUIRE(nodes[i].create_group(GroupNumber{8}, {nodes.ids.begin(), nodes.ids.begin() + 3}, NodeId{0},
                                         {}, without[i].callbacks()));
   }
-  const std::vector<std::byte> message(5'000'000, std::byte{9});
   BOOST_REQUIRE(nodes[0].send(kGroup, message));
   BOOST_TEST(with[3].wait_until([&] { return with[3].lengths.contains(0); }));
   nodes.nodes[3].reset();

@@ -44,9 +44,9 @@ bool are(const Heard& heard, const std::vector<std::vector<std::byte>>& messages
 
 BOOST_AUTO_TEST_CASE(messages_arrive_in_order_become_stable_and_the_barrier_certifies_them) {
   constexpr std::uint32_t kMembers = 5;
-  Nodes nodes(kMembers);
   std::vector<Heard> heard(kMembers);
   const auto messages = some_messages(60);
+  Nodes nodes(kMembers);
   for (std::uint32_t i = 0; i < kMembers; ++i)
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{2}, {}, heard[i].callbacks()));
   for (std::size_t i = 0; i < messages.size(); ++i)
@@ -65,9 +65,9 @@ BOOST_AUTO_TEST_CASE(messages_arrive_in_order_become_stable_and_the_barrier_cert
 }
 
 BOOST_AUTO_TEST_CASE(a_destroyed_group_waits_for_what_was_sent_before) {
-  Nodes nodes(3);
   std::vector<Heard> heard(3);
   const auto messages = some_messages(30);
+  Nodes nodes(3);
   for (std::uint32_t i = 0; i < 3; ++i) {
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
     for (std::size_t m = 0; i == 0 && m < messages.size(); ++m)
@@ -84,14 +84,14 @@ BOOST_AUTO_TEST_CASE(a_destroyed_group_waits_for_what_was_sent_before) {
 }
 
 BOOST_AUTO_TEST_CASE(posted_receive_buffers_are_filled_in_their_order_and_whoever_is_late_gets_all_the_same) {
-  Nodes nodes(3);
   std::vector<Heard> heard(3);
   const auto messages = some_messages(12);
+  std::vector<std::vector<std::byte>> buffers(messages.size(), std::vector<std::byte>(800'000));
+  Nodes nodes(3);
   for (std::uint32_t i = 0; i < 3; ++i)
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(i != 1)));
   for (const auto& message : messages) BOOST_REQUIRE(nodes[0].send(kGroup, message));
   BOOST_TEST(heard[1].wait_until([&] { return heard[1].lengths.contains(0); }));
-  std::vector<std::vector<std::byte>> buffers(messages.size(), std::vector<std::byte>(800'000));
   for (auto& buffer : buffers) BOOST_REQUIRE(nodes[1].post_receive_buffer(kGroup, buffer));
   BOOST_TEST(failed_with(nodes[0].post_receive_buffer(kGroup, {}), Errc::invalid_argument));
   for (const std::size_t i : {1, 2}) {
@@ -103,12 +103,12 @@ BOOST_AUTO_TEST_CASE(posted_receive_buffers_are_filled_in_their_order_and_whoeve
 }
 
 BOOST_AUTO_TEST_CASE(several_threads_may_send_and_every_message_arrives_whole_and_once) {
-  Nodes nodes(3);
-  std::vector<Heard> heard(3);
-  for (std::uint32_t i = 0; i < 3; ++i)
-    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
   constexpr std::size_t kThreads = 4, kEach = 300;
   std::vector<std::vector<std::vector<std::byte>>> messages(kThreads);
+  std::vector<Heard> heard(3);
+  Nodes nodes(3);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
   std::map<std::uint64_t, const std::vector<std::byte>*> sent;
   std::mutex mutex;
   {
@@ -134,9 +134,9 @@ BOOST_AUTO_TEST_CASE(several_threads_may_send_and_every_message_arrives_whole_an
 }
 
 BOOST_AUTO_TEST_CASE(callbacks_may_call_back_in_and_make_and_destroy_groups) {
-  Nodes nodes(2);
   std::vector<Heard> heard(2), later(2);
   const auto first = pattern(1, 50'000), second = pattern(2, 60'000);
+  Nodes nodes(2);
   for (std::uint32_t i = 0; i < 2; ++i) {
     auto on = heard[i].callbacks();
     auto stable = on.stable;
@@ -157,6 +157,8 @@ BOOST_AUTO_TEST_CASE(callbacks_may_call_back_in_and_make_and_destroy_groups) {
 }
 
 BOOST_AUTO_TEST_CASE(an_application_may_own_the_loop) {
+  Heard at_root, at_leaf;
+  const auto messages = some_messages(6);
   auto root = Node::create(
       {.id = NodeId{0}, .address = Address::ipv4(127, 0, 3, 21, 0), .fabric = "udp", .own_thread = false});
   auto leaf = Node::create(
@@ -164,10 +166,8 @@ BOOST_AUTO_TEST_CASE(an_application_may_own_the_loop) {
   BOOST_REQUIRE((root && leaf));
   const auto from_root = (*root)->offer(NodeId{1}), from_leaf = (*leaf)->offer(NodeId{0});
   BOOST_REQUIRE(((*root)->connect(NodeId{1}, *from_leaf) && (*leaf)->connect(NodeId{0}, *from_root)));
-  Heard at_root, at_leaf;
   BOOST_REQUIRE((*root)->create_group(kGroup, {NodeId{0}, NodeId{1}}, NodeId{0}, {}, at_root.callbacks()));
   BOOST_REQUIRE((*leaf)->create_group(kGroup, {NodeId{0}, NodeId{1}}, NodeId{0}, {}, at_leaf.callbacks()));
-  const auto messages = some_messages(6);
   for (const auto& message : messages) BOOST_REQUIRE((*root)->send(kGroup, message));
   for (int turn = 0; turn < 1'000'000 && at_root.stable < messages.size(); ++turn) {
     (*root)->poll(Duration{});

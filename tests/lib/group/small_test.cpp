@@ -24,7 +24,7 @@ std::vector<std::uint32_t> first(std::size_t count) {
 }  // namespace
 
 BOOST_DATA_TEST_CASE(small_and_large_messages_arrive_in_one_order_whatever_the_network_does,
-                     bdata::xrange(1, 13), seed) {
+                     bdata::xrange(1, 9), seed) {
   Random random(static_cast<std::uint64_t>(seed));
   const auto count = static_cast<std::size_t>(random.between(2, 13));
   World world(static_cast<std::uint64_t>(seed), count, kPeers);
@@ -58,12 +58,12 @@ BOOST_DATA_TEST_CASE(small_and_large_messages_arrive_in_one_order_whatever_the_n
 }
 
 BOOST_DATA_TEST_CASE(thousands_of_small_messages_pass_a_window_and_rings_that_are_full_all_the_time,
-                     bdata::make({2, 4, 9, 20}), count) {
+                     bdata::make({2, 9, 20}), count) {
   World world(5, static_cast<std::size_t>(count), {.link = {.ring_bytes = 8192}, .early = {}});
   SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)),
                     {.confirms = true, .small_bytes = 2000, .small_window = 16 * 1024});
   group.make_all();
-  for (int i = 0; i < 4000; ++i) group.send(static_cast<std::uint64_t>(i % 150));
+  for (int i = 0; i < 1000; ++i) group.send(static_cast<std::uint64_t>(i % 150));
   BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
   BOOST_TEST(group.everybody_has_everything());
 }
