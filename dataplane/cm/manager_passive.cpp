@@ -35,9 +35,12 @@ void Manager::on_message(const Address& source, const Message& message, const Re
     refuse(RejectReason::invalid_service_id);
     return;
   }
-  // Its datagram came from where it says the connection will be.
+  // Its datagram came from where it says, twice, that the connection will be.
   const auto header = decode_ip_header(request.private_data);
-  if (!header || request.local_address.ipv6 != source.ipv6 || request.local_address.bytes != source.bytes) {
+  const auto is_senders = [&](const Address& said) {
+    return said.ipv6 == source.ipv6 && said.bytes == source.bytes;
+  };
+  if (!header || !is_senders(header->source) || !is_senders(request.local_address)) {
     ++counters_.malformed;
     refuse(RejectReason::consumer);
     return;

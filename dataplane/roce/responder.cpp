@@ -84,8 +84,8 @@ Arrival Responder::on_selective(const Packet& packet, Sequence s, Time now) {
     arrival = take_x_write(packet, s, in_order);
   } else if (!in_order) {
     return {Arrival::Verdict::out_of_order};
-  } else if (is_send(packet.bth.opcode) || packet.bth.opcode == Opcode::read_request ||
-             is_atomic(packet.bth.opcode)) {
+  } else if (!waiting_ && (is_send(packet.bth.opcode) || packet.bth.opcode == Opcode::read_request ||
+                           is_atomic(packet.bth.opcode))) {
     arrival = is_send(packet.bth.opcode) ? take_send(packet) : take_fetch(packet);
     if (arrival.verdict == Arrival::Verdict::accepted) {
       ++next_;

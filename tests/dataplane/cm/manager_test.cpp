@@ -253,26 +253,54 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer
   }
 }
 
+namespace {
+
+/// A request to connect to `host`, as `path` and `header` say from where.
+std::vector<std::byte> request_to(const Host& host, std::uint32_t number, const Address& path,
+                                  const Address& header) {
+  const auto private_data = encode(IpHeader{header, host.address});
+  const auto mad = encode({number, Request{.local = CommunicationId{number},
+                                           .service_id = service_of(kPort),
+                                           .queue_pair = {.qpn = Qpn{number + 2}},
+                                           .response_timeout = 18,
+                                           .local_address = path,
+                                           .remote_address = host.address,
+                                           .private_data = {private_data.begin(), private_data.end()}}});
+  return {mad.begin(), mad.end()};
+}
+
+RejectReason refusal_of(Host& host) {
+  Datagram answer;
+  BOOST_REQUIRE(host.manager.poll_transmit(answer));
+  return std::get<Reject>(decode(answer.mad)->body).reason;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(nobody_asks_for_a_connection_to_somebody_else) {
+  const Address peer = Address::ipv4(10, 0, 0, 2, 0), other = Address::ipv4(10, 0, 0, 3, 0);
+  Address of_another_family{.ipv6 = true};
+  of_another_family.bytes = peer.bytes;
+  for (const auto& [path, header] :
+       {std::pair{other, peer}, std::pair{peer, other}, std::pair{peer, of_another_family}}) {
+    Host host(1, 10);
+    BOOST_REQUIRE(host.manager.listen(kPort));
+    host.manager.on_datagram(peer, request_to(host, 1, path, header), Time{1});
+    BOOST_TEST((refusal_of(host) == RejectReason::consumer));
+    Event event;
+    BOOST_TEST(!host.manager.poll_event(event));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
   Host host(1, 10);
   BOOST_REQUIRE(host.manager.listen(kPort));
   const Address peer = Address::ipv4(10, 0, 0, 2, 0);
-  const auto header = encode(IpHeader{peer, host.address});
   std::size_t refused = 0;
   for (std::uint32_t i = 0; i < Manager::kMostConnections + 10; ++i) {
-    host.manager.on_datagram(peer,
-                             encode({i, Request{.local = CommunicationId{i},
-                                                .service_id = service_of(kPort),
-                                                .queue_pair = {.qpn = Qpn{i + 2}},
-                                                .response_timeout = 18,
-                                                .local_address = peer,
-                                                .remote_address = host.address,
-                                                .private_data = {header.begin(), header.end()}}}),
-                             Time{1});
-    for (Datagram answer; host.manager.poll_transmit(answer);) {
-      const auto decoded = decode(answer.mad);
-      refused += std::get<Reject>(decoded->body).reason == RejectReason::no_resources ? 1 : 0;
-    }
+    host.manager.on_datagram(peer, request_to(host, i, peer, peer), Time{1});
+    if (i < Manager::kMostConnections) continue;
+    refused += refusal_of(host) == RejectReason::no_resources ? 1 : 0;
   }
   BOOST_TEST(refused == 10u);
 }

@@ -88,6 +88,18 @@ BOOST_AUTO_TEST_CASE(a_write_that_meets_no_receive_is_refused_for_now_but_keeps_
   CHECK_LINES(s.out(), "ack 1 msn 2 newest 0 []");
 }
 
+BOOST_AUTO_TEST_CASE(a_psn_whose_write_waits_for_a_receive_is_taken_by_nothing_else) {
+  for (const In& other : {In{.opcode = Opcode::read_request, .psn = 0, .ask = true, .length = 4},
+                          In{.opcode = Opcode::fetch_add, .psn = 0, .ask = true}}) {
+    Script s(kSelective);
+    s.in(last_immediate(0, 4, 0, 1));
+    s.out();
+    BOOST_TEST((s.in(other).verdict == Verdict::refused));
+    CHECK_LINES(s.out(), "invalid 0");
+    BOOST_TEST(s.completions().empty());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sends_are_taken_in_order_only) {
   Script s(kSelective);
   s.receive(4, 1);
