@@ -5,7 +5,9 @@ import importlib.machinery
 import importlib.util
 import io
 import pathlib
+import threading
 import unittest
+from unittest import mock
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/run_checks"
 LOADER = importlib.machinery.SourceFileLoader("run_checks", str(TOOL))
@@ -41,6 +43,31 @@ class Report(unittest.TestCase):
     def test_when_nothing_ran_nothing_is_proved(self):
         self.assertEqual(report()[0], 1)
         self.assertEqual(report(("a", "SKIP", "why"))[0], 1)
+
+
+class Runs(unittest.TestCase):
+    def run_main(self, built, arguments=()):
+        """What was tested, in order, and the status, where each build answers as `built` does."""
+        tested, testing = [], threading.Event()
+
+        def build(name, *_):
+            # The second build must be under way while the first's tests are.
+            self.assertTrue(name == "release" or testing.wait(60))
+            return built
+
+        def run_tests(name, _directory, _left_out, _multiplier, _environment, count):
+            testing.set()
+            tested.append(name)
+            count.passed += 1
+
+        with mock.patch.multiple(run_checks, build=build, run_tests=run_tests), contextlib.redirect_stdout(io.StringIO()):
+            return tested, run_checks.main(arguments)
+
+    def test_a_build_fills_the_time_that_tests_before_it_leave_over(self):
+        self.assertEqual(self.run_main(True), (["release", "sanitized"], 0))
+
+    def test_quick_leaves_the_sanitizers_out(self):
+        self.assertEqual(self.run_main(True, ["--quick"]), (["release"], 0))
 
 
 if __name__ == "__main__":
