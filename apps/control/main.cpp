@@ -76,7 +76,8 @@ void print(const Options& options, const std::string& group, const view::View& v
 int views(const Options& options, StoreSession& store) {
   const auto groups = store.list();
   if (!groups) return complain(groups.error());
-  for (const auto& [group, view] : *groups) print(options, group, view, false);
+  for (const auto& [group, view] : *groups)
+    if (!rdmc::view::is_claim(group)) print(options, group, view, false);
   return kDone;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 /// From a death to the word of its kernel at another host.
 constexpr Duration kSignal = microseconds(500);
-constexpr std::uint32_t kHalf = 500'000, kMost = 800'000;
+constexpr std::uint32_t kHalf = 500'000, kMost = 800'000, kNearlyAll = 900'000;
 
 }  // namespace
 
@@ -70,6 +70,20 @@ void ViewsWorld::strike(ViewsFault fault) {
       if (member == nullptr || !member->alive()) return;
       leavers_.insert(member->id());
       return member->leave();
+    case ViewsFault::store_late:
+      store_.be_late(milliseconds(1500));
+      return until_later(milliseconds(1500), [this] { store_.be_late({}); });
+    case ViewsFault::store_refuses:
+      store_.refuse(kNearlyAll);
+      return until_later(milliseconds(1500), [this] { store_.refuse(0); });
+    case ViewsFault::store_back:
+      store_.go_back(1 + simulation_.random().below(3));
+      return until_later(milliseconds(1500), [this] { store_.return_from_backup(); });
+    case ViewsFault::cut_newcomer:
+      kill(host, true);
+      network_.isolate(host);
+      if (!current_[value_of(host)]->alive()) start(host);
+      return simulation_.at(quiet_, [this, host] { network_.rejoin(host); });
     case ViewsFault::kill_in_change: return;
   }
 }
@@ -152,6 +166,9 @@ void ViewsWorld::heal() {
   store_.set_down(false);
   store_.lose_answers(0);
   store_.lose_hints(0);
+  store_.be_late({});
+  store_.refuse(0);
+  store_.return_from_backup();
 }
 
 }  // namespace rdmc::sim_app

@@ -62,7 +62,7 @@ void ViewsMember::run(Time now) {
     drain();
   }
   for (const sim::DatagramId id : std::exchange(arrived_, {})) {
-    take_in(network_[id].bytes(), clock(now));
+    take_in(network_[id].bytes(), network_[id].source, clock(now));
     network_.release(id);
   }
   if (now >= timer_) core_.on_timer(clock(now));
@@ -78,17 +78,17 @@ Time ViewsMember::next_deadline() {
   return timer_ == Time::never() ? timer_ : std::min(next_data_, timer_);
 }
 
-void ViewsMember::take_in(std::span<const std::byte> bytes, Time clock) {
+void ViewsMember::take_in(std::span<const std::byte> bytes, const Address& from, Time clock) {
   if (bytes.empty()) return;
   if (bytes[0] == kControl) {
-    static_cast<void>(core_.on_message(bytes.subspan(1), clock));
+    static_cast<void>(core_.on_message(bytes.subspan(1), from, clock));
     drain();
     return;
   }
   if (bytes.size() != kDataBytes) return;
   const auto epoch = Epoch{load_be<std::uint64_t>(&bytes[1])};
-  const auto from = view::MemberId{load_be<std::uint64_t>(&bytes[9])};
-  if (core_.admits(epoch, from)) observer_.delivered(*this, epoch, from);
+  const auto sender = view::MemberId{load_be<std::uint64_t>(&bytes[9])};
+  if (core_.admits(epoch, sender)) observer_.delivered(*this, epoch, sender);
 }
 
 void ViewsMember::drain() {
@@ -100,16 +100,16 @@ void ViewsMember::handle(view::Output& output) {
     transmit->message.insert(transmit->message.begin(), kControl);
     for (const Address& to : transmit->to) send(to, transmit->message);
   } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
-    store_.read(host_, [this, request = read->request](Result<view::View> result) {
+    store_.read(host_, read->record, [this, request = read->request](Result<view::View> result) {
       if (alive()) post([=, this](Time clock) { core_.on_read(request, result, clock); });
     });
   } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {
-    store_.compare_and_swap(host_, swap->next,
+    store_.compare_and_swap(host_, swap->record, swap->next,
                             [this, request = swap->request](Result<view::SwapResult> result) {
                               if (alive())
                                 post([=, this](Time clock) { core_.on_swapped(request, result, clock); });
                             });
-    observer_.proposing(*this);
+    if (swap->record == view::Record::view) observer_.proposing(*this);
   } else if (const auto* const installed = std::get_if<view::Installed>(&output)) {
     observer_.installed(*this, installed->view);
     installed_ = installed->view.epoch;

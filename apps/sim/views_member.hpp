@@ -51,7 +51,7 @@ class ViewsMember final : public sim::Process, public sim::Socket {
 
   /// Runs at the next turn, with the process's own clock.
   void post(std::function<void(Time clock)> action);
-  void take_in(std::span<const std::byte> bytes, Time clock);
+  void take_in(std::span<const std::byte> bytes, const Address& from, Time clock);
   void drain();
   void handle(view::Output& output);
   void send(const Address& to, std::span<const std::byte> bytes);

@@ -169,6 +169,7 @@ ScenarioResult ViewsWorld::result() {
                     {"removal_us", in_microseconds(slowest_removal_)},
                     {"deaths_noticed", deaths_noticed_},
                     {"removals", removals_},
+                    {"claims", store_.claims()},
                     {"delivered", delivered_},
                     {"suspicions", suspicions},
                     {"conflicts", conflicts},

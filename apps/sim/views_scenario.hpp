@@ -27,13 +27,19 @@ enum class ViewsFault : std::uint8_t {
   lost_answers,    ///< the store's, after it has done what it was asked, half of them
   clock_jump,      ///< a process's clock leaps up to 10 s, either way
   leave,           ///< a process leaves in order
+  store_late,      ///< the store takes up to 1.5 s for an answer, longer than anybody waits
+  store_refuses,   ///< nine of ten requests
+  store_back,      ///< the store shows a view that stood one to three epochs ago
+  cut_newcomer,    ///< a process is started anew where the network ends: only the store can be reached
 };
 inline constexpr std::array kViewsFaults{
     std::string_view("kill"),         std::string_view("kill_in_change"), std::string_view("silence"),
     std::string_view("silent_death"), std::string_view("pause"),          std::string_view("short_pause"),
     std::string_view("partition"),    std::string_view("one_way"),        std::string_view("deaf"),
     std::string_view("flap"),         std::string_view("store_outage"),   std::string_view("store_cut"),
-    std::string_view("lost_answers"), std::string_view("clock_jump"),     std::string_view("leave")};
+    std::string_view("lost_answers"), std::string_view("clock_jump"),     std::string_view("leave"),
+    std::string_view("store_late"),   std::string_view("store_refuses"),  std::string_view("store_back"),
+    std::string_view("cut_newcomer")};
 
 struct ViewsOptions {
   std::uint64_t seed = 1;
@@ -54,7 +60,7 @@ inline constexpr Duration kSettledWithin = seconds(10);
 
 /// What it demands: one view of each epoch, agreed in the store before anybody acts on it; epochs only rise;
 /// nobody takes in anything of an epoch that it, or the sender, is not in; the group forms; it settles after
-/// the faults. Figures: views, removals (of living processes), removal_us (the longest time from a
+/// the faults. Figures: views, removals (of living processes), claims, removal_us (the longest time from a
 /// member's death to the view without it everywhere), settled_us, delivered, fenced.
 ScenarioResult run_views(const ViewsOptions& options);
 

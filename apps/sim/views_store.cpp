@@ -1,5 +1,6 @@
 #include "apps/sim/views_store.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -21,28 +22,52 @@ void SimStore::ask(sim::HostId from, Done done, Function function) {
   simulation_.at(soon(), [this, from, answer, give_up, function = std::move(function)] {
     const Time silent_until = simulation_.now() + kGiveUp;
     if (!reachable(from)) return give_up(silent_until);
-    auto result = function();
+    using Answer = decltype(function());
+    const bool refused = simulation_.random().chance(refused_);
+    auto result = refused ? Answer(fail(Errc::io_error, "the store refuses")) : function();
     if (simulation_.random().chance(lost_answers_)) return give_up(silent_until);
-    simulation_.at(soon(), [this, from, answer, give_up, silent_until, result = std::move(result)] {
+    Time at = soon();
+    if (late_ > Duration{})
+      at = at + late_ * static_cast<std::int64_t>(simulation_.random().below(1000)) / 1000;
+    simulation_.at(at, [this, from, answer, give_up, silent_until, result = std::move(result)] {
       if (!reachable(from)) return give_up(silent_until);
       (*answer)(std::move(result));
     });
   });
 }
 
-void SimStore::read(sim::HostId from, view::ViewStore::ReadDone done) {
-  ask(from, std::move(done), [this] { return Result<view::View>(current_); });
+void SimStore::go_back(std::uint64_t epochs) {
+  const auto stood =
+      history_.find(Epoch{value_of(current_.epoch) - std::min(epochs, value_of(current_.epoch))});
+  backup_ = stood == history_.end() ? view::View{} : stood->second;
 }
 
-void SimStore::compare_and_swap(sim::HostId from, const view::View& next, view::ViewStore::SwapDone done) {
-  ask(from, std::move(done), [this, next] {
-    const bool swapped = next.epoch == view::next(current_.epoch);
-    if (swapped) {
-      current_ = next;
+void SimStore::read(sim::HostId from, view::Record record, view::ViewStore::ReadDone done) {
+  ask(from, std::move(done), [this, record] {
+    if (record == view::Record::claim) return Result<view::View>(claims_);
+    return Result<view::View>(backup_.value_or(current_));
+  });
+}
+
+Result<view::SwapResult> SimStore::swap(view::View& current, const view::View& next) {
+  const bool swapped = next.epoch == view::next(current.epoch);
+  if (swapped) current = next;
+  return view::SwapResult{swapped, current};
+}
+
+void SimStore::compare_and_swap(sim::HostId from, view::Record record, const view::View& next,
+                                view::ViewStore::SwapDone done) {
+  ask(from, std::move(done), [this, record, next]() -> Result<view::SwapResult> {
+    if (record == view::Record::claim) return swap(claims_, next);
+    if (backup_ && next.epoch == view::next(backup_->epoch))
+      return fail(Errc::io_error, "a backup takes no other view");
+    if (backup_) return view::SwapResult{false, *backup_};
+    const auto result = swap(current_, next);
+    if (result->swapped) {
       history_.emplace(next.epoch, next);
       tell_watches();
     }
-    return Result<view::SwapResult>({swapped, current_});
+    return result;
   });
 }
 

@@ -13,7 +13,7 @@ constexpr Duration kForgetAfter = seconds(10);
 FailureView::FailureView(Member self, const Timing& timing)
     : self_(std::move(self)), timing_(timing), local_(timing.max_step) {}
 
-Result<void> FailureView::on_message(std::span<const std::byte> bytes, Time clock) {
+Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Address& from, Time clock) {
   if (state_ == State::removed) return {};
   local_.advance(clock);
   auto message = decode(bytes);
@@ -24,18 +24,20 @@ Result<void> FailureView::on_message(std::span<const std::byte> bytes, Time cloc
   if (const View* const agreed = std::get_if<View>(&*message))
     learn(*agreed);
   else
-    on_status(std::move(std::get<Status>(*message)));
+    on_status(std::move(std::get<Status>(*message)), from);
   settle();
   return {};
 }
 
-void FailureView::on_status(Status status) {
+void FailureView::on_status(Status status, const Address& from) {
   if (status.from == self_.id) return;
   const bool member = view_.contains(status.from);
   auto found = peers_.find(status.from);
   if (found == peers_.end()) {
     // Someone of a view that we have not read yet is met again when we have.
     if (status.epoch > view_.epoch) read_store();
+    // One that was removed long ago, and was silent since.
+    if (!status.joining && status.epoch < view_.epoch) tell_agreed(from);
     if (!status.joining || peers_.size() >= 2 * kMaxMembers) return;
     found = peers_.emplace(status.from, Peer{*status.joining, Suspicion(timing_, local_.now())}).first;
   }
@@ -111,6 +113,7 @@ void FailureView::settle() {
     dirty_ = say_soon_ = true;
   }
   tend_store();
+  tend_claim();
   if (dirty_) evaluate();
   if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
   if (say_soon_ || local_.now() >= next_status_) say_status();
@@ -180,9 +183,10 @@ Time FailureView::next_deadline() const {
     if (heard_.contains(id)) next = std::min(next, peer.suspicion.suspect_at());
     if (peer.path_failed_until > local_.now()) next = std::min(next, peer.path_failed_until);
   }
-  for (const auto* pending : {&read_, &swap_})
+  for (const auto* pending : {&read_, &swap_, &claim_})
     if (*pending) next = std::min(next, (*pending)->deadline);
   if (!read_) next = std::min(next, read_at_);
+  if (!claim_ && may_claim()) next = std::min(next, claim_at_);
   if (wanted_since_ != Time::never() && !swap_ && reachable_) next = std::min(next, not_before());
   return local_.to_clock(next);
 }

@@ -30,10 +30,12 @@ struct Transmit {
 /// Ask the store, and answer with on_read or on_swapped.
 struct ReadStore {
   RequestId request{};
+  Record record{};
 };
 struct SwapStore {
   RequestId request{};
   View next;
+  Record record{};
 };
 /// This view is agreed and has us: the epoch before is over, here and now. Its queue pairs to members that
 /// are not in this one are to be destroyed, its grants and keys revoked.
@@ -60,7 +62,8 @@ class FailureView {
     std::uint64_t suspicions = 0, recoveries = 0;
     std::uint64_t malformed = 0, late = 0;  ///< messages
     std::uint64_t store_failures = 0;
-    std::uint64_t disagreements = 0;  ///< another view of our epoch: the store is broken. Never.
+    std::uint64_t claims = 0, answers = 0;  ///< whether any member lives: asked, and answered
+    std::uint64_t disagreements = 0;        ///< another view of our epoch: the store is broken. Never.
   };
 
   /// `self.since` is ignored. Begins to join, or to form the group, at the first input.
@@ -69,7 +72,8 @@ class FailureView {
   // Inputs; `clock` is the driver's monotonic one and may jump. Nothing happens once we are removed.
   void start(Time clock) { on_timer(clock); }
   /// Errors: protocol_error; nothing has changed then.
-  Result<void> on_message(std::span<const std::byte> bytes, Time clock);
+  /// `from`: the control listener of who said it.
+  Result<void> on_message(std::span<const std::byte> bytes, const Address& from, Time clock);
   void on_read(RequestId request, Result<View> result, Time clock);
   void on_swapped(RequestId request, Result<SwapResult> result, Time clock);
   /// The store's watch says that the view may have changed.
@@ -110,11 +114,11 @@ class FailureView {
   struct Pending {
     RequestId request{};
     Time deadline{};
-    Epoch proposed{};
+    Epoch known{};  ///< of our view when we asked: the store shows none older, unless it has lost data
   };
 
   // failure_view.cpp: hearing and saying
-  void on_status(Status status);
+  void on_status(Status status, const Address& from);
   void settle();
   Row who_is_heard() const;
   bool is_heard(MemberId id, const Peer& peer) const;
@@ -131,15 +135,23 @@ class FailureView {
   void evaluate();
   void evaluate_as_member();
   void evaluate_as_joiner();
-  void want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait);
+  void want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait, bool minority = false);
   Time not_before() const;
   void propose();
 
   // failure_view_store.cpp: asking the store
+  RequestId ask(std::optional<Pending>& pending);
   void read_store();
   void tend_store();
+  bool is_lost(const Pending& pending, const View& shown);
+  void swapped(const SwapResult& result);
   void answered();
   void store_failed(Error cause);
+
+  // failure_view_claims.cpp: asking in the store whether any member lives
+  bool may_claim() const;
+  void tend_claim();
+  void on_claims(const View& claims);
 
   Member self_;
   const Timing timing_;
@@ -159,11 +171,14 @@ class FailureView {
   std::set<MemberId> removed_, joining_;
   Duration wait_{};
   Time wanted_since_ = Time::never();
+  bool minority_ = false;  ///< it is the wish of one that is perhaps cut off
+  bool takeover_ = false;  ///< it replaces members that may be alive
 
   bool reachable_ = true, view_was_read_ = false, read_again_ = false;
   std::uint64_t last_request_ = 0;
-  std::optional<Pending> read_, swap_;
-  Time read_at_{};
+  std::optional<Pending> read_, swap_, claim_;
+  Time read_at_{}, claim_at_{};
+  Time claimed_since_ = Time::never();  ///< since when we see a claim that nobody has answered
   Duration backoff_{};
 
   Counters counters_;

@@ -76,7 +76,8 @@ void FailureView::evaluate_as_member() {
   }
   want(judgement.removed, std::move(joining),
        timing_.stagger * static_cast<std::int64_t>(*judgement.turn) +
-           (judgement.minority ? timing_.minority_wait : Duration{}));
+           (judgement.minority ? timing_.minority_wait : Duration{}),
+       judgement.minority);
 }
 
 /// A joiner waits for the members to take it in, unless there are none any more: then it and the joiners that
@@ -88,7 +89,7 @@ void FailureView::evaluate_as_joiner() {
   joining.insert(self_.id);
   for (const MemberId id : heard_) {
     const Peer& peer = peers_.at(id);
-    if (is_joining(peer) && peer.status.hears.contains(self_.id) &&
+    if (is_joining(peer) && peer.status.hears.contains(self_.id) && joining.size() < kMaxMembers &&
         joining_at.insert(peer.member.address).second)
       joining.insert(id);
   }
@@ -97,17 +98,22 @@ void FailureView::evaluate_as_joiner() {
     removed.insert(member.id);
     all_gone = all_gone && (gone_.contains(member.id) || member.address == self_.address);
   }
+  takeover_ = !all_gone;
   const auto turn = std::distance(joining.begin(), joining.find(self_.id));
   want(std::move(removed), std::move(joining),
        timing_.stagger * turn + (all_gone ? Duration{} : timing_.takeover));
 }
 
-/// The change that we would propose, after `wait`. The time of a change that only grows runs on.
-void FailureView::want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait) {
+/// The change that we would propose, after `wait`. The time of a change that only grows runs on; but those
+/// whom a minority would remove have their time from the moment that it would.
+void FailureView::want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait, bool minority) {
+  const bool anew = minority && (!minority_ || removed != removed_);
   if (removed.empty() && joining.empty())
     wanted_since_ = Time::never();
-  else if (wanted_since_ == Time::never())
+  else if (wanted_since_ == Time::never() || anew)
     wanted_since_ = local_.now();
+  minority_ = minority;
+  if (anew) read_store();
   removed_ = std::move(removed);
   joining_ = std::move(joining);
   wait_ = wait;
@@ -116,7 +122,12 @@ void FailureView::want(std::set<MemberId> removed, std::set<MemberId> joining, D
 /// When it is our turn to propose; not while a member is silent for suspiciously long, within bounds: it may
 /// belong to the same change.
 Time FailureView::not_before() const {
-  if (state_ == State::joining) return std::max(wanted_since_, member_heard_) + wait_;
+  if (state_ == State::joining) {
+    const Time at = std::max(wanted_since_, member_heard_) + wait_;
+    if (!takeover_) return at;
+    return claimed_since_ == Time::never() ? claimed_since_
+                                           : std::max(at, claimed_since_ + timing_.claim_stands);
+  }
   Time at = wanted_since_ + timing_.batch;
   for (const auto& [id, peer] : peers_) {
     const bool doubtful = local_.now() - peer.suspicion.last_heard() > timing_.doubt;
@@ -135,9 +146,14 @@ void FailureView::propose() {
     Member& joiner = proposal.members.emplace_back(id == self_.id ? self_ : peers_.at(id).member);
     joiner.since = proposal.epoch;
   }
+  // What nobody could read would be the group's last view.
+  if (!decode_view(encode_view(proposal))) {
+    wanted_since_ = Time::never();
+    return;
+  }
   ++counters_.proposals;
-  swap_ = Pending{RequestId{++last_request_}, local_.now() + timing_.store_timeout, proposal.epoch};
-  outputs_.push_back(SwapStore{swap_->request, std::move(proposal)});
+  const RequestId request = ask(swap_);
+  outputs_.push_back(SwapStore{request, std::move(proposal), Record::view});
 }
 
 }  // namespace rdmc::view

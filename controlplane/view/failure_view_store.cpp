@@ -14,19 +14,37 @@ void FailureView::on_hint(Time clock) {
   settle();
 }
 
+/// The request of one that is awaited from now on.
+RequestId FailureView::ask(std::optional<Pending>& pending) {
+  pending = Pending{RequestId{++last_request_}, local_.now() + timing_.store_timeout, view_.epoch};
+  return pending->request;
+}
+
+/// A store that shows an older view than we had when we asked is not the one that we had it from: a backup, a
+/// member that has lost its disk. What it says is not believed.
+bool FailureView::is_lost(const Pending& pending, const View& shown) {
+  if (shown.epoch >= pending.known) return false;
+  store_failed({Errc::corrupt, "the store has gone back to an older view"});
+  return true;
+}
+
 void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
   if (state_ == State::removed) return;
   local_.advance(clock);
-  const bool awaited = read_ && read_->request == request;
-  if (awaited) read_.reset();
-  if (result) {
-    answered();
-    if (!view_was_read_) member_heard_ = local_.now();
-    dirty_ = dirty_ || !view_was_read_;
-    view_was_read_ = true;
-    learn(*result);
-  } else if (awaited) {
-    store_failed(std::move(result.error()));
+  if (claim_ && claim_->request == request) {
+    claim_.reset();
+    result ? on_claims(*result) : store_failed(std::move(result.error()));
+  } else if (read_ && read_->request == request) {
+    const Pending asked = *std::exchange(read_, std::nullopt);
+    if (!result) {
+      store_failed(std::move(result.error()));
+    } else if (!is_lost(asked, *result)) {
+      answered();
+      if (!view_was_read_) member_heard_ = local_.now();
+      dirty_ = dirty_ || !view_was_read_;
+      view_was_read_ = true;
+      learn(*result);
+    }
   }
   settle();
 }
@@ -34,28 +52,31 @@ void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
 void FailureView::on_swapped(RequestId request, Result<SwapResult> result, Time clock) {
   if (state_ == State::removed) return;
   local_.advance(clock);
-  const bool awaited = swap_ && swap_->request == request;
-  const Epoch proposed = awaited ? swap_->proposed : Epoch{};
-  if (awaited) swap_.reset();
-  if (result && next(result->current.epoch) < proposed) {
-    store_failed({Errc::corrupt, "the store has gone back to an older view"});
-  } else if (result) {
-    answered();
-    counters_.conflicts += result->swapped ? 0 : 1;
-    const View before = view_;
-    learn(result->current);
-    // Who brought it about tells everybody, those too that are out.
-    if (result->swapped && state_ == State::member) {
-      for (const Member& member : before.members)
-        if (!view_.contains(member.id)) tell_agreed(member.address);
-      for (const Member& member : view_.members)
-        if (member.id != self_.id) tell_agreed(member.address);
-    }
-    dirty_ = true;
-  } else if (awaited) {
-    store_failed(std::move(result.error()));
+  if (claim_ && claim_->request == request) {
+    claim_.reset();
+    result ? on_claims(result->current) : store_failed(std::move(result.error()));
+  } else if (swap_ && swap_->request == request) {
+    const Pending asked = *std::exchange(swap_, std::nullopt);
+    if (!result)
+      store_failed(std::move(result.error()));
+    else if (!is_lost(asked, result->current))
+      swapped(*result);
   }
   settle();
+}
+
+void FailureView::swapped(const SwapResult& result) {
+  answered();
+  counters_.conflicts += result.swapped ? 0 : 1;
+  const View before = view_;
+  learn(result.current);
+  dirty_ = true;
+  if (!result.swapped || state_ != State::member) return;
+  // Who brought it about tells everybody, those too that are out.
+  for (const Member& member : before.members)
+    if (!view_.contains(member.id)) tell_agreed(member.address);
+  for (const Member& member : view_.members)
+    if (member.id != self_.id) tell_agreed(member.address);
 }
 
 /// As soon as possible; anew, when a reading is under way that may have missed what we ask for.
@@ -70,15 +91,19 @@ void FailureView::tend_store() {
   const auto late = [&](const std::optional<Pending>& pending) {
     return pending && now >= pending->deadline;
   };
-  if (late(read_) || late(swap_)) {
-    if (late(read_)) read_.reset();
-    if (late(swap_)) swap_.reset();
-    store_failed({Errc::timed_out, "the store has not answered in time"});
+  bool failed = false;
+  for (auto* const pending : {&read_, &swap_, &claim_}) {
+    if (!late(*pending)) continue;
+    pending->reset();  // what it brings yet is not listened to
+    failed = true;
   }
+  if (failed) store_failed({Errc::timed_out, "the store has not answered in time"});
   if (read_ || now < read_at_) return;
-  read_ = Pending{RequestId{++last_request_}, now + timing_.store_timeout};
-  read_at_ = now + (state_ == State::joining ? timing_.join_retry : timing_.reread);
-  outputs_.push_back(ReadStore{read_->request});
+  // A minority's time is to be one in which the store was there for the others.
+  const bool often = state_ == State::joining || (minority_ && wanted_since_ != Time::never());
+  read_at_ = now + (often ? timing_.often : timing_.reread);
+  const RequestId request = ask(read_);
+  outputs_.push_back(ReadStore{request, Record::view});
 }
 
 void FailureView::answered() {
@@ -86,6 +111,8 @@ void FailureView::answered() {
   if (std::exchange(read_again_, false)) read_at_ = local_.now();
   if (std::exchange(reachable_, true)) return;
   dirty_ = true;
+  // It may have been away to those, too, whom a minority would remove, and they ask it again later than we.
+  if (minority_ && wanted_since_ != Time::never()) wanted_since_ = local_.now() + timing_.store_timeout * 2;
   outputs_.push_back(StoreFound{});
 }
 

@@ -14,11 +14,11 @@ namespace rdmc::view {
 namespace {
 
 constexpr std::size_t kMaxMessageBytes = 1 << 20;
-static_assert(kMaxMembers * (kMaxTextBytes + kMaxFabrics * (kMaxTextBytes + 3) + 64) > kMaxMessageBytes,
-              "the limit on bytes is the stricter one");
+static_assert(kMaxMembers * (kMaxNameBytes + kMaxFabrics * (kMaxFabricBytes + 3) + 64) < kMaxMessageBytes,
+              "what has no more members than a view may have, and none that is malformed, can be read");
 
-bool is_text(const std::string& text) {
-  return text.size() <= kMaxTextBytes &&
+bool is_text(const std::string& text, std::size_t most_bytes) {
+  return text.size() <= most_bytes &&
          std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
@@ -37,8 +37,7 @@ Result<Member> load(const wire::Member& from) {
   const bool ip = from.ip().size() == to.address.ip().size();
   if (ip) std::ranges::copy(from.ip(), reinterpret_cast<char*>(to.address.bytes.data()));
   to.fabrics.assign(from.fabrics().begin(), from.fabrics().end());
-  if (!ip || from.port() > 0xFFFF || to.fabrics.size() > kMaxFabrics || !is_text(to.name) ||
-      !std::ranges::all_of(to.fabrics, is_text))
+  if (!ip || from.port() > 0xFFFF || !check(to))
     return fail(Errc::protocol_error, "sent a malformed member of a view");
   return to;
 }
@@ -95,6 +94,16 @@ Result<Wire> parse(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+Result<void> check(const Member& member) {
+  const bool fabrics = member.fabrics.size() <= kMaxFabrics &&
+                       std::ranges::all_of(member.fabrics, [](const std::string& fabric) {
+                         return is_text(fabric, kMaxFabricBytes);
+                       });
+  if (!fabrics || !is_text(member.name, kMaxNameBytes))
+    return fail(Errc::invalid_argument, "a member's name or fabrics that no view can hold");
+  return {};
+}
 
 Bytes encode(const Message& message) {
   wire::Envelope envelope;

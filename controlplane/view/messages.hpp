@@ -30,6 +30,10 @@ Bytes encode(const Message& message);
 /// Errors: protocol_error.
 Result<Message> decode(std::span<const std::byte> bytes);
 
+/// Whether it can be in a view. Errors: invalid_argument (texts too long or with control characters, too many
+/// fabrics).
+Result<void> check(const Member& member);
+
 /// As stores keep it. Errors: protocol_error (malformed, or no view: two members of one id or address).
 Bytes encode_view(const View& view);
 Result<View> decode_view(std::span<const std::byte> bytes);

@@ -4,6 +4,7 @@
 // answers come later, on the loop's thread, never from inside a call.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,16 @@ struct SwapResult {
   bool swapped = false;
   View current;  ///< what stands now
 };
+
+/// Beside a group's view stands a second record of the same kind, for who asks whether any member lives: its
+/// members are those that ask, or nobody once a member has answered. Stores keep it under a name of its own.
+enum class Record : std::uint8_t { view, claim };
+inline std::string name_of(Record record, const std::string& group) {
+  return record == Record::view ? group : group + "?claim";
+}
+inline bool is_claim(const std::string& name) {
+  return name.ends_with("?claim");
+}
 
 struct GroupView {
   std::string group;

@@ -58,6 +58,37 @@ BOOST_AUTO_TEST_CASE(a_one_way_loss_between_two_of_three_or_more_removes_nobody)
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_is_cut_off_removes_nobody_though_the_store_and_a_member_were_lost_meanwhile) {
+  for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+    ViewsOptions options{.seed = seed,
+                         .members = static_cast<std::uint32_t>(5 + seed % 4),
+                         .restarts = false,
+                         .faulty_time = seconds(3)};
+    options[ViewsFault::silence] = options[ViewsFault::store_outage] = options[ViewsFault::kill] = 1;
+    const ScenarioResult result = run_views(options);
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.figures.at("removals") <= 1u, "seed " << seed);  // of the one that was cut off
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_that_only_the_store_reaches_takes_the_group_from_nobody) {
+  for (std::uint64_t seed = 1; seed <= kSeeds / 10; ++seed) {
+    ViewsOptions options{.seed = seed,
+                         .members = static_cast<std::uint32_t>(2 + seed % 4),
+                         .restarts = false,
+                         .faulty_time = seconds(15)};
+    options[ViewsFault::cut_newcomer] = 1;
+    const ScenarioResult result = run_views(options);
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.figures.at("removals") == 0u, "seed " << seed);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_is_late_or_refuses_or_shows_old_views_removes_nobody) {
+  for (const ViewsFault fault : {ViewsFault::store_late, ViewsFault::store_refuses, ViewsFault::store_back})
+    BOOST_TEST(figures_of("removals", fault).back() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_clock_that_jumps_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::clock_jump).back() == 0u);
 }

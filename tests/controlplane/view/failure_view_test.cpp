@@ -40,12 +40,15 @@ struct Process {
     for (const Time end = now + time; now < end;) {
       now = std::min(end, std::max(core.next_deadline(), now + nanoseconds(1)));
       core.on_timer(now);
-      if (!standing) continue;
-      // A store that answers at once.
-      for (const ReadStore& read : take<ReadStore>()) core.on_read(read.request, *standing, now);
+      if (standing) answer_reads();
     }
   }
-  void hear(Status status) { BOOST_TEST(core.on_message(encode(status), now).has_value()); }
+  /// A store that answers at once.
+  void answer_reads() {
+    for (const ReadStore& read : take<ReadStore>())
+      core.on_read(read.request, read.record == Record::view ? *standing : claims, now);
+  }
+  void hear(Status status) { BOOST_TEST(core.on_message(encode(status), {}, now).has_value()); }
   /// Its peers say that they hear all others.
   void hear_from(std::initializer_list<std::uint8_t> peers, std::set<MemberId> hears) {
     for (const auto n : peers) {
@@ -56,9 +59,10 @@ struct Process {
   }
   void read(const View& view) {
     standing = view;
-    const auto reads = take<ReadStore>();
-    BOOST_TEST_REQUIRE(!reads.empty());
-    core.on_read(reads.back().request, view, now);
+    const Epoch before = core.view().epoch;
+    do answer_reads();
+    while (core.view().epoch == before && view.epoch > before);
+    answer_reads();
   }
   void keep_hearing(std::initializer_list<std::uint8_t> peers, std::set<MemberId> hears, Duration time) {
     for (const Time end = now + time; now < end;) {
@@ -71,6 +75,7 @@ struct Process {
   FailureView core;
   std::vector<Output> outputs;
   std::optional<View> standing;
+  View claims;
   std::uint64_t sequence = 0;
 };
 
@@ -105,7 +110,7 @@ BOOST_AUTO_TEST_CASE(who_comes_second_asks_the_first_and_waits_to_be_taken_in) {
   const auto status = std::get<Status>(decode(said.back().message).value());
   BOOST_TEST((status.joining == member(2)));
   BOOST_TEST((status.epoch == Epoch{1}));
-  BOOST_TEST(process.core.on_message(encode(view_of(2, {1, 2})), process.now).has_value());
+  BOOST_TEST(process.core.on_message(encode(view_of(2, {1, 2})), {}, process.now).has_value());
   BOOST_TEST(process.take<Installed>().size() == 1u);
 }
 
@@ -165,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
   again.id = MemberId{33};
   // Words from before the member was one: the process that said them is the dead one.
   View later = view_of(7, {1, 2, 3}, Epoch{7});
-  process.core.on_message(encode(later), process.now).value();
+  process.core.on_message(encode(later), {}, process.now).value();
   process.hear_from({2, 3}, ids({1, 2, 3}));
   process.hear({.from = again.id, .sequence = 1, .epoch = Epoch{6}, .hears = ids({1, 2}), .joining = again});
   process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(100));
@@ -181,11 +186,11 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
 
 BOOST_AUTO_TEST_CASE(who_is_out_says_nothing_more_and_lets_nothing_in) {
   OfThree process;
-  BOOST_TEST(process.core.on_message(encode(view_of(6, {2, 3})), process.now).has_value());
+  BOOST_TEST(process.core.on_message(encode(view_of(6, {2, 3})), {}, process.now).has_value());
   BOOST_TEST(process.take<Removed>().size() == 1u);
   process.take<Transmit>();
   BOOST_TEST((process.core.next_deadline() == Time::never()));
-  BOOST_TEST(process.core.on_message(encode(view_of(7, {1, 2, 3})), process.now).has_value());
+  BOOST_TEST(process.core.on_message(encode(view_of(7, {1, 2, 3})), {}, process.now).has_value());
   process.core.on_timer(process.now + seconds(5));
   BOOST_TEST(!process.core.poll());
   BOOST_TEST(!process.core.admits(Epoch{5}, MemberId{2}));
@@ -206,9 +211,8 @@ BOOST_AUTO_TEST_CASE(without_the_store_the_view_goes_on_changes_are_refused_and_
   BOOST_TEST((process.core.remove(MemberId{2}, process.now).error().code == Errc::peer_failed));
   BOOST_TEST(process.take<StoreLost>().empty());
   // It is asked again and again, and when it is back the change is made.
-  process.hear_from({2}, ids({1}));
-  process.core.on_read(process.take<ReadStore>().back().request, view_of(5, {1, 2, 3}), process.now);
-  BOOST_TEST(process.take<StoreFound>().size() == 1u);
+  process.standing = view_of(5, {1, 2, 3});
+  while (process.take<StoreFound>().empty()) process.keep_hearing({2}, ids({1}), milliseconds(25));
   BOOST_TEST_REQUIRE(process.take<SwapStore>().size() == 1u);
 }
 
@@ -224,6 +228,110 @@ BOOST_AUTO_TEST_CASE(a_store_that_lost_views_is_not_believed) {
   BOOST_TEST_REQUIRE(lost.size() == 1u);
   BOOST_TEST((lost[0].cause.code == Errc::corrupt));
   BOOST_TEST((process.core.view().epoch == Epoch{5}));
+}
+
+BOOST_AUTO_TEST_CASE(nor_is_one_that_shows_an_older_view_to_a_reader_but_one_that_was_asked_before_is) {
+  OfThree process;
+  process.core.on_hint(process.now);
+  const auto reads = process.take<ReadStore>();
+  process.core.on_message(encode(view_of(6, {1, 2, 3})), {}, process.now).value();
+  process.core.on_read(reads.back().request, view_of(5, {1, 2, 3}), process.now);
+  BOOST_TEST(process.take<StoreLost>().empty());
+  process.standing = view_of(5, {1, 2, 3});
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(3));
+  const auto lost = process.take<StoreLost>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].cause.code == Errc::corrupt));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_perhaps_cut_off_waits_its_second_from_when_the_store_is_back) {
+  Process process(1);
+  process.read(view_of(5, {1, 2, 3, 4, 5}));
+  process.hear_from({2, 3, 4, 5}, ids({1, 2, 3, 4, 5}));
+  process.core.on_hint(process.now);
+  process.core.on_read(process.take<ReadStore>().back().request, fail(Errc::io_error, "away"), process.now);
+  process.standing.reset();
+  process.wait(seconds(5));  // nobody is heard
+  process.standing = view_of(5, {1, 2, 3, 4, 5});
+  while (process.take<StoreFound>().empty()) process.wait(milliseconds(10));
+  process.wait(milliseconds(3400));
+  BOOST_TEST(process.take<SwapStore>().empty());
+  process.wait(milliseconds(200));
+  BOOST_TEST(process.take<SwapStore>().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_takes_a_silent_group_over_if_its_claim_stands_and_not_while_it_is_answered) {
+  for (const bool answered : {false, true}) {
+    Process process(9);
+    process.read(view_of(5, {1, 2}));
+    bool asked = false;
+    std::vector<SwapStore> taken;
+    for (int i = 0; i < 800; ++i) {
+      process.wait(milliseconds(10));
+      for (const SwapStore& swap : process.take<SwapStore>()) {
+        if (swap.record == Record::view) {
+          taken.push_back(swap);
+          continue;
+        }
+        process.claims = swap.next;
+        process.core.on_swapped(swap.request, SwapResult{true, swap.next}, process.now);
+        asked = true;
+      }
+      if (answered && !process.claims.members.empty() && i % 200 == 0)
+        process.claims = {.epoch = next(process.claims.epoch)};
+    }
+    BOOST_TEST(asked);
+    BOOST_TEST(taken.empty() == answered);
+    if (!answered) BOOST_TEST((taken.at(0).next == view_of(6, {9}, Epoch{6})));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_member_answers_a_claim) {
+  OfThree process;
+  process.claims = view_of(7, {9});
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(3));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(!swaps.empty());
+  BOOST_TEST((swaps[0].record == Record::claim));
+  BOOST_TEST((swaps[0].next == view_of(8, {})));
+}
+
+BOOST_AUTO_TEST_CASE(no_view_is_proposed_that_nobody_could_read) {
+  Process process(1);
+  process.standing = View{};
+  process.read({});
+  process.core.on_swapped(process.take<SwapStore>().at(0).request, fail(Errc::io_error, "away"), process.now);
+  for (std::uint16_t n = 1; n <= 400; ++n) {
+    Member joiner{.id = MemberId{1000u + n}, .address = Address::ipv4(10, 1, 0, 1, n)};
+    process.hear({.from = joiner.id, .sequence = 1, .hears = ids({1}), .joining = joiner});
+  }
+  process.wait(milliseconds(300));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(!swaps.empty());
+  BOOST_TEST(swaps[0].next.members.size() == kMaxMembers);
+  BOOST_TEST((decode_view(encode_view(swaps[0].next)).value() == swaps[0].next));
+  Member unreadable = member(1);
+  unreadable.name = "bell\a";
+  FailureView core(unreadable, Timing{});
+  core.start({});
+  while (const auto output = core.poll()) {
+    BOOST_TEST(!std::holds_alternative<SwapStore>(*output));
+    if (const auto* const read = std::get_if<ReadStore>(&*output)) core.on_read(read->request, View{}, {});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_was_removed_and_silent_for_long_is_told_when_it_speaks) {
+  OfThree process;
+  process.core.on_message(encode(view_of(6, {1, 2})), {}, process.now).value();
+  process.keep_hearing({2}, ids({1}), seconds(15));
+  process.take<Transmit>();
+  const Address elsewhere = Address::ipv4(10, 9, 9, 9, 1);
+  const Bytes words = encode(Status{.from = MemberId{3}, .sequence = 999, .epoch = Epoch{5}});
+  process.core.on_message(words, elsewhere, process.now).value();
+  bool told = false;
+  for (const Transmit& said : process.take<Transmit>())
+    told = told || (said.to == std::vector{elsewhere} && said.message == encode(process.core.view()));
+  BOOST_TEST(told);
 }
 
 BOOST_AUTO_TEST_CASE(a_data_path_that_gave_up_counts_in_its_own_epoch_only) {
@@ -256,7 +364,7 @@ BOOST_AUTO_TEST_CASE(an_operator_and_a_leaver_are_obeyed) {
 BOOST_AUTO_TEST_CASE(garbage_and_late_words_are_counted_and_change_nothing) {
   OfThree process;
   const Bytes garbage(40, std::byte{0xEE});
-  BOOST_TEST((process.core.on_message(garbage, process.now).error().code == Errc::protocol_error));
+  BOOST_TEST((process.core.on_message(garbage, {}, process.now).error().code == Errc::protocol_error));
   process.hear({.from = MemberId{2}, .sequence = 1, .epoch = Epoch{5}, .gone = ids({3})});
   process.wait(milliseconds(50));
   BOOST_TEST(process.take<SwapStore>().empty());
