@@ -33,13 +33,17 @@ Manager::Connection* Manager::find(CommunicationId local, const Address& source,
 void Manager::send_until_answered(Connection& connection, const Message& message, Time now) {
   connection.latest = encode(message);
   connection.repeats = 0;
-  connection.deadline = now + timeout_of(kResponseTimeout);
+  wait(connection, timeout_of(kResponseTimeout), now);
   send_latest(connection);
 }
 
+void Manager::wait(Connection& connection, Duration time, Time now) {
+  connection.deadline = std::min(now + time, connection.end_of_patience);
+}
+
 void Manager::end(CommunicationId id, Connection& connection, Time now) {
-  if (connection.state != State::ended)
-    events_.push_back({.kind = Event::Kind::disconnected, .connection = id});
+  if (connection.state == State::ended) return;
+  events_.push_back({.kind = Event::Kind::disconnected, .connection = id});
   connection.state = State::ended;
   connection.deadline = now + kTimeWait;
 }
@@ -54,6 +58,8 @@ void Manager::disconnect(CommunicationId id, Time now) {
     case State::accepted:
     case State::reply_sent:
     case State::established:
+      // What a stranger began and did not finish gets no more time by our ending it.
+      if (connection.state == State::established) connection.end_of_patience = now + kPatience;
       connection.state = State::disconnect_sent;
       connection.transaction = std::uint64_t{entropy_()} << 32 | entropy_();
       send_until_answered(
@@ -93,7 +99,7 @@ void Manager::on_message(const Address& source, const Message&, const MessageRec
     ++counters_.strays;
     return;
   }
-  connection->deadline = now + timeout_of(received.service_timeout) + timeout_of(kResponseTimeout);
+  wait(*connection, timeout_of(received.service_timeout) + timeout_of(kResponseTimeout), now);
   connection->repeats = 0;
 }
 
@@ -155,12 +161,12 @@ void Manager::on_timer(Time now) {
     if (connection.deadline > now) continue;
     if (connection.state == State::ended) {
       connections_.erase(at);
-    } else if (connection.repeats == kRetries) {
+    } else if (connection.repeats == kRetries || connection.end_of_patience <= now) {
       give_up(at->first, connection, now);
     } else {
       ++connection.repeats;
       ++counters_.repeated;
-      connection.deadline = now + timeout_of(kResponseTimeout);
+      wait(connection, timeout_of(kResponseTimeout), now);
       send_latest(connection);
     }
   }

@@ -83,6 +83,8 @@ class Manager {
   bool poll_event(Event& out);
 
   const Counters& counters() const { return counters_; }
+  /// Those that are being made, exist, or ended lately.
+  std::size_t connections() const { return connections_.size(); }
 
  private:
   enum class State : std::uint8_t {
@@ -105,6 +107,8 @@ class Manager {
     std::optional<Mad> latest;
     std::uint32_t path_mtu = 0;
     Time deadline = Time::never();
+    /// When it is given up at the latest, unless it is established.
+    Time end_of_patience = Time::never();
     std::uint32_t repeats = 0;
   };
   using Connections = std::map<CommunicationId, Connection>;
@@ -117,6 +121,7 @@ class Manager {
     if (connection.latest) send(connection.peer, *connection.latest);
   }
   void send_until_answered(Connection& connection, const Message& message, Time now);
+  static void wait(Connection& connection, Duration time, Time now);
   void end(CommunicationId id, Connection& connection, Time now);
   void on_message(const Address& source, const Message& message, const MessageReceived& received, Time now);
   void on_message(const Address& source, const Message& message, const DisconnectRequest& request, Time now);

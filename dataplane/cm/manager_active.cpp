@@ -15,6 +15,7 @@ Result<CommunicationId> Manager::connect(const Address& peer, const QueuePairPar
   const CommunicationId id = fresh_id();
   Connection& connection = connections_[id];
   connection.state = State::request_sent;
+  connection.end_of_patience = now + kPatience;
   connection.peer = peer;
   connection.local_qpn = ours.qpn;
   connection.path_mtu = path_mtu;

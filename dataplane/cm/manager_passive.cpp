@@ -55,9 +55,10 @@ void Manager::on_message(const Address& source, const Message& message, const Re
                       .remote = request.local,
                       .remote_qpn = request.queue_pair.qpn,
                       .transaction = message.transaction,
-                      .path_mtu = request.path_mtu};
+                      .path_mtu = request.path_mtu,
+                      .end_of_patience = now + kPatience};
   // A driver that never answers keeps nothing for ever: then the peer has long given up.
-  connections_[id].deadline = now + timeout_of(request.response_timeout) * (request.cm_retries + 1);
+  wait(connections_[id], timeout_of(request.response_timeout) * (request.cm_retries + 1), now);
   connections_[id].repeats = kRetries;
   events_.push_back(
       {.kind = Event::Kind::requested,

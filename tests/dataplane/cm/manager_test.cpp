@@ -255,14 +255,20 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer
 
 namespace {
 
+/// What a stranger says of how long its answers may take, as exponents and a number of tries.
+struct Times {
+  std::uint8_t response_timeout = 18, retries = 15;
+};
+
 /// A request to connect to `host`, as `path` and `header` say from where.
 std::vector<std::byte> request_to(const Host& host, std::uint32_t number, const Address& path,
-                                  const Address& header) {
+                                  const Address& header, Times times = {}) {
   const auto private_data = encode(IpHeader{header, host.address});
   const auto mad = encode({number, Request{.local = CommunicationId{number},
                                            .service_id = service_of(kPort),
                                            .queue_pair = {.qpn = Qpn{number + 2}},
-                                           .response_timeout = 18,
+                                           .response_timeout = times.response_timeout,
+                                           .cm_retries = times.retries,
                                            .local_address = path,
                                            .remote_address = host.address,
                                            .private_data = {private_data.begin(), private_data.end()}}});
@@ -303,4 +309,78 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
     refused += refusal_of(host) == RejectReason::no_resources ? 1 : 0;
   }
   BOOST_TEST(refused == 10u);
+  BOOST_TEST(host.manager.connections() == Manager::kMostConnections);
+}
+
+namespace {
+
+/// Strangers that name timeouts of their own choice, ask for ever more patience and never finish, and a driver
+/// that answers them or does not.
+struct Siege {
+  explicit Siege(std::uint64_t seed) : random(seed), host(1, seed + 1) {
+    BOOST_REQUIRE(host.manager.listen(kPort));
+  }
+  static Address stranger(std::uint32_t number) {
+    return Address::ipv4(10, 0, 1, static_cast<std::uint8_t>(number), 0);
+  }
+  std::uint8_t below(std::uint32_t limit) { return static_cast<std::uint8_t>(random.next() % limit); }
+
+  void ask() {
+    const std::uint32_t number = ++asked;
+    host.manager.on_datagram(
+        stranger(number),
+        request_to(host, number, stranger(number), stranger(number), {below(32), below(16)}), now);
+    for (Event event; host.manager.poll_event(event);) {
+      if (event.kind != Event::Kind::requested) continue;
+      begun.push_back({event.connection, number});
+      if (random.chance(400'000)) host.manager.accept(event.connection, {.qpn = Qpn{0x222}}, now);
+    }
+  }
+  void ask_for_patience() {
+    for (const auto& [ours, number] : begun) {
+      const CommunicationId theirs{number};
+      const auto answered = random.chance(500'000) ? Answered::reply : Answered::other;
+      host.manager.on_datagram(stranger(number),
+                               encode({1, MessageReceived{theirs, ours, answered, below(32)}}), now);
+      if (random.chance(20'000))
+        host.manager.on_datagram(stranger(number), encode({2, DisconnectRequest{theirs, ours, {}}}), now);
+      if (random.chance(20'000)) host.manager.disconnect(ours, now);
+    }
+  }
+  void pass(Duration time) {
+    for (const Time end = now + time; now < end;) {
+      now = std::min(end, std::max(now + kDelay, host.manager.next_deadline()));
+      host.manager.on_timer(now);
+      for (Datagram out; host.manager.poll_transmit(out);) {
+      }
+      for (Event event; host.manager.poll_event(event);) {
+      }
+    }
+  }
+
+  Random random;
+  Host host;
+  Time now{1'000'000'000};
+  std::uint32_t asked = 0;
+  std::vector<std::pair<CommunicationId, std::uint32_t>> begun;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(whatever_times_strangers_choose_what_they_begin_is_forgotten_within_a_minute) {
+  BOOST_TEST(rc::check([](std::uint64_t seed) {
+    Siege siege(seed);
+    for (int i = 0; i < 40; ++i) {
+      siege.ask();
+      siege.ask_for_patience();
+      siege.pass(milliseconds(siege.below(200)));
+    }
+    RC_ASSERT(siege.host.manager.connections() > 0u);
+    for (int i = 0; i < 60; ++i) {
+      siege.pass(seconds(1));
+      siege.ask_for_patience();
+    }
+    siege.pass(kDelay);
+    RC_ASSERT(siege.host.manager.connections() == 0u);
+  }));
 }
