@@ -1,5 +1,7 @@
 #include "apps/tools/connection_manager.hpp"
 
+#include "dataplane/base/clock.hpp"
+
 namespace rdmc::tools {
 
 ConnectionManager::ConnectionManager(StrangerHost& host)
@@ -20,8 +22,29 @@ std::size_t ConnectionManager::work(Time now) {
   manager_.on_timer(now);
   for (cm::Datagram outgoing; manager_.poll_transmit(outgoing); ++done)
     queue_pair_.send({.peer = outgoing.peer, .mad = outgoing.mad});
-  for (cm::Event event; manager_.poll_event(event); ++done) events_.push_back(std::move(event));
+  for (cm::Event event; manager_.poll_event(event); ++done) sort(std::move(event));
   return done;
+}
+
+void ConnectionManager::sort(cm::Event event) {
+  if (event.kind == cm::Event::Kind::requested) {
+    requests_.push_back(std::move(event));
+    return;
+  }
+  const auto is_of_it = [&](const cm::Event& request) { return request.connection == event.connection; };
+  if (std::erase_if(requests_, is_of_it) == 0) events_.push_back(std::move(event));
+}
+
+void ConnectionManager::reject(cm::CommunicationId connection, cm::RejectReason reason) {
+  const Time now = monotonic_now();
+  manager_.reject(connection, reason, now);
+  work(now);
+}
+
+void ConnectionManager::disconnect(cm::CommunicationId connection) {
+  const Time now = monotonic_now();
+  manager_.disconnect(connection, now);
+  work(now);
 }
 
 }  // namespace rdmc::tools

@@ -19,17 +19,25 @@ class ConnectionManager final : public engine::Agent {
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
   cm::Manager& manager() { return manager_; }
-  /// What happened and was not taken yet.
+  /// Peers that want to connect, the oldest first. Who gives up meanwhile, or is given up, is here no more.
+  std::deque<cm::Event>& requests() { return requests_; }
+  /// What else happened and was not taken yet.
   std::deque<cm::Event>& events() { return events_; }
+
+  /// Both have sent what tells the peer when they return: the program may end.
+  void reject(cm::CommunicationId connection, cm::RejectReason reason);
+  void disconnect(cm::CommunicationId connection);
 
   std::size_t work(Time now) override;
   Time next_deadline() const override { return manager_.next_deadline(); }
 
  private:
+  void sort(cm::Event event);
+
   StrangerHost& host_;
   fabric::ManagementQueuePair queue_pair_;
   cm::Manager manager_;
-  std::deque<cm::Event> events_;
+  std::deque<cm::Event> requests_, events_;
 };
 
 }  // namespace rdmc::tools

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 
 #include "apps/tools/connection_manager.hpp"
 #include "apps/tools/ping_link.hpp"
@@ -10,6 +11,9 @@
 
 namespace rdmc::tools {
 namespace {
+
+/// How long a server that has served its number waits for its client's end.
+constexpr Duration kLinger = seconds(3);
 
 /// The server is told where the text is, reads it, is told where it is to go, and writes it there; each time
 /// it says that it has.
@@ -57,7 +61,11 @@ Result<std::uint32_t> run_server(PingLink& link, const PingOptions& options) {
     if (auto served = serve_one(link, text->bytes, number, options.validate); !served)
       return std::unexpected(served.error());
   }
-  if (auto ended = link.wait_for_end(); !ended) return std::unexpected(ended.error());
+  // A client that has what it wanted says so once and may be gone (rdma_cm gives a repetition up with the
+  // program): then its silence is the end as well.
+  if (auto ended = link.wait_for_end(kLinger); !ended && ended.error().code != Errc::timed_out)
+    return std::unexpected(ended.error());
+  link.abandon();
   return number;
 }
 
@@ -73,48 +81,84 @@ Result<std::uint32_t> run_client(PingLink& link, const PingOptions& options) {
   return options.iterations;
 }
 
-}  // namespace
+/// What all connections of a run have in common.
+struct Station {
+  Address address;
+  std::unique_ptr<StrangerHost> host;
+  std::unique_ptr<ConnectionManager> connections;
 
-Result<void> run_ping(const PingOptions& options, PingReport& report) {
-  if (!options.server && !options.address)
-    return fail(Errc::invalid_argument, "a server needs the address that its clients reach");
-  const auto address =
-      options.address ? Result<Address>(*options.address) : port::local_address_towards(*options.server);
-  if (!address) return std::unexpected(address.error());
-  auto host = StrangerHost::open(*address, options);
-  if (!host) return std::unexpected(host.error());
-  if ((*host)->software() == nullptr)
-    return fail(Errc::unsupported,
-                "the RDMA device that has " + host_string(*address) +
-                    " answers rdma_cm itself: use rping, or --fabric udp and another address");
-  const std::uint32_t largest = std::min(4096U, std::bit_floor((*host)->fabric().info().path_mtu));
-  ConnectionManager connections(**host);
-  auto link = options.server
-                  ? PingLink::connect(**host, connections, *options.server,
-                                      options.path_mtu == 0 ? largest : options.path_mtu, options.patience)
-                  : PingLink::accept(**host, connections, options.port, options.patience);
-  report.local = *address;
-  report.fabric = (*host)->fabric_name();
-  const auto count = [&] {
-    report.wire = (*host)->wire();
-    report.management = connections.manager().counters();
-  };
-  if (!link) {
-    count();
-    return std::unexpected(link.error());
+  static Result<Station> open(const PingOptions& options) {
+    if (!options.server && !options.address)
+      return fail(Errc::invalid_argument, "a server needs the address that its clients reach");
+    const auto address =
+        options.address ? Result<Address>(*options.address) : port::local_address_towards(*options.server);
+    if (!address) return std::unexpected(address.error());
+    auto host = StrangerHost::open(*address, options);
+    if (!host) return std::unexpected(host.error());
+    if ((*host)->software() == nullptr)
+      return fail(Errc::unsupported,
+                  "the RDMA device that has " + host_string(*address) +
+                      " answers rdma_cm itself: use rping, or --fabric udp and another address");
+    Station station{*address, std::move(*host), nullptr};
+    station.connections = std::make_unique<ConnectionManager>(*station.host);
+    if (options.server) return station;
+    if (auto listening = station.connections->manager().listen(options.port); !listening)
+      return std::unexpected(listening.error());
+    return station;
   }
-  report.remote = link->peer();
-  report.path_mtu = link->path_mtu();
+  Result<PingLink> connect(const PingOptions& options) const {
+    const std::uint32_t largest = std::min(4096U, std::bit_floor(host->fabric().info().path_mtu));
+    return PingLink::connect(*host, *connections, *options.server,
+                             options.path_mtu == 0 ? largest : options.path_mtu, options.patience);
+  }
+  void count(PingReport& report) const {
+    report.local = address;
+    report.fabric = host->fabric_name();
+    report.wire = host->wire();
+    report.management = connections->manager().counters();
+  }
+};
+
+Result<void> use(PingLink& link, const PingOptions& options, const Station& station, PingReport& report) {
+  report.remote = link.peer();
+  report.path_mtu = link.path_mtu();
   const Time start = monotonic_now();
-  const auto iterations = options.server ? run_client(*link, options) : run_server(*link, options);
-  count();
+  const auto iterations = options.server ? run_client(link, options) : run_server(link, options);
+  station.count(report);
   if (!iterations) {
-    link->abandon();
+    link.abandon();
     return std::unexpected(iterations.error());
   }
   report.iterations = *iterations;
   report.seconds = (monotonic_now() - start).seconds();
   return {};
+}
+
+}  // namespace
+
+Result<void> run_ping(const PingOptions& options, PingReport& report) {
+  const auto station = Station::open(options);
+  if (!station) return std::unexpected(station.error());
+  auto link = options.server ? station->connect(options)
+                             : PingLink::accept(*station->host, *station->connections,
+                                                PingLink::Others::refuse, options.patience);
+  station->count(report);
+  if (!link) return std::unexpected(link.error());
+  return use(*link, options, *station, report);
+}
+
+Result<void> serve_pings(const PingOptions& options,
+                         const std::function<void(const Result<void>&, const PingReport&)>& after_each) {
+  const auto station = Station::open(options);
+  if (!station) return std::unexpected(station.error());
+  for (;;) {
+    auto link =
+        PingLink::accept(*station->host, *station->connections, PingLink::Others::wait, options.patience);
+    if (!link) continue;  // nobody came for a while
+    PingReport report;
+    const auto used = use(*link, options, *station, report);
+    after_each(used, report);
+  }
 }
 
 }  // namespace rdmc::tools

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "apps/tools/ping_protocol.hpp"
@@ -33,9 +34,15 @@ struct PingReport {
   cm::Counters management;
 };
 
-/// `report`: of a run that fails, what there is to tell until then. Errors: those of opening a port,
-/// peer_failed (refused, gone, or the queue pair failed), timed_out, protocol_error (not rping's messages),
-/// corrupt (a byte that `validate` did not expect).
+/// The client, or the server for the first client that can be served. `report`: of a run that fails, what
+/// there is to tell until then. Errors: those of opening a port, peer_failed (refused, with the peer's
+/// reason; gone; or the queue pair failed), timed_out, protocol_error (not rping's messages), corrupt (a byte
+/// that `validate` did not expect).
 Result<void> run_ping(const PingOptions& options, PingReport& report);
+
+/// The server for one client after the other until the program is ended: whoever comes meanwhile waits.
+/// `after_each` is told how each went, with counters of all so far. Errors: those of opening a port.
+Result<void> serve_pings(const PingOptions& options,
+                         const std::function<void(const Result<void>&, const PingReport&)>& after_each);
 
 }  // namespace rdmc::tools

@@ -13,14 +13,16 @@ constexpr std::uint32_t kReceives = 2;
 
 std::string reason_of(const cm::Event& event) {
   if (event.kind == cm::Event::Kind::unreachable) return "the peer does not answer";
-  switch (event.reason) {
-    case cm::RejectReason::invalid_service_id: return "the peer refused: nobody listens on that port";
-    case cm::RejectReason::no_resources: return "the peer refused: it has no room";
-    case cm::RejectReason::timeout: return "the peer gave up waiting";
-    case cm::RejectReason::stale_connection: return "the peer refused: it knows this queue pair from before";
-    case cm::RejectReason::consumer: return "the peer's program refused";
+  return "the peer refused: " + cm::explain(event.reason);
+}
+
+/// What a peer is told that cannot be connected with.
+cm::RejectReason reason_for(const Error& error) {
+  switch (error.code) {
+    case Errc::unsupported: return cm::RejectReason::invalid_path_mtu;
+    case Errc::resource_limit: return cm::RejectReason::no_resources;
+    default: return cm::RejectReason::consumer;
   }
-  return "the peer refused for reason " + std::to_string(static_cast<unsigned>(event.reason));
 }
 
 }  // namespace
@@ -76,30 +78,48 @@ Result<PingLink> PingLink::connect(StrangerHost& host, ConnectionManager& connec
   if (!event) return std::unexpected(event.error());
   if (event->kind != cm::Event::Kind::accepted) return fail(Errc::peer_failed, reason_of(*event));
   if (auto joined = link.join(*event); !joined) {
-    connections.manager().disconnect(*id, monotonic_now());
+    connections.disconnect(*id);
     return std::unexpected(joined.error());
   }
   connections.manager().confirm(*id);
   return link;
 }
 
-Result<PingLink> PingLink::accept(StrangerHost& host, ConnectionManager& connections, std::uint16_t port,
+Result<PingLink> PingLink::accept(StrangerHost& host, ConnectionManager& connections, Others others,
                                   Duration patience) {
-  PingLink link(host, connections, patience);
-  if (auto listening = connections.manager().listen(port); !listening)
-    return std::unexpected(listening.error());
-  const auto event = link.wait_for_event();
-  if (!event) return std::unexpected(event.error());
-  link.connection_ = event->connection;
-  link.peer_ = event->peer;
-  auto ready = link.prepare(event->path_mtu);
-  if (ready) ready = link.join(*event);
-  if (!ready) {
-    connections.manager().reject(event->connection, cm::RejectReason::consumer, monotonic_now());
-    return std::unexpected(ready.error());
+  const Time deadline = monotonic_now() + patience;
+  auto& requests = connections.requests();
+  std::string refused;
+  while (host.run_until([&] { return !requests.empty(); }, deadline)) {
+    const cm::Event request = std::move(requests.front());
+    requests.pop_front();
+    connections.events().clear();  // of former ones
+    PingLink link(host, connections, patience);
+    const auto met = link.meet(request);
+    if (met) {
+      link.others_ = others;
+      return link;
+    }
+    refused = "; " + host_string(request.peer) + " came, but: " + met.error().what;
   }
-  connections.manager().accept(event->connection, link.parameters(), monotonic_now());
-  return link;
+  return fail(Errc::timed_out, "no connection came about" + refused);
+}
+
+// Whoever asks and then does nothing is no client yet: the next one gets its turn.
+Result<void> PingLink::meet(const cm::Event& request) {
+  connection_ = request.connection;
+  peer_ = request.peer;
+  auto ready = prepare(request.path_mtu);
+  if (ready) ready = join(request);
+  if (!ready) {
+    connections_->reject(connection_, reason_for(ready.error()));
+    return ready;
+  }
+  connections_->manager().accept(connection_, parameters(), monotonic_now());
+  auto met = wait_until([this] { return established_ || disconnected_; });
+  if (met && !established_) met = fail(Errc::peer_failed, "the peer disconnected");
+  if (!met) abandon();
+  return met;
 }
 
 Result<void> PingLink::poll() {
@@ -119,26 +139,30 @@ Result<void> PingLink::poll() {
   }
   for (auto& events = connections_->events(); !events.empty(); events.pop_front()) {
     const cm::Event& event = events.front();
-    if (event.connection != connection_) {  // one client is enough
-      if (event.kind == cm::Event::Kind::requested)
-        connections_->manager().reject(event.connection, cm::RejectReason::no_resources, monotonic_now());
-      continue;
-    }
+    if (event.connection != connection_) continue;  // the end of a former one
     if (event.kind == cm::Event::Kind::rejected || event.kind == cm::Event::Kind::unreachable)
       return fail(Errc::peer_failed, reason_of(event));
+    established_ = established_ || event.kind == cm::Event::Kind::established;
     disconnected_ = disconnected_ || event.kind == cm::Event::Kind::disconnected;
+  }
+  if (others_ == Others::refuse) {  // one client is enough
+    for (auto& requests = connections_->requests(); !requests.empty();) {
+      const cm::CommunicationId other = requests.front().connection;
+      requests.pop_front();
+      connections_->reject(other, cm::RejectReason::no_resources);
+    }
   }
   return {};
 }
 
 template <typename Condition>
-Result<void> PingLink::wait_until(Condition condition) {
+Result<void> PingLink::wait_until(Condition condition, Duration patience) {
   Result<void> polled;
   const auto settled = [&] {
     polled = poll();
     return !polled || condition();
   };
-  if (!host_->run_until(settled, monotonic_now() + patience_))
+  if (!host_->run_until(settled, monotonic_now() + patience))
     return fail(Errc::timed_out, "the peer fell silent");
   return polled;
 }
@@ -186,18 +210,17 @@ Result<bool> PingLink::wait_for_message() {
   return received_ != taken_;
 }
 
-Result<void> PingLink::wait_for_end() {
-  return wait_until([this] { return disconnected_; });
+Result<void> PingLink::wait_for_end(Duration patience) {
+  return wait_until([this] { return disconnected_; }, patience);
 }
 
 Result<void> PingLink::end() {
-  connections_->manager().disconnect(connection_, monotonic_now());
-  return wait_for_end();
+  connections_->disconnect(connection_);
+  return wait_for_end(patience_);
 }
 
 void PingLink::abandon() {
-  connections_->manager().disconnect(connection_, monotonic_now());
-  connections_->work(monotonic_now());
+  connections_->disconnect(connection_);
 }
 
 }  // namespace rdmc::tools

@@ -27,8 +27,14 @@ class PingLink {
   /// Errors: peer_failed (refused: says why; unreachable), timed_out, those of creating a queue pair.
   static Result<PingLink> connect(StrangerHost& host, ConnectionManager& connections, const Address& server,
                                   std::uint32_t path_mtu, Duration patience);
-  /// The first client that comes to `port`.
-  static Result<PingLink> accept(StrangerHost& host, ConnectionManager& connections, std::uint16_t port,
+  /// The first client that comes to a port that is listened on and can be connected with; whoever cannot is
+  /// refused, and told why. `others`: what becomes of who asks while that one is served. Errors: timed_out
+  /// (nobody came; says who was refused last, and why).
+  enum class Others : std::uint8_t {
+    refuse,
+    wait  ///< for the next accept, as long as the connection manager keeps a request
+  };
+  static Result<PingLink> accept(StrangerHost& host, ConnectionManager& connections, Others others,
                                  Duration patience);
 
   StrangerHost& host() { return *host_; }
@@ -44,8 +50,8 @@ class PingLink {
 
   /// False if the peer disconnected instead of sending another.
   Result<bool> wait_for_message();
-  /// Until the peer disconnects.
-  Result<void> wait_for_end();
+  /// Until the peer disconnects, for so long.
+  Result<void> wait_for_end(Duration patience);
   /// Disconnects and waits until the peer knows.
   Result<void> end();
   /// Disconnects and does not wait: after an error, so that the peer learns of it.
@@ -64,12 +70,17 @@ class PingLink {
         messages_(std::make_unique<Messages>()) {}
 
   Result<cm::Event> wait_for_event();
+  Result<void> meet(const cm::Event& request);
   Result<void> prepare(std::uint32_t path_mtu);
   Result<void> join(const cm::Event& event);
   cm::QueuePairParameters parameters() const;
   Result<void> poll();
   template <typename Condition>
-  Result<void> wait_until(Condition condition);
+  Result<void> wait_until(Condition condition, Duration patience);
+  template <typename Condition>
+  Result<void> wait_until(Condition condition) {
+    return wait_until(condition, patience_);
+  }
 
   StrangerHost* host_;
   ConnectionManager* connections_;
@@ -83,7 +94,8 @@ class PingLink {
   std::uint32_t received_ = 0;        ///< messages
   std::uint32_t received_bytes_ = 0;  ///< of the latest
   std::uint32_t taken_ = 0;           ///< messages
-  bool disconnected_ = false;
+  bool established_ = false, disconnected_ = false;
+  Others others_ = Others::wait;
 };
 
 }  // namespace rdmc::tools

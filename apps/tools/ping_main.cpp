@@ -1,7 +1,9 @@
 // rdmc_ping: the rping of our software endpoint, over rdma_cm's messages. Without a server's address it is
-// the server, for one client. `--json` prints one object. Exit status: 0 all done, 1 usage, 2 something
-// failed, named on stderr.
+// the server, for one client, or with -P for all that come until it is ended. `--json` prints one object for
+// each. Exit status: 0 all done, 1 usage, 2 something failed, named on stderr.
 #include <fmt/format.h>
+
+#include <cstdio>
 
 #include "apps/tools/ping.hpp"
 #include "apps/tools/stranger_command.hpp"
@@ -16,6 +18,7 @@ void print(const tools::PingOptions& options, const tools::PingReport& report, b
     fmt::print("{} texts of {} bytes there and back with {} in {:.2f} seconds, path MTU {}\n",
                report.iterations, options.size_bytes, host_string(report.remote), report.seconds,
                report.path_mtu);
+    std::fflush(stdout);
     return;
   }
   nlohmann::ordered_json object{{"role", role(options)},
@@ -31,16 +34,18 @@ void print(const tools::PingOptions& options, const tools::PingReport& report, b
   object["management_repeated"] = report.management.repeated;
   object["management_malformed"] = report.management.malformed;
   fmt::print("{}\n", object.dump());
+  std::fflush(stdout);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   tools::PingOptions options;
+  bool persistent = false;
   tools::StrangerCommand command(
       {.program = "rdmc_ping",
        .purpose = "Connects like rdma_cm and carries text by READ and WRITE, with rping or with itself.",
-       .server = "its address; without, be the server for one client",
+       .server = "its address; without, be the server, for one client or (-P) for all that come",
        .address = "of this host, which the peer reaches; the server needs it"},
       options);
   auto& app = command.app();
@@ -53,13 +58,25 @@ int main(int argc, char** argv) {
                  "path MTU that the client asks for; default: the most the link carries")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
   app.add_flag("-V,--validate", options.validate, "check every byte");
+  app.add_flag("-P,--persistent", persistent,
+               "a server serves one client after the other until it is ended, whatever becomes of each");
   const auto ended = command.parse(argc, argv, options.port, [&] {
     if (!command.is_server() && options.iterations == 0)
       throw CLI::ValidationError("--count", "a client needs a number");
     if (command.is_server() && !command.names_address())
       throw CLI::ValidationError("--address", "a server needs one");
+    if (!command.is_server() && persistent) throw CLI::ValidationError("--persistent", "is for servers");
   });
   if (ended) return *ended;
+  if (persistent) {
+    const auto after_each = [&](const Result<void>& done, const tools::PingReport& report) {
+      if (done)
+        print(options, report, command.json());
+      else
+        command.failed(done.error(), report.wire);
+    };
+    return command.failed(tools::serve_pings(options, after_each).error(), {});
+  }
   tools::PingReport report;
   if (const auto done = tools::run_ping(options, report); !done)
     return command.failed(done.error(), report.wire);

@@ -49,6 +49,7 @@ int StrangerCommand::failed(const Error& error, const WireCounters& wire) const 
         {"role", role(options_)}, {"error", name(error.code)}, {"cause", error.what}};
     object.update(json_of(wire));
     fmt::print("{}\n", object.dump());
+    std::fflush(stdout);
   }
   return 2;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataplane/base/clock.hpp"
+#include "dataplane/port/rdma_devices.hpp"
 #include "dataplane/roce/headers.hpp"
 
 namespace rdmc::tools {
@@ -20,6 +21,14 @@ constexpr Duration kNicAckTimeout = milliseconds(100);
 /// Of payload under way: more than the core ever has towards a stranger (128 packets of 4096 bytes).
 constexpr std::uint32_t kWindowBytes = 1 << 20;
 
+/// What to do about a taken port 4791 of `address`.
+std::string remedy_for_taken_port(const Address& address) {
+  const std::string why =
+      ". A peer that is not ours sends to no other port: use another address of this host, ";
+  if (port::rdma_device_at(address)) return why + "or that device (--fabric verbs)";
+  return why + "or end what has it (ss -aunp 'sport = :4791' names a program)";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const StrangerOptions& options) {
@@ -30,11 +39,7 @@ Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const 
   auto opened = fabric::open_fabric(options.fabric, {.address = address, .device = options.device},
                                     {.entropy = [random = host->random_] { return random.next32(); }});
   if (!opened && opened.error().code == Errc::already_exists)
-    return fail(
-        Errc::already_exists,
-        opened.error().what +
-            ". A peer that is not ours sends to no other port: use another address of this host, or end "
-            "what has it (ss -aunp 'sport = :4791' names a program)");
+    return fail(Errc::already_exists, opened.error().what + remedy_for_taken_port(address));
   if (!opened) return std::unexpected(opened.error());
   host->opened_ = std::move(*opened);
   host->agent_ = std::make_unique<group::FabricAgent>(host->fabric());

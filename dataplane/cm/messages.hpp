@@ -9,6 +9,7 @@
 #include <expected>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -62,8 +63,11 @@ enum class RejectReason : std::uint16_t {
   timeout = 4,
   invalid_service_id = 8,
   stale_connection = 10,
+  invalid_path_mtu = 26,
   consumer = 28  ///< the program said no
 };
+/// What was refused and why, for people; the number of one that is not of the table.
+std::string explain(RejectReason reason);
 /// Which message is answered (of a Reject and a MessageReceived).
 enum class Answered : std::uint8_t { request = 0, reply = 1, other = 2 };
 struct Reject {

@@ -314,8 +314,8 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
 
 namespace {
 
-/// Strangers that name timeouts of their own choice, ask for ever more patience and never finish, and a driver
-/// that answers them or does not.
+/// Strangers that name timeouts of their own choice, ask for ever more patience and never finish, and a
+/// driver that answers them or does not.
 struct Siege {
   explicit Siege(std::uint64_t seed) : random(seed), host(1, seed + 1) {
     BOOST_REQUIRE(host.manager.listen(kPort));

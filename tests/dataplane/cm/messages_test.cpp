@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/random.hpp"
@@ -158,4 +159,16 @@ BOOST_AUTO_TEST_CASE(the_ip_header_of_rdma_cm_carries_both_families_and_the_sour
   BOOST_TEST(std::to_integer<int>(bytes[16]) == 10);  // the last four of sixteen
   bytes[1] = std::byte{0x50};
   BOOST_TEST(!decode_ip_header(bytes));
+}
+
+BOOST_AUTO_TEST_CASE(every_reason_for_a_rejection_is_told_in_words_of_its_own) {
+  std::set<std::string> words;
+  for (unsigned number = 0; number < 40; ++number)
+    words.insert(explain(static_cast<RejectReason>(number)));
+  BOOST_TEST(words.size() == 40u);
+  BOOST_TEST(!words.contains(""));
+  BOOST_TEST(explain(RejectReason::invalid_service_id) == "nobody listens on that port");
+  BOOST_TEST(explain(RejectReason::invalid_path_mtu) == "its link does not carry that path MTU");
+  BOOST_TEST(explain(RejectReason::consumer) == "its program said no");
+  BOOST_TEST(explain(static_cast<RejectReason>(999)).find("999") != std::string::npos);
 }

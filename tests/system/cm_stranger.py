@@ -1,0 +1,68 @@
+"""A peer that speaks connection management and nothing else, written from the specification without any code of the
+product (IBTA vol. 1, chapter 12 and A17.3.3): it asks for a connection as rdma_cm does, and as it likes."""
+import socket
+import struct
+import zlib
+
+PORT = 4791
+UD_SEND_ONLY, MANAGEMENT_KEY = 0x64, 0x80010000
+REQUEST, REJECT, REPLY, DISCONNECT = 0x0010, 0x0012, 0x0013, 0x0015
+MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
+HEADER_BYTES, MAD_HEADER_BYTES, MAD_BYTES, ICRC_BYTES = 20, 24, 256, 4
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # of linux/in.h: the kernel then numbers no packet
+
+
+class Stranger:
+    """Sends and receives from RoCE's port of `address`; IPv4."""
+
+    def __init__(self, address):
+        self._address = address
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        self._socket.bind((address, PORT))
+
+    def close(self):
+        self._socket.close()
+
+    def ask(self, server, service, path_mtu, number=1):
+        """Requests a connection to that port of rdma_cm's."""
+        ours, theirs = (socket.inet_aton(one) for one in (self._address, server))
+        gids = b"".join(bytes(10) + b"\xff\xff" + one for one in (ours, theirs))
+        body = bytearray(MAD_BYTES - MAD_HEADER_BYTES)
+        struct.pack_into(">I4xQ", body, 0, number, 0x0000000001060000 | service)
+        struct.pack_into(">I", body, 32, (number + 0x100) << 8)      # queue pair
+        body[43] = 18 << 3                                            # response timeout, reliable connection
+        body[47] = 7                                                  # retries
+        struct.pack_into(">HBB", body, 48, 0xFFFF, MTU_CODES[path_mtu] << 4, 15 << 4)
+        struct.pack_into(">HH", body, 52, 0xFFFF, 0xFFFF)             # no LIDs
+        body[56:88] = gids
+        body[93], body[95] = 64, 14 << 3
+        body[140:176] = struct.pack(">BBH12x4s12x4s", 0, 0x40, 7000, ours, theirs)
+        self._send(server, REQUEST, number, body)
+
+    def disconnect(self, server, theirs, number=1):
+        """Ends the connection that the server's reply called `theirs`."""
+        body = struct.pack(">II", number, theirs).ljust(MAD_BYTES - MAD_HEADER_BYTES, b"\0")
+        self._send(server, DISCONNECT, number + 1, body)
+
+    def answer(self, seconds):
+        """(kind of message, its sender's number, the reason if it is a rejection), or None in time."""
+        self._socket.settimeout(seconds)
+        try:
+            mad = self._socket.recv(4096)[HEADER_BYTES:]
+        except TimeoutError:
+            return None
+        body = mad[MAD_HEADER_BYTES:]
+        return struct.unpack_from(">H", mad, 16)[0], struct.unpack_from(">I", body)[0], struct.unpack_from(">H", body, 10)[0]
+
+    def _send(self, server, attribute, transaction, body):
+        mad = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, transaction, attribute, 0, 0) + bytes(body)
+        packet = struct.pack(">BBHIIII", UD_SEND_ONLY, 0, 0xFFFF, 1, 0, MANAGEMENT_KEY, 1) + mad
+        length = len(packet) + ICRC_BYTES
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0xFF, 28 + length, 0, 0x4000, 0xFF, 17, 0xFFFF,
+                         socket.inet_aton(self._address), socket.inet_aton(server))
+        udp = struct.pack(">HHHH", PORT, PORT, 8 + length, 0xFFFF)
+        masked = bytearray(packet)
+        masked[4] = 0xFF
+        icrc = zlib.crc32(ip + udp + masked, zlib.crc32(b"\xff" * 8))
+        self._socket.sendto(packet + struct.pack("<I", icrc), (server, PORT))

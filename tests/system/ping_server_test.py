@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""rdmc_ping as a server that strangers come to: those that it cannot serve are told why, and cost the others nothing."""
+import json
+import time
+import unittest
+
+from cm_stranger import REJECT, REPLY, Stranger
+from strangers_test import (CLIENT, FAILED, PING, SECONDS, SERVER, TELLS_A_WRONG_KEY, Pair, cpu_seconds, finish, lab,
+                            run, start, wait_until_free)
+
+PORT = 7174
+STRANGER = "127.0.0.3"
+INVALID_MTU = 26  # of the reasons for a rejection (IBTA vol. 1, table 109)
+
+
+class Server(Pair):
+    def serve(self, *more):
+        server = start(PING, "-S", "64K", "-a", SERVER, "--json", *more)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        return server
+
+    def stranger(self):
+        stranger = Stranger(STRANGER)
+        self.addCleanup(stranger.close)
+        return stranger
+
+    def answer_to(self, stranger, path_mtu):
+        """What the server says to a request, which is repeated until it is there."""
+        for _ in range(500):
+            stranger.ask(SERVER, PORT, path_mtu)
+            answer = stranger.answer(0.1)
+            if answer:
+                return answer
+        self.fail("no answer")
+
+    def client_is_served(self, server):
+        status, out, errors = run(PING, "-V", "-C", 5, "--json", SERVER)
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(json.loads(out)["iterations"], 5)
+        served = finish(server)
+        self.assertEqual(served[0], 0, served[2])
+        self.assertEqual(json.loads(served[1])["remote"], CLIENT)
+
+    def test_a_request_that_cannot_be_met_is_rejected_by_name_and_the_next_is_served(self):
+        self.addCleanup(lab.run, "ip", "link", "set", "lo", "mtu", "65536")
+        lab.run("ip", "link", "set", "lo", "mtu", "1500")
+        server = self.serve()
+        kind, _, reason = self.answer_to(self.stranger(), 4096)
+        self.assertEqual((kind, reason), (REJECT, INVALID_MTU))
+        self.client_is_served(server)
+
+    def test_who_comes_and_leaves_at_once_costs_the_next_nothing(self):
+        server, stranger = self.serve(), self.stranger()
+        kind, theirs, _ = self.answer_to(stranger, 1024)
+        self.assertEqual(kind, REPLY)
+        stranger.disconnect(SERVER, theirs)
+        self.client_is_served(server)
+
+    def test_a_server_that_nobody_could_be_served_by_says_whom_it_refused(self):
+        self.addCleanup(lab.run, "ip", "link", "set", "lo", "mtu", "65536")
+        lab.run("ip", "link", "set", "lo", "mtu", "1500")
+        server = self.serve("--patience", 1.5)
+        self.answer_to(self.stranger(), 4096)
+        status, _, errors = finish(server)
+        self.assertEqual(status, FAILED)
+        self.assertRegex(errors, f"timed out: no connection came about; {STRANGER} came, but: .* path MTU of 4096")
+
+    def test_a_client_that_is_rejected_says_why(self):
+        self.serve()
+        first = start(PING, "-S", "64K", "-C", 2_000_000_000, "-a", CLIENT, SERVER)
+        self.addCleanup(first.communicate)
+        self.addCleanup(first.kill)
+        deadline = time.monotonic() + SECONDS
+        while cpu_seconds(first) < 0.2 and time.monotonic() < deadline:  # only a client that is served works that much
+            time.sleep(0.01)
+        status, _, errors = run(PING, "-C", 1, "-a", STRANGER, SERVER)
+        self.assertEqual(status, FAILED)
+        self.assertIn("peer failed: the peer refused: it has no room", errors)
+        self.assertIsNone(first.poll())
+
+    def test_a_server_that_has_served_its_number_ends_though_its_client_does_not(self):
+        # As if the client's last word had been lost: it has what it wanted and is gone.
+        server = self.serve("-C", 20)
+        status, _, errors = run(PING, "-C", 21, SERVER)
+        self.assertEqual(status, FAILED)
+        self.assertIn("peer failed: the peer disconnected", errors)
+        served = finish(server)
+        self.assertEqual(served[0], 0, served[2])
+        self.assertEqual(json.loads(served[1])["iterations"], 20)
+
+    def test_a_persistent_server_serves_one_after_the_other_whatever_becomes_of_each(self):
+        server = self.serve("-P")
+        stranger = self.stranger()
+        kind, theirs, _ = self.answer_to(stranger, 1024)
+        self.assertEqual(kind, REPLY)
+        stranger.disconnect(SERVER, theirs)
+        self.assertEqual(run(TELLS_A_WRONG_KEY, "-C", 1, SERVER)[0], FAILED)
+        wait_until_free(CLIENT)
+        # Two at a time: the second waits.
+        both = [start(PING, "-V", "-C", 50, "-a", address, SERVER) for address in (CLIENT, "127.0.0.4")]
+        for client in both:
+            status, _, errors = finish(client)
+            self.assertEqual(status, 0, errors)
+        server.terminate()
+        out = server.communicate(timeout=SECONDS)[0]
+        ended = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([one.get("error") or one["iterations"] for one in ended], ["peer failed", 50, 50])
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main()
