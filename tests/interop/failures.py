@@ -121,10 +121,26 @@ def ours_restarts(lab):
         server.finish()
 
 
+def an_rdma_device_has_the_port(lab):
+    """Ours in the guest, by a socket: it must not bind where it would never hear anything."""
+    with socket.create_server((links.HOST4, cases.PINGPONG_PORT)):
+        try:
+            lab.machine.run(f"rdmc_pingpong --fabric udp --address {guest.GUEST4} {links.HOST4}", PATIENCE)
+        except guest.Failed as error:
+            told = str(error)
+        else:
+            raise Unexpected("it took the port of an RDMA device")
+    for words in (f"already exists: UDP port {capture.ROCE_PORT} of {guest.GUEST4} belongs to the RDMA device rxe0",
+                  "use another address of this host, or that device (--fabric verbs)"):
+        if words not in told:
+            raise Unexpected(f"{told} and not: {words}")
+
+
 CELLS = {"the peer is told a wrong remote key": wrong_key_told,
          "we are told a wrong remote key": wrong_key_used,
          "the peer vanishes in the middle, and is back at the same address": peer_vanishes_and_restarts,
-         "we restart at the same address in the middle": ours_restarts}
+         "we restart at the same address in the middle": ours_restarts,
+         "an RDMA device has RoCE's UDP port at the address that ours is to have": an_rdma_device_has_the_port}
 
 
 def wait_until_free(address):

@@ -7,8 +7,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
+import budget
 import capture
 import cases
 
@@ -56,6 +58,41 @@ class Matrix(unittest.TestCase):
     def test_every_combination_is_a_case_of_its_own_name(self):
         names = {str(case) for case in cases.all_cases()}
         self.assertEqual(len(names), 3 * 3 * 2 * 2 * 2 * 2)
+
+    def test_a_run_with_loss_that_lost_nothing_is_none(self):
+        both = capture.Capture([capture.Packet(bytes([host]), 0x04, 0, True) for host in (1, 2)], b"")
+        ours = {"corrupt_packets": 0}
+        lossy, lossless = (next(case for case in cases.all_cases() if case.loss == loss) for loss in (True, False))
+        self.assertEqual(cases.judge(lossy, ours, both, 1), "")
+        self.assertIn("no packet was lost", cases.judge(lossy, ours, both, 0))
+        self.assertEqual(cases.judge(lossless, ours, both, 0), "")
+
+    def test_every_run_has_more_packets_than_pass_between_two_losses_in_turn(self):
+        # The fewest: a pingpong of single packets, each acknowledged; an rping of four SENDs, a READ and a WRITE.
+        pingpong, rping = 2 * 2 * cases.ITERATIONS, 12 * (cases.ITERATIONS // cases.TURNS_PER_TEXT)
+        self.assertGreater(min(pingpong, rping), cases.LOST_EVERY)
+
+
+class Budget(unittest.TestCase):
+    def test_whoever_waits_too_long_is_ended_and_the_stage_is_named(self):
+        began = time.monotonic()
+        with self.assertRaisesRegex(budget.OverBudget, 'in the stage "boot"; before it: links 0 s'):
+            with budget.Budget(0.2) as stages:
+                with stages.stage("links"):
+                    pass
+                with stages.stage("boot"):
+                    try:
+                        subprocess.run(["sleep", "60"], check=False)
+                    except Exception:  # pylint: disable=broad-except
+                        self.fail("taken for a failed run")
+        self.assertLess(time.monotonic() - began, 30)
+
+    def test_who_is_in_time_is_left_alone_afterwards(self):
+        with budget.Budget(0.05) as stages:
+            with stages.stage("quick"):
+                pass
+        time.sleep(0.1)
+        self.assertEqual(str(stages), "quick 0 s")
 
 
 class WithoutQemu(unittest.TestCase):

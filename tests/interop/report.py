@@ -19,7 +19,7 @@ What the software endpoint was run against, on a wire that nobody here wrote the
 Soft-RoCE (rdma_rxe) and the tools of rdma-core, in an emulated machine (tests/interop). A run passes if both programs end
 well, what was received is what was sent (we look at every byte, ibv_rc_pingpong -c at one of each page, rping's client at
 all), our endpoint dropped no packet as corrupt, and every packet of either side has the ICRC that an independent computation gives it. "1 % loss" loses RoCE
-packets at random, in both directions.
+packets in both directions, half of them at random and half in turn; a run that lost none fails.
 
 "Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`). Beside the matrix the same run has the provider's
 own tests on that device, and two rdmc_bcast groups: of a socket that sends to that device, a socket and a DPDK port, and of the device that sends to a socket and a DPDK port.
@@ -66,7 +66,7 @@ def _matrix(results):
 def _failures(results):
     return ["", "## When something goes wrong", "",
             "Our programs against rping and ibv_rc_pingpong over a socket, IPv4. \"pass\": ours failed by the name that belongs to it (the peer",
-            "reached outside of what it was granted; remote access error; retry exceeded), counted it, and whoever was not concerned worked on.",
+            "reached outside of what it was granted; remote access error; retry exceeded; the port belongs to the device), counted it, and whoever was not concerned worked on.",
             "", "| what | |", "|---|---|", *(f"| {what} | {results.get(what, 'not run').split(':')[0]} |" for what in failures.CELLS)]
 
 
