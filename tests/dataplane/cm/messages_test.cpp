@@ -163,8 +163,7 @@ BOOST_AUTO_TEST_CASE(the_ip_header_of_rdma_cm_carries_both_families_and_the_sour
 
 BOOST_AUTO_TEST_CASE(every_reason_for_a_rejection_is_told_in_words_of_its_own) {
   std::set<std::string> words;
-  for (unsigned number = 0; number < 40; ++number)
-    words.insert(explain(static_cast<RejectReason>(number)));
+  for (unsigned number = 0; number < 40; ++number) words.insert(explain(static_cast<RejectReason>(number)));
   BOOST_TEST(words.size() == 40u);
   BOOST_TEST(!words.contains(""));
   BOOST_TEST(explain(RejectReason::invalid_service_id) == "nobody listens on that port");
