@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/crypto/packet_seal.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 
 namespace rdmc::fabric {
@@ -32,6 +34,9 @@ struct ConnectionInfo {
   /// READ requests and atomics of the other side's that may be under way; 0 = not known.
   std::uint8_t max_rd_atomic = 0;
   std::uint64_t host_id = 0;  ///< equal on both sides: one network stack, no link between them
+  /// What packets to this side are to be sealed with, in place of an ICRC: both sides have one, or none. A
+  /// blob that has one is a secret.
+  std::optional<crypto::PacketKey> key;
 };
 
 ConnectionBlob encode(const ConnectionInfo& info);

@@ -160,6 +160,7 @@ struct FabricInfo {
   std::string name;                    ///< "udp", "sim", …
   std::uint32_t path_mtu = 0;          ///< the most a queue pair of this fabric can agree to
   bool icrc = true;                    ///< of packets to our own endpoints; strangers' always have one
+  bool encrypted = false;              ///< what leaves this host; nobody else can read or change it
   double carrier_copies_per_byte = 0;  ///< made on both sides below the provider, which counts its own
   /// A device knows memory by its pages: registered ones must not be exchanged for others, and a work's
   /// memory that no region covers costs a registration.

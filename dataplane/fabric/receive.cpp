@@ -14,7 +14,6 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::size_t kMostPredicted = 64;
-constexpr std::size_t kBetweenPayloads = roce::kIcrcBytes + roce::kXWriteHeaderBytes;
 
 bool is_extended_write(roce::Opcode opcode) {
   return opcode == roce::Opcode::x_write || opcode == roce::Opcode::x_write_last ||
@@ -32,17 +31,18 @@ bool comes_from(const Address& peer, const Address& source, bool any_port) {
 
 }  // namespace
 
-// A planned landing alternates [header][payload][ICRC, next header][payload] … [ICRC].
+// A planned landing alternates [header][payload][trailer, next header][payload] … [trailer].
 std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iovec> pieces) {
   const auto index = static_cast<std::size_t>(value_of(flow));
   SoftwareQueuePair* const queue_pair = index < by_flow_.size() ? by_flow_[index] : nullptr;
   if (queue_pair == nullptr || !queue_pair->connected_ || pieces.size() < 3) return 0;
   const auto& connected = *queue_pair->connected_;
-  const std::size_t per_packet = connected.path_mtu + kBetweenPayloads;
+  const std::size_t between = between_payloads();
+  const std::size_t per_packet = connected.path_mtu + between;
   const std::size_t most = std::min({std::size_t{port_.info().receive_train_segments}, kMostPredicted,
                                      port_.info().train_bytes / per_packet, (pieces.size() - 1) / 2,
                                      std::size_t{queue_pair->train_length_.expected()}});
-  if (landing_scratch_used_ + most * kBetweenPayloads > landing_scratch_.size()) return 0;
+  if (landing_scratch_used_ + most * between > landing_scratch_.size()) return 0;
   std::array<std::span<std::byte>, kMostPredicted> payloads;
   const std::size_t count =
       connected.connection.predict(std::span(payloads).first(most), queue_pair->planned_packets_);
@@ -50,7 +50,7 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
   if (queue_pair->planned_packets_ == 0) planned_.push_back(queue_pair);
   queue_pair->planned_packets_ += static_cast<std::uint32_t>(count);
   std::byte* scratch = landing_scratch_.data() + landing_scratch_used_;
-  landing_scratch_used_ += count * kBetweenPayloads;
+  landing_scratch_used_ += count * between;
 
   std::size_t used = 0;
   std::size_t gap = roce::kXWriteHeaderBytes;
@@ -58,9 +58,9 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
     pieces[used++] = {scratch, gap};
     scratch += gap;
     pieces[used++] = {payloads[i].data(), payloads[i].size()};
-    gap = kBetweenPayloads;
+    gap = between;
   }
-  pieces[used++] = {scratch, roce::kIcrcBytes};
+  pieces[used++] = {scratch, trailer_bytes_};
   return used;
 }
 
@@ -103,9 +103,9 @@ void SoftwareFabric::note_length(const port::RxTrain& train) {
 }
 
 // The `index`-th datagram of a planned train of which nothing is known but its length.
-SoftwareFabric::Landed SoftwareFabric::landed(const port::RxTrain& train, std::size_t index) {
+SoftwareFabric::Landed SoftwareFabric::landed(const port::RxTrain& train, std::size_t index) const {
   const std::size_t segment = train.segment_bytes;
-  return {.header = base(train.pieces[2 * index]) + (index == 0 ? 0 : roce::kIcrcBytes),
+  return {.header = base(train.pieces[2 * index]) + (index == 0 ? 0 : trailer_bytes_),
           .payload = {base(train.pieces[2 * index + 1]), train.pieces[2 * index + 1].iov_len},
           .bytes = std::min(segment, train.total_bytes - index * segment)};
 }
@@ -115,8 +115,8 @@ bool SoftwareFabric::is_in_place(const port::RxTrain& train) const {
   if (2 * count >= train.pieces.size()) return false;
   for (std::size_t i = 0; i < count; ++i) {
     const Landed at = landed(train, i);
-    if (at.payload.size() + kBetweenPayloads != at.bytes) return false;
-    const auto packet = roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes, at.payload);
+    if (at.payload.size() + between_payloads() != at.bytes) return false;
+    const auto packet = parse(at);
     if (!packet || !is_extended_write(packet->bth.opcode) || packet->bth.pad_bytes != 0 ||
         regions_.resolve(packet->x_write.key, packet->x_write.address, at.payload.size()) !=
             at.payload.data()) {
@@ -130,7 +130,7 @@ void SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
   const std::size_t count = (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
   for (std::size_t i = 0; i < count; ++i) {
     const Landed at = landed(train, i);
-    const auto packet = roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes, at.payload);
+    const auto packet = parse(at);
     receive_packet(*packet, at.header, train, at.bytes, base(train.pieces[2 * i + 2]), now);
   }
 }
@@ -156,13 +156,14 @@ void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<cons
       receive_management(datagram, train.source);
       continue;
     }
-    const auto packet = roce::parse_packet(datagram);
+    const auto packet =
+        roce::parse_packet(datagram.first(datagram.size() - std::min(datagram.size(), beyond_icrc())));
     if (!packet) {
       count(packet.error());
       continue;
     }
     receive_packet(*packet, datagram.data(), train, datagram.size(),
-                   datagram.data() + datagram.size() - roce::kIcrcBytes, now);
+                   datagram.data() + datagram.size() - trailer_bytes_, now);
   }
 }
 
@@ -185,11 +186,11 @@ void SoftwareFabric::receive_management(std::span<const std::byte> datagram, con
 // that may be sent on.
 bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet,
                                std::span<const std::byte> header, const port::RxTrain& train,
-                               std::size_t datagram_bytes, const std::byte* icrc_at,
+                               std::size_t datagram_bytes, const std::byte* trailer,
                                std::optional<std::uint32_t>& payload_crc) {
   auto& connected = *queue_pair.connected_;
   if (!connected.stranger && !connected.transmit.icrc) return true;
-  const std::uint32_t icrc = roce::load_icrc(icrc_at);
+  const std::uint32_t icrc = roce::load_icrc(trailer);
   if (connected.stranger) {
     return connected.stranger->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
                                        datagram_bytes, icrc, train.identification);
@@ -209,6 +210,19 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
   return check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes) == icrc;
 }
 
+/// Decrypts the payload where it lies, in buffers that are this side's to write: the port's, ours, or its
+/// place.
+bool SoftwareFabric::unseal(crypto::PacketOpener& opener, const roce::Packet& packet,
+                            std::span<const std::byte> header, const std::byte* seal) {
+  const std::span payload(const_cast<std::byte*>(packet.payload.data()), packet.payload.size());
+  switch (opener.open(header, payload, seal)) {
+    case crypto::Authenticity::authentic: return true;
+    case crypto::Authenticity::forged: ++counters_.forged; return false;
+    case crypto::Authenticity::stale: ++counters_.stale; return false;
+  }
+  return false;
+}
+
 /// Null: there is none. A peer of ours sends nearly everything to the flow of its queue pair.
 SoftwareQueuePair* SoftwareFabric::find(Qpn qpn, port::FlowId flow) const {
   const auto index = static_cast<std::size_t>(value_of(flow));
@@ -220,7 +234,7 @@ SoftwareQueuePair* SoftwareFabric::find(Qpn qpn, port::FlowId flow) const {
 
 void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte* header_bytes,
                                     const port::RxTrain& train, std::size_t datagram_bytes,
-                                    const std::byte* icrc_at, Time now) {
+                                    const std::byte* trailer, Time now) {
   SoftwareQueuePair* const found = find(packet.bth.destination, train.flow);
   if (found == nullptr || !found->connected_) {
     ++counters_.unknown_queue_pair;
@@ -234,7 +248,9 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
   }
   const std::span header(header_bytes, packet.header_bytes);
   std::optional<std::uint32_t> payload_crc;
-  if (!is_intact(queue_pair, packet, header, train, datagram_bytes, icrc_at, payload_crc)) {
+  if (connected.opener) {
+    if (!unseal(*connected.opener, packet, header, trailer)) return;
+  } else if (!is_intact(queue_pair, packet, header, train, datagram_bytes, trailer, payload_crc)) {
     ++counters_.icrc_errors;
     return;
   }

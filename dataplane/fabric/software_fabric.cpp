@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "dataplane/base/bytes.hpp"
 #include "dataplane/fabric/software_queue_pair.hpp"
 
 namespace rdmc::fabric {
@@ -35,11 +36,13 @@ class SoftwareFabric::Region final : public MemoryRegion {
   std::span<std::byte> memory_;
 };
 
-std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes) {
-  constexpr std::uint32_t kUdpHeader = 8, kOurs = roce::kXWriteHeaderBytes + roce::kIcrcBytes;
+std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes,
+                           std::size_t trailer_bytes) {
+  constexpr std::uint32_t kUdpHeader = 8;
+  const auto ours = static_cast<std::uint32_t>(roce::kXWriteHeaderBytes + trailer_bytes);
   const std::uint32_t outer = (ipv6 ? 40U : 20U) + kUdpHeader;
-  if (mtu < outer + kOurs + 256) return 0;
-  const std::uint32_t room = std::min(mtu - outer, train_bytes) - kOurs;
+  if (mtu < outer + ours + 256) return 0;
+  const std::uint32_t room = std::min(mtu - outer, train_bytes) - ours;
   constexpr std::uint32_t kPage = 4096;
   return room % kPage * 16 <= room ? room / kPage * kPage : room / 8 * 8;
 }
@@ -47,7 +50,10 @@ std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_byt
 SoftwareFabric::SoftwareFabric(port::Port& port, SoftwareFabricOptions options)
     : port_(port),
       options_(std::move(options)),
-      path_mtu_(path_mtu_for(port.info().mtu, port.info().address.ipv6, port.info().train_bytes)),
+      trailer_bytes_(options_.encrypt ? crypto::kSealBytes : roce::kIcrcBytes),
+      path_mtu_(
+          path_mtu_for(port.info().mtu, port.info().address.ipv6, port.info().train_bytes, trailer_bytes_)),
+      batch_(options_.encrypt ? std::max<std::size_t>(kBytesPerTurn, port.info().train_bytes) : 0),
       landing_scratch_(kLandingScratchBytes),
       linear_(kLargestTrain) {}
 
@@ -58,7 +64,8 @@ SoftwareFabric::~SoftwareFabric() {
 FabricInfo SoftwareFabric::info() const {
   return {.name = port_.info().driver,
           .path_mtu = path_mtu_,
-          .icrc = !icrc_optional(),
+          .icrc = !options_.encrypt && !icrc_optional(),
+          .encrypted = options_.encrypt,
           .carrier_copies_per_byte = 2};
 }
 
@@ -86,17 +93,21 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   std::uint32_t qpn = 0;
   do qpn = fresh_number() & Psn::kMask;
   while (qpn < 2 || queue_pairs_.contains(qpn));
-  const ConnectionInfo local{.shared = port.address,
-                             .bulk_port = port_.udp_port(*flow),
-                             .qpn = Qpn{qpn},
-                             .first_psn = Psn(fresh_number()),
-                             .path_mtu = mtu,
-                             .receive_window = port.receive_buffer_bytes,
-                             .selective_repeat = options.selective_repeat,
-                             .icrc_optional = icrc_optional(),
-                             .single_datagrams = port.loses_uncut_trains,
-                             .max_rd_atomic = options.max_rd_atomic,
-                             .host_id = options_.host_id};
+  ConnectionInfo local{.shared = port.address,
+                       .bulk_port = port_.udp_port(*flow),
+                       .qpn = Qpn{qpn},
+                       .first_psn = Psn(fresh_number()),
+                       .path_mtu = mtu,
+                       .receive_window = port.receive_buffer_bytes,
+                       .selective_repeat = options.selective_repeat,
+                       .icrc_optional = icrc_optional(),
+                       .single_datagrams = port.loses_uncut_trains,
+                       .max_rd_atomic = options.max_rd_atomic,
+                       .host_id = options_.host_id};
+  if (options_.encrypt) {
+    local.key.emplace();
+    for (std::size_t at = 0; at < local.key->size(); at += 4) store_be(&(*local.key)[at], fresh_number());
+  }
   auto queue_pair = std::make_unique<SoftwareQueuePair>(*this, options, local, *flow);
   queue_pairs_.emplace(qpn, queue_pair.get());
   const auto index = static_cast<std::size_t>(value_of(*flow));
@@ -130,7 +141,7 @@ Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<
   RemoteKey key;
   do key = RemoteKey{fresh_number()};
   while (!regions_.add(key, 0, memory, access));
-  if (use == MemoryUse::relayed) arrived_.add_region(memory);
+  if (use == MemoryUse::relayed && !options_.encrypt) arrived_.add_region(memory);
   return std::make_unique<Region>(*this, key, memory);
 }
 

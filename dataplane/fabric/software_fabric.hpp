@@ -35,12 +35,17 @@ struct SoftwareFabricOptions {
   bool congestion_control = true;
   /// Between two endpoints on one loopback interface too; the kernel moves those packets in memory.
   bool icrc_on_loopback = false;
+  /// Every packet is encrypted and authenticated, with keys that the blobs carry: they must travel in secret.
+  /// Such a fabric connects to its like alone.
+  bool encrypt = false;
 };
 
 /// Why received bytes were dropped, and what receiving cost. Monotone.
 struct SoftwareFabricCounters {
   std::array<std::uint64_t, 6> parse_errors{};  ///< by roce::ParseError
   std::uint64_t icrc_errors = 0;
+  std::uint64_t forged = 0;  ///< of an encrypting fabric: not sealed with the connection's key, or changed
+  std::uint64_t stale = 0;   ///< … authentic, but so old that it can only be a repetition
   std::uint64_t unknown_queue_pair = 0;  ///< also queue pairs that were destroyed: a fenced member's packets
   std::uint64_t wrong_source = 0;        ///< right queue pair number, but not from its peer's address
   std::uint64_t management_datagrams = 0;  ///< kept for the connection manager …
@@ -88,20 +93,29 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
     std::span<const std::byte> payload;
     std::size_t bytes;  // of the whole datagram
   };
-  static Landed landed(const port::RxTrain& train, std::size_t index);
+  Landed landed(const port::RxTrain& train, std::size_t index) const;
+  /// The parser knows packets that end in an ICRC.
+  std::size_t beyond_icrc() const { return trailer_bytes_ - roce::kIcrcBytes; }
+  auto parse(const Landed& at) const {
+    return roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes - beyond_icrc(), at.payload);
+  }
+  std::size_t between_payloads() const { return trailer_bytes_ + roce::kXWriteHeaderBytes; }
   bool is_in_place(const port::RxTrain& train) const;
   void receive_in_place(const port::RxTrain& train, Time now);
   std::span<const std::byte> gather(const port::RxTrain& train, std::size_t& used);
   void receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes, Time now);
   void receive_packet(const roce::Packet& packet, const std::byte* header_bytes, const port::RxTrain& train,
-                      std::size_t datagram_bytes, const std::byte* icrc_at, Time now);
+                      std::size_t datagram_bytes, const std::byte* trailer, Time now);
   void receive_management(std::span<const std::byte> datagram, const Address& source);
   bool is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet, std::span<const std::byte> header,
-                 const port::RxTrain& train, std::size_t datagram_bytes, const std::byte* icrc_at,
+                 const port::RxTrain& train, std::size_t datagram_bytes, const std::byte* trailer,
                  std::optional<std::uint32_t>& payload_crc);
+  bool unseal(crypto::PacketOpener& opener, const roce::Packet& packet, std::span<const std::byte> header,
+              const std::byte* seal);
   void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
 
   // transmit.cpp
+  static constexpr std::size_t kBytesPerTurn = 64 << 10;  // of payload, or one train
   std::size_t transmit(Time now);
   bool transmit_answers(Time now, std::size_t& sent);
   std::size_t transmit_turn(SoftwareQueuePair& queue_pair, Time now);
@@ -118,6 +132,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
 
   port::Port& port_;
   SoftwareFabricOptions options_;
+  std::size_t trailer_bytes_;  // behind payload and pad: an ICRC, or a seal
   std::uint32_t path_mtu_;
   roce::RegionTable regions_;
   ArrivedChecksums arrived_;
@@ -149,8 +164,10 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   roce::ConnectionCounters closed_connections_;
 };
 
-/// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers: whole pages where
-/// that costs a sixteenth at most, so that packets end where pages end; whole eights otherwise.
-std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes);
+/// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers and `trailer_bytes`
+/// behind it: whole pages where that costs a sixteenth at most, so that packets end where pages end; whole
+/// eights otherwise.
+std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes,
+                           std::size_t trailer_bytes = roce::kIcrcBytes);
 
 }  // namespace rdmc::fabric

@@ -230,6 +230,20 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   const auto mtu = agree_path_mtu(local_, *peer);
   if (!mtu) return std::unexpected(mtu.error());
 
+  if (local_.key.has_value() != peer->key.has_value())
+    return fail(Errc::authentication, local_.key ? "this side encrypts its packets, the other does not"
+                                                 : "the other side encrypts its packets, this one does not");
+  std::optional<crypto::PacketOpener> opener;
+  std::unique_ptr<crypto::PacketSealer> sealer;
+  if (local_.key) {
+    auto to_us = crypto::PacketOpener::make(*local_.key);
+    auto to_peer = crypto::PacketSealer::make(*peer->key);
+    if (!to_us) return std::unexpected(to_us.error());
+    if (!to_peer) return std::unexpected(to_peer.error());
+    opener = std::move(*to_us);
+    sealer = std::make_unique<crypto::PacketSealer>(std::move(*to_peer));
+  }
+
   const bool same_stack = local_.host_id != 0 && local_.host_id == peer->host_id;
   const roce::ConnectionConfig config{
       .local_qpn = local_.qpn,
@@ -270,12 +284,14 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
                    .bulk_icrc = roce::Icrc(our_bulk, peer_bulk),
                    .shared_icrc = roce::Icrc(our_bulk, peer->shared),
                    .icrc = !(same_stack && local_.icrc_optional && peer->icrc_optional),
+                   .sealer = std::move(sealer),
                    .trains = !peer->single_datagrams,
                    .ecn_capable = config.congestion_control && !config.selective_repeat},
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),
       .receive_shared = roce::Icrc(peer_bulk, local_.shared),
       .stranger = peer->stranger ? std::optional<StrangerIcrc>(local_.shared) : std::nullopt,
+      .opener = std::move(opener),
   });
   for (const auto& work : early_receives_) {
     if (auto posted = connected_->connection.post_receive(work); !posted) return posted;

@@ -63,9 +63,10 @@ class SoftwareQueuePair final : public QueuePair {
     std::uint32_t packets_per_train;  // full X_WRITEs in the longest train that the port sends
     roce::Connection connection;
     TransmitPath transmit;
-    Address peer_source;                      // its packets' source address and port
-    roce::Icrc receive_bulk, receive_shared;  // from peer_source to our bulk and shared ports
-    std::optional<StrangerIcrc> stranger;     // in their place when the peer is not one of ours
+    Address peer_source;                         // its packets' source address and port
+    roce::Icrc receive_bulk, receive_shared;     // from peer_source to our bulk and shared ports
+    std::optional<StrangerIcrc> stranger;        // in their place when the peer is not one of ours, …
+    std::optional<crypto::PacketOpener> opener;  // … and when packets are encrypted
   };
 
   Result<roce::Connection*> connection();

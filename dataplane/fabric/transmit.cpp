@@ -9,9 +9,9 @@
 namespace rdmc::fabric {
 namespace {
 
-/// What goes to the port at a time: a few trains, so that one system call still carries many packets, and an
-/// answer that comes up meanwhile does not wait for more.
-constexpr std::size_t kPacketsPerTurn = 64, kBytesPerTurn = 64 << 10;
+/// With kBytesPerTurn, what goes to the port at a time: a few trains, so that one system call still carries
+/// many packets, and an answer that comes up meanwhile does not wait for more.
+constexpr std::size_t kPacketsPerTurn = 64;
 
 /// Of one queue pair in one turn: a notification, a NAK and an acknowledgement.
 constexpr std::size_t kMostAnswers = 4;
@@ -20,7 +20,7 @@ constexpr std::size_t kMostAnswers = 4;
 
 std::uint32_t SoftwareFabric::packets_per_train(std::uint32_t path_mtu) const {
   const port::PortInfo& port = port_.info();
-  const auto packet = static_cast<std::uint32_t>(path_mtu + roce::kXWriteHeaderBytes + roce::kIcrcBytes);
+  const auto packet = static_cast<std::uint32_t>(path_mtu + roce::kXWriteHeaderBytes + trailer_bytes_);
   const auto most = std::min(port.train_segments, static_cast<std::uint32_t>(kPacketsPerTurn));
   return std::clamp(port.train_bytes / packet, 1U, most);
 }

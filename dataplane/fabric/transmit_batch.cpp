@@ -7,10 +7,6 @@
 namespace rdmc::fabric {
 namespace {
 
-std::size_t datagram_bytes(const roce::TxPacket& packet) {
-  return packet.header_bytes + packet.payload.size() + packet.pad_bytes + roce::kIcrcBytes;
-}
-
 std::uint32_t icrc_of(const roce::TxPacket& packet, std::uint16_t identification, const roce::Icrc& icrc,
                       std::size_t bytes, const ArrivedChecksums& arrived) {
   const std::span header(packet.header.data(), packet.header_bytes);
@@ -29,30 +25,52 @@ bool refers(const port::TxTrain& train, std::span<const std::byte> memory) {
 
 }  // namespace
 
-void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc* icrc,
-                           std::size_t bytes, const ArrivedChecksums& arrived) {
+/// What to send as payload. The bitmap of an X_ACKNOWLEDGE lies where payload does, but is header.
+std::span<const std::byte> TransmitBatch::encrypt(const roce::TxPacket& packet, crypto::PacketSealer& sealer,
+                                                  std::byte* seal) {
+  const std::span header(packet.header.data(), packet.header_bytes);
+  if (roce::Opcode{std::to_integer<std::uint8_t>(header[0])} == roce::Opcode::x_acknowledge) {
+    std::array<std::byte, sizeof packet.header + 4 * roce::kMaxBitmapWords> whole;
+    std::ranges::copy(packet.payload, std::ranges::copy(header, whole.begin()).out);
+    sealer.seal(std::span(whole).first(header.size() + packet.payload.size()), {}, nullptr, seal);
+    return packet.payload;
+  }
+  const std::span out = std::span(encrypted_).subspan(encrypted_used_, packet.payload.size());
+  encrypted_used_ += out.size();
+  // A cipher that fails leaves a packet that nobody takes: it is as good as lost, and shows nothing.
+  if (!sealer.seal(header, packet.payload, out.data(), seal)) std::ranges::fill(out, std::byte{0});
+  return out;
+}
+
+void TransmitBatch::append(roce::TxPacket& packet, std::size_t index_in_train, std::size_t bytes,
+                           const Seal& seal) {
   const auto identification = static_cast<std::uint16_t>(index_in_train);
   if (packet.extended_write) roce::set_identification(packet.header.data(), identification);
   auto& trailer = trailers_[static_cast<std::size_t>(&packet - packets_.data())];
   trailer.fill(std::byte{0});
-  const std::uint32_t crc = icrc == nullptr ? 0 : icrc_of(packet, identification, *icrc, bytes, arrived);
-  roce::store_icrc(&trailer[packet.pad_bytes], crc);
+  std::byte* const at = &trailer[packet.pad_bytes];
+  std::span<const std::byte> payload = packet.payload;
+  if (seal.sealer != nullptr)
+    payload = encrypt(packet, *seal.sealer, at);
+  else if (seal.icrc != nullptr)
+    roce::store_icrc(at, icrc_of(packet, identification, *seal.icrc, bytes, seal.arrived));
   pieces_[pieces_used_++] = {packet.header.data(), packet.header_bytes};
-  if (!packet.payload.empty()) {
-    pieces_[pieces_used_++] = {const_cast<std::byte*>(packet.payload.data()), packet.payload.size()};
+  if (!payload.empty()) {
+    pieces_[pieces_used_++] = {const_cast<std::byte*>(payload.data()), payload.size()};
   }
-  pieces_[pieces_used_++] = {trailer.data(), packet.pad_bytes + roce::kIcrcBytes};
+  pieces_[pieces_used_++] = {trailer.data(), packet.pad_bytes + seal.trailer_bytes()};
 }
 
 void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
                          const ArrivedChecksums& arrived) {
   const std::span batch(packets_.data() + packets_used_, count);
   packets_used_ += count;
-  const roce::Icrc* const bulk_icrc = path.icrc ? &path.bulk_icrc : nullptr;
-  const roce::Icrc* const shared_icrc = path.icrc ? &path.shared_icrc : nullptr;
+  const Seal to_bulk{path.sealer.get(), path.icrc ? &path.bulk_icrc : nullptr, arrived};
+  const Seal to_shared{path.sealer.get(), path.icrc ? &path.shared_icrc : nullptr, arrived};
   for (std::size_t first = 0; first < count;) {
-    const std::size_t segment = datagram_bytes(batch[first]);
     const bool bulk = batch[first].bulk;
+    const Seal& seal_with = bulk ? to_bulk : to_shared;
+    const std::size_t segment = seal_with.datagram_bytes(batch[first]);
     port::TxTrain& train = trains_[trains_used_++];
     const std::size_t first_piece = pieces_used_;
     std::size_t total = 0, in_train = 0;
@@ -62,14 +80,13 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
     bool shorter = false;
     while (first < count && in_train < most && !shorter) {
       roce::TxPacket& packet = batch[first];
-      const std::size_t bytes = datagram_bytes(packet);
+      const std::size_t bytes = seal_with.datagram_bytes(packet);
       if (in_train > 0 && (bytes > segment || packet.bulk != bulk || !packet.extended_write ||
                            total + bytes > port.train_bytes)) {
         break;
       }
       shorter = bytes < segment;  // only the last datagram of a train may be
-      append(packet, port.identification_counts_up ? in_train : 0, bulk ? bulk_icrc : shared_icrc, bytes,
-             arrived);
+      append(packet, port.identification_counts_up ? in_train : 0, bytes, seal_with);
       total += bytes;
       ++in_train;
       ++first;

@@ -5,8 +5,11 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
+#include <vector>
 
+#include "dataplane/crypto/packet_seal.hpp"
 #include "dataplane/fabric/arrived_checksums.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/roce/connection.hpp"
@@ -19,19 +22,23 @@ struct TransmitPath {
   port::FlowId source{};
   Address bulk, shared;
   roce::Icrc bulk_icrc, shared_icrc;
-  bool icrc = true;          ///< false: both ends agreed to leave that field zero, and unread
-  bool trains = true;        ///< false: the peer wants datagrams one by one
-  bool ecn_capable = false;  ///< switches may mark the bulk packets
+  bool icrc = true;  ///< false: both ends agreed to leave that field zero, and unread
+  std::unique_ptr<crypto::PacketSealer> sealer;  ///< if there is one, it seals in the ICRC's place
+  bool trains = true;                            ///< false: the peer wants datagrams one by one
+  bool ecn_capable = false;                      ///< switches may mark the bulk packets
 };
 
 class TransmitBatch {
  public:
   static constexpr std::size_t kPackets = 256;
 
+  /// `encrypted_bytes`: how much payload a turn has at most, where it is encrypted.
+  explicit TransmitBatch(std::size_t encrypted_bytes = 0) : encrypted_(encrypted_bytes) {}
+
   bool empty() const { return next_train_ == trains_used_; }
   std::size_t room() const { return kPackets - packets_used_; }
   void clear() {
-    packets_used_ = trains_used_ = next_train_ = pieces_used_ = 0;
+    packets_used_ = trains_used_ = next_train_ = pieces_used_ = encrypted_used_ = 0;
     ++filling_;
   }
   /// Counts how often it has been emptied: what was put in before is gone.
@@ -42,7 +49,7 @@ class TransmitBatch {
     return std::span(packets_).subspan(packets_used_, std::min(at_most, room()));
   }
   /// Groups the next `count` packets into trains as the port can send them and writes their identification
-  /// and ICRC.
+  /// and ICRC, or encrypts them.
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
@@ -58,15 +65,29 @@ class TransmitBatch {
  private:
   template <typename Predicate>
   void drop_if(Predicate predicate);
-  /// `icrc` is null where none is wanted.
-  void append(roce::TxPacket& packet, std::size_t index_in_train, const roce::Icrc* icrc, std::size_t bytes,
-              const ArrivedChecksums& arrived);
+  /// What seals one packet: a sealer, else an ICRC; null where none is wanted.
+  struct Seal {
+    crypto::PacketSealer* sealer;
+    const roce::Icrc* icrc;
+    const ArrivedChecksums& arrived;
+    std::size_t trailer_bytes() const {
+      return sealer != nullptr ? crypto::kSealBytes : std::size_t{roce::kIcrcBytes};
+    }
+    std::size_t datagram_bytes(const roce::TxPacket& packet) const {
+      return packet.header_bytes + packet.payload.size() + packet.pad_bytes + trailer_bytes();
+    }
+  };
+  void append(roce::TxPacket& packet, std::size_t index_in_train, std::size_t bytes, const Seal& seal);
+  std::span<const std::byte> encrypt(const roce::TxPacket& packet, crypto::PacketSealer& sealer,
+                                     std::byte* seal);
 
   std::array<roce::TxPacket, kPackets> packets_;
-  std::array<std::array<std::byte, 8>, kPackets> trailers_;  // pad and ICRC
+  std::array<std::array<std::byte, 4 + crypto::kSealBytes>, kPackets> trailers_;  // pad and ICRC or seal
   std::array<iovec, kPackets * 3> pieces_;
   std::array<port::TxTrain, kPackets> trains_;
+  std::vector<std::byte> encrypted_;  // payload of the packets in here
   std::uint64_t filling_ = 0;
+  std::size_t encrypted_used_ = 0;
   std::size_t packets_used_ = 0, pieces_used_ = 0, trains_used_ = 0, next_train_ = 0;
 };
 

@@ -15,6 +15,7 @@ namespace rdmc::fabric::testing {
 struct CableEnd {
   bool same_host_only = false, icrc_on_loopback = false, loses_uncut_trains = false;
   std::uint64_t host_id = 0;
+  bool encrypt = false;
 };
 
 /// A port and the fabric over it.
@@ -24,7 +25,8 @@ struct CableHost {
         port(number, end.same_host_only, end.loses_uncut_trains),
         fabric(port, {.entropy = [this] { return static_cast<std::uint32_t>(random.next()); },
                       .host_id = end.host_id,
-                      .icrc_on_loopback = end.icrc_on_loopback}) {}
+                      .icrc_on_loopback = end.icrc_on_loopback,
+                      .encrypt = end.encrypt}) {}
   Random random;
   CablePort port;
   SoftwareFabric fabric;

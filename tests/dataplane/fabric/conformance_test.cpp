@@ -1,5 +1,5 @@
-// What a queue pair promises, whoever provides it: the same properties over the software provider and over
-// shared memory, there by each of the ways in which payload crosses.
+// What a queue pair promises, whoever provides it: the same properties over the software provider, plain and
+// encrypted, and over shared memory, there by each of the ways in which payload crosses.
 #define BOOST_TEST_MODULE fabric_conformance
 #include <rapidcheck.h>
 #include <boost/mpl/list.hpp>
@@ -22,6 +22,11 @@ struct Software : SimPair {
       : SimPair(SimPair::Options{.queue_pair = options}) {}
   memory::Arena memory(std::size_t bytes) { return std::move(*memory::Arena::make(bytes)); }
 };
+struct Encrypted : SimPair {
+  explicit Encrypted(const QueuePairOptions& options = {})
+      : SimPair(SimPair::Options{.queue_pair = options, .encrypt = true}) {}
+  memory::Arena memory(std::size_t bytes) { return std::move(*memory::Arena::make(bytes)); }
+};
 struct ShmArenas : ShmPair {
   explicit ShmArenas(const QueuePairOptions& options = {}) : ShmPair(options) {}
   memory::Arena memory(std::size_t bytes) { return std::move(*fabric(0).make_arena(bytes)); }
@@ -34,7 +39,7 @@ struct ShmStaged : ShmPair {
   explicit ShmStaged(const QueuePairOptions& options = {}) : ShmPair(options, false) {}
   memory::Arena memory(std::size_t bytes) { return std::move(*memory::Arena::make(bytes)); }
 };
-using Worlds = boost::mpl::list<Software, ShmArenas, ShmProcesses, ShmStaged>;
+using Worlds = boost::mpl::list<Software, Encrypted, ShmArenas, ShmProcesses, ShmStaged>;
 
 constexpr auto kAll =
     RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic | RemoteAccess::invalidate;

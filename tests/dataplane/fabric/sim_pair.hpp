@@ -21,7 +21,7 @@ class SimPair {
     sim::LinkOptions link{.queue_bytes = 16 << 20};
     port::SimPortOptions port{};
     QueuePairOptions queue_pair{};
-    bool ipv6 = false;
+    bool ipv6 = false, encrypt = false;
   };
   explicit SimPair(const Options& options) : network(simulation) {
     for (std::size_t i = 0; i < 2; ++i) {
@@ -32,7 +32,7 @@ class SimPair {
         address->bytes[15] = static_cast<std::uint8_t>(i + 1);
       }
       const auto host = network.add_host({.link = options.link, .address = address});
-      members[i].start(network, simulation.add_process(host, members[i], {}), i + 1, options.port);
+      members[i].start(network, simulation.add_process(host, members[i], {}), i + 1, options);
     }
     for (Member& member : members) {
       auto made = member.fabric->create_queue_pair(options.queue_pair);
@@ -55,13 +55,13 @@ class SimPair {
   }
 
   struct Member final : sim::Process {
-    void start(sim::Network& network, sim::ProcessId own, std::uint64_t seed,
-               const port::SimPortOptions& options) {
+    void start(sim::Network& network, sim::ProcessId own, std::uint64_t seed, const Options& options) {
       id = own;
       random.emplace(seed);
-      port.emplace(network, id, options);
+      port.emplace(network, id, options.port);
       fabric.emplace(*port, SoftwareFabricOptions{
-                                .entropy = [this] { return static_cast<std::uint32_t>(random->next()); }});
+                                .entropy = [this] { return static_cast<std::uint32_t>(random->next()); },
+                                .encrypt = options.encrypt});
     }
     void run(Time now) override {
       if (!queue_pair) return;
