@@ -10,6 +10,7 @@ namespace rdmc::bcast {
 struct FabricChoice {
   std::string name{port::kAutomatic};  ///< one of fabric::fabric_names()
   std::string device;                  ///< in that fabric's own words; empty: what it finds
+  bool encrypt = false;                ///< what leaves the host; an agent: takes nothing else
 };
 
 }  // namespace rdmc::bcast

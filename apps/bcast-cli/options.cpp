@@ -95,6 +95,18 @@ void declare(CLI::App& app, FabricChoice& fabric) {
   app.add_option("--device", fabric.device,
                  "in the fabric's own words, e.g. dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"")
       ->type_name("TEXT");
+  app.add_flag("--encrypt", fabric.encrypt, "AES-256-GCM for all that leaves a host; an agent: nothing else");
+}
+
+/// Who may be at the other end.
+Result<void> check_key(const std::string& key_file, bool insecure, const FabricChoice& fabric) {
+  if (insecure == !key_file.empty())
+    return fail(Errc::invalid_argument, insecure ? "--insecure and --key-file contradict each other"
+                                                 : "a key is needed: --key-file FILE (or --insecure)");
+  if (insecure && fabric.encrypt)
+    return fail(Errc::invalid_argument,
+                "--encrypt sends its keys over the control connection, which --insecure leaves open");
+  return {};
 }
 
 void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
@@ -229,10 +241,8 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const List
     return Command(std::move(send));
   }
   if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");
-  if (send.insecure == !send.key_file.empty()) {
-    return fail(Errc::invalid_argument, send.insecure ? "--insecure and --key-file contradict each other"
-                                                      : "a key is needed: --key-file FILE (or --insecure)");
-  }
+  if (auto done = check_key(send.key_file, send.insecure, send.fabric); !done)
+    return std::unexpected(done.error());
   if (auto done = take("-w", expand_hostlist(hosts, exclude, reader), send.hosts); !done)
     return std::unexpected(done.error());
   if (!texts.topology.empty()) {
@@ -267,10 +277,8 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
     return std::unexpected(done.error());
   if (agent.root.empty()) return fail(Errc::invalid_argument, "--root is empty");
   if (auto done = check_fabric(agent.fabric); !done) return std::unexpected(done.error());
-  if (agent.insecure == !agent.key_file.empty()) {
-    return fail(Errc::invalid_argument, agent.insecure ? "--insecure and --key-file contradict each other"
-                                                       : "a key is needed: --key-file FILE (or --insecure)");
-  }
+  if (auto done = check_key(agent.key_file, agent.insecure, agent.fabric); !done)
+    return std::unexpected(done.error());
   return Command(std::move(agent));
 }
 

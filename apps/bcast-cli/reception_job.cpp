@@ -29,6 +29,8 @@ void Reception::handle(session::JobOffered& offered) {
   auto job = decode_job(offered.description);
   if (!job) return give_up(std::move(job.error()));
   job_ = std::move(*job);
+  if (surroundings_.fabric.encrypt && !job_.encrypt)
+    return give_up({Errc::authentication, "this agent takes part in encrypted transfers only; see --encrypt"});
   outcome_.path = job_.destination;
   outcome_.dry_run = job_.dry_run;
   if (!job_.dry_run) return claim_file();
@@ -45,8 +47,9 @@ void Reception::handle(session::JobOffered& offered) {
 /// joining meanwhile.
 void Reception::claim_file() {
   in_background(
-      [&root = surroundings_.root, &fabric = surroundings_.fabric, &loop = loop_, job = job_,
+      [&root = surroundings_.root, fabric = surroundings_.fabric, &loop = loop_, job = job_,
        local = channel_->local(), events = data_plane_events()]() mutable -> Result<Prepared> {
+        fabric.encrypt = job.encrypt;
         auto file = make_file(root, job);
         if (!file) return std::unexpected(file.error());
         auto data_plane =

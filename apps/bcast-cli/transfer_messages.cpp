@@ -43,6 +43,7 @@ session::Bytes encode(const JobDescription& job) {
   message.set_overwrite(job.overwrite);
   message.set_dry_run(job.dry_run);
   message.set_limit_rate(job.limit_rate.value_or(0));
+  message.set_encrypt(job.encrypt);
   return serialized(message);
 }
 
@@ -59,7 +60,8 @@ Result<JobDescription> decode_job(std::span<const std::byte> bytes) {
                         .allocated_bytes = message.allocated_bytes(),
                         .overwrite = message.overwrite(),
                         .dry_run = message.dry_run(),
-                        .limit_rate = limit_rate};
+                        .limit_rate = limit_rate,
+                        .encrypt = message.encrypt()};
 }
 
 session::Bytes encode(const EpochParameters& parameters) {

@@ -25,6 +25,7 @@ struct JobDescription {
   bool overwrite = false;
   bool dry_run = false;
   std::optional<std::uint64_t> limit_rate;  ///< bits per second that a source gives, at least 1
+  bool encrypt = false;                     ///< what leaves a host
   friend bool operator==(const JobDescription&, const JobDescription&) = default;
 };
 session::Bytes encode(const JobDescription& job);

@@ -38,6 +38,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     json.update({{"fabric", figures[0].driver.data()},
                  {"path_mtu", figures[0].path_mtu},
                  {"icrc", figures[0].icrc},
+                 {"encrypted", figures[0].encrypted},
                  {"iterations", options.iterations}});
     json["p50_us"] = percentile(seconds, 0.5) * 1e6;
     json["p99_us"] = percentile(seconds, 0.99) * 1e6;
@@ -48,6 +49,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     // One core on each side: what is counted is what one core sends and another receives.
     json.update({{"fabric", figures[0].driver.data()},
                  {"icrc", figures[0].icrc},
+                 {"encrypted", figures[0].encrypted},
                  {"iterations", options.iterations},
                  {"messages", kMessagesPerIteration},
                  {"messages_per_second", kMessagesPerIteration / percentile(seconds, 0.5)},
@@ -64,6 +66,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                {"fabric", figures[0].driver.data()},
                {"path_mtu", figures.back().path_mtu},
                {"icrc", figures[0].icrc},
+                 {"encrypted", figures[0].encrypted},
                {"copies_per_byte",
                 figures[0].carrier_copies_per_byte + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
   if (options.test == Test::bcast) json["first_block"] = exchanged > 0 ? "exchanged" : "copied";
@@ -137,6 +140,7 @@ int main(int argc, char** argv) {
                     "blocks that a member may have under way");
     sub->add_option("--spin", spin_us, "microseconds to look again before blocking");
     sub->add_flag("--busy-poll", options.busy_poll, "never block");
+    sub->add_flag("--encrypt", options.encrypt, "AES-256-GCM on every packet, in the ICRC's place");
     sub->add_flag("--icrc", options.icrc_on_loopback, "compute and check ICRCs over loopback as well");
     sub->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
     sub->add_option("--place", options.places, "NAMESPACE=ADDRESS for each member, root first");

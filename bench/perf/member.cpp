@@ -67,7 +67,8 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   auto opened = fabric::open_fabric(options.fabric, request,
                                     {.entropy = os_random,
                                      .host_id = fabric::host_identity(),
-                                     .icrc_on_loopback = options.icrc_on_loopback});
+                                     .icrc_on_loopback = options.icrc_on_loopback,
+                                     .encrypt = options.encrypt});
   if (options.fabric == "dpdk" && rank == 0) rendezvous.barrier(nap);
   if (!opened) return std::unexpected(opened.error());
   member->opened_ = std::move(*opened);
@@ -75,6 +76,7 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   name.copy(rendezvous.figures[rank].driver.data(), rendezvous.figures[rank].driver.size() - 1);
   if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", name, reason);
   rendezvous.figures[rank].icrc = fabric->info().icrc;
+  rendezvous.figures[rank].encrypted = fabric->info().encrypted;
   member->agent_ = std::make_unique<group::FabricAgent>(*fabric);
   member->engine_ = std::make_unique<engine::Engine>(
       *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});

@@ -25,6 +25,7 @@ struct Options {
   std::uint32_t path_mtu = 0;  ///< 0: what the interface allows
   bool selective_repeat = true;
   bool icrc_on_loopback = false;
+  bool encrypt = false;
   Duration spin = microseconds(50);
   bool busy_poll = false;
   std::uint32_t writes_in_flight = 0;  ///< 0: chosen for the test

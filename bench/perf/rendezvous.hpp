@@ -23,7 +23,7 @@ struct MemberFigures {
   double carrier_copies_per_byte = 0;  ///< … beside what carries the packets
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
   std::uint32_t path_mtu = 0;
-  bool icrc = true;
+  bool icrc = true, encrypted = false;
   std::uint64_t packets_repaired = 0, packets_in_place = 0, retransmitted = 0, timeouts = 0;
   std::uint64_t receive_dropped = 0, system_calls = 0;  ///< of the port
 };

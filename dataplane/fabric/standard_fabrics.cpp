@@ -19,6 +19,7 @@ constexpr const char* kSoftRoce =
 
 Result<OpenedFabric> open_verbs([[maybe_unused]] const Address& address,
                                 [[maybe_unused]] const SoftwareFabricOptions& software) {
+  if (software.encrypt) return fail(Errc::unsupported, "RDMA NICs send packets as they are, not encrypted");
 #if RDMC_VERBS
   auto fabric = VerbsFabric::open(address, software.entropy);
   if (!fabric) return std::unexpected(fabric.error());

@@ -174,6 +174,8 @@ Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const
   }
   const auto us = std::ranges::find(members, node.id(), &MeshMember::node);
   if (us == members.end()) return fail(Errc::invalid_argument, "a mesh that this node is no member of");
+  if (options.insecure && node.encrypts())
+    return fail(Errc::invalid_argument, "an insecure mesh would show the keys of a node that encrypts");
   const auto security = security_of(options);
   if (!security) return std::unexpected(security.error());
   const control::ChannelOptions channel{.security = *security, .max_message_bytes = kMostMessageBytes};

@@ -32,7 +32,9 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
   if (!random) return std::unexpected(random.error());
   auto opened = fabric::open_fabric(
       options.fabric, {.address = options.address},
-      {.entropy = [random = *random] { return random.next32(); }, .host_id = fabric::host_identity()});
+      {.entropy = [random = *random] { return random.next32(); },
+       .host_id = fabric::host_identity(),
+       .encrypt = options.encrypt});
   if (!opened) return std::unexpected(opened.error());
   state->opened = std::move(*opened);
   state->agent = std::make_unique<group::FabricAgent>(*state->opened.fabric);
@@ -59,6 +61,10 @@ Node::~Node() = default;
 
 NodeId Node::id() const {
   return state_->options.id;
+}
+
+bool Node::encrypts() const {
+  return state_->options.encrypt;
 }
 
 void Node::poll(Duration longest) {

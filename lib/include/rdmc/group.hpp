@@ -39,6 +39,9 @@ struct NodeOptions {
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.
   bool busy_poll = false;
+  /// AES-256-GCM for all that leaves this host, at every node alike. Offers carry the keys then: they must
+  /// travel in secret.
+  bool encrypt = false;
 };
 
 struct GroupOptions {
@@ -86,6 +89,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   NodeId id() const;
+  bool encrypts() const;
 
   // -- connections; each pair once, before their first group --
 

@@ -60,6 +60,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
                                           "--fabric",
                                           "udp",
                                           "--overwrite",
+                                          "--encrypt",
                                           "--json",
                                           "--dry-run",
                                           "--launch",
@@ -78,6 +79,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
                                           "d"});
   BOOST_TEST(send.local_receivers == 8u);
   BOOST_TEST(send.fabric.name == "udp");
+  BOOST_TEST(send.fabric.encrypt);
   BOOST_TEST(send.overwrite);
   BOOST_TEST(send.json);
   BOOST_TEST(send.dry_run);
@@ -170,6 +172,8 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "", "--local", "1"}, "DEST"},
       {{"s", "d", "-w", "h"}, "--key-file FILE"},
       {{"s", "d", "-w", "h", "--key-file", "k", "--insecure"}, "contradict"},
+      {{"s", "d", "-w", "h", "--encrypt", "--insecure"}, "--insecure leaves open"},
+      {{"agent", "--listen", "::1", "--root", "/", "--encrypt", "--insecure"}, "--insecure leaves open"},
       {{"s", "d", "-w", "h[", "--insecure"}, "-w: hostlist, position 2"},
       {{"s", "d", "-w", "^no", "--insecure"}, "cannot open no"},
       {{"s", "d", "-w", "h", "--local", "2"}, "--local"},

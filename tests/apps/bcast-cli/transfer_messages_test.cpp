@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(a_job_arrives_as_it_was_sent_whatever_bytes_are_in_its_name
                              .allocated_bytes = *rc::gen::arbitrary<std::uint64_t>(),
                              .overwrite = *rc::gen::arbitrary<bool>(),
                              .dry_run = *rc::gen::arbitrary<bool>(),
-                             .limit_rate = limit_rate};
+                             .limit_rate = limit_rate,
+                             .encrypt = *rc::gen::arbitrary<bool>()};
     RC_ASSERT(decode_job(encode(job)).value() == job);
   }));
 }

@@ -23,10 +23,11 @@ struct KeyFile {
 };
 
 struct Party {
-  explicit Party(std::uint32_t count, std::uint16_t port) {
+  explicit Party(std::uint32_t count, std::uint16_t port, bool encrypt = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto address = Address::ipv4(127, 0, 4, static_cast<std::uint8_t>(i + 1), 0);
-      nodes.push_back(std::move(*Node::create({.id = NodeId{i}, .address = address, .fabric = "udp"})));
+      nodes.push_back(std::move(
+          *Node::create({.id = NodeId{i}, .address = address, .fabric = "udp", .encrypt = encrypt})));
       members.push_back({NodeId{i}, host_string(address), port});
     }
     results.resize(count);
@@ -47,11 +48,11 @@ std::string unique(const char* name) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_groups) {
+BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_encrypted_groups) {
   const KeyFile key(unique("rdmc-mesh-key-").c_str());
   std::vector<Heard> heard(4);
   const std::vector<std::byte> message(300'000, std::byte{5});
-  Party party(4, 7801);
+  Party party(4, 7801, true);
   party.join(std::vector<MeshOptions>(4, {.key_file = key.path}));
   for (const auto& result : party.results)
     BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
@@ -85,5 +86,7 @@ BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_
   BOOST_TEST(failed_with(join(party.members, {.key_file = "/no/such/key", .insecure = true}),
                          Errc::invalid_argument));
   BOOST_TEST(failed_with(join(party.members, {.key_file = "/no/such/key"}), Errc::not_found));
+  auto encrypts = *Node::create({.id = NodeId{0}, .fabric = "udp", .encrypt = true});
+  BOOST_TEST(failed_with(connect_mesh(*encrypts, party.members, open), Errc::invalid_argument));
   BOOST_TEST(failed_with(join(party.members, open), Errc::timed_out));
 }
