@@ -71,7 +71,9 @@ Duration Requester::patience() const {
 Duration Requester::timeout() const {
   const Duration usual = config_.selective_repeat ? kMinimumTimeout : kTextbookMinimumTimeout;
   const Duration least = std::max(usual, config_.minimum_timeout);
-  const Duration doubled = rtt_.timeout(least) * (std::int64_t{1} << std::min(backoff_, 16U));
+  // Bounded before it is doubled, too: a host that was frozen for a day measures a round trip of a day.
+  const Duration measured = std::min(rtt_.timeout(least), config_.ack_timeout);
+  const Duration doubled = measured * (std::int64_t{1} << std::min(backoff_, 16U));
   return std::min({doubled, config_.ack_timeout, patience() - silence_});
 }
 

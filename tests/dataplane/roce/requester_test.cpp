@@ -245,6 +245,21 @@ BOOST_AUTO_TEST_CASE(the_configured_timeout_rules_and_nought_means_never) {
   BOOST_TEST(hasty.connection().failed());
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_on_at_the_configured_pace) {
+  Script s({.retry_limit = 20});
+  post(s, SendOpcode::send, 1);
+  s.out();
+  s.wait(seconds(3 * 86'400));
+  s.ack(0);  // a round trip of three days; doubled sixteen times it is more than a Duration holds
+  post(s, SendOpcode::send, 1);
+  s.out();
+  for (int i = 0; i < 18; ++i) {
+    BOOST_REQUIRE((s.connection().next_deadline() == s.now() + milliseconds(67)));
+    s.wait(milliseconds(67));
+    CHECK_LINES(s.out(), "send_only 1:1 ask");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(our_own_pause_is_not_the_peer_s_silence) {
   Script s;
   post(s, SendOpcode::send, 1);
