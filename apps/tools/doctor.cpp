@@ -1,7 +1,5 @@
 #include "apps/tools/doctor.hpp"
 
-#include <unistd.h>
-
 #include "controlplane/auth/random.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 
@@ -28,7 +26,7 @@ Finding examine(port::Driver& driver, const port::PortRequest& request,
                 const fabric::SoftwareFabricOptions& software, Duration test_time) {
   Finding finding{
       .fabric = std::string(driver.name()), .usability = driver.probe(request), .tried = {}, .not_tried = {}};
-  const auto pair = driver.pair_on_this_host("rdmc_doctor-" + std::to_string(getpid()));
+  const auto pair = driver.pair_on_this_host();
   const auto testable = driver.probe(pair[1]);
   if (!testable.usable) {
     finding.not_tried = testable.reason;

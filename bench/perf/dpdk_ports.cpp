@@ -1,7 +1,5 @@
 #include "bench/perf/dpdk_ports.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "dataplane/port/standard_drivers.hpp"
@@ -14,15 +12,16 @@ constexpr std::uint32_t kMtuOf4096 = 4224;
 
 }  // namespace
 
-port::PortRequest dpdk_request(const Options& options, std::uint32_t rank) {
-  if (rank < options.devices.size()) return {.address = {}, .device = options.devices[rank]};
+std::vector<std::string> memif_devices(const Options& options) {
   const std::uint32_t mtu = options.path_mtu == 0 ? kMtuOf4096 : options.path_mtu + kMtuOf4096 - 4096;
   const auto registry = port::standard_drivers();
   const auto& dpdk =
       *std::ranges::find(registry.drivers(), "dpdk", [](const auto& driver) { return driver->name(); });
-  auto request = dpdk->pair_on_this_host("rdmc_perf-" + std::to_string(getppid())).at(rank);
-  if (!request.device.empty()) request.device += " mtu=" + std::to_string(mtu);
-  return request;
+  std::vector<std::string> devices;
+  for (const auto& request : dpdk->pair_on_this_host()) {
+    if (!request.device.empty()) devices.push_back(request.device + " mtu=" + std::to_string(mtu));
+  }
+  return devices;
 }
 
 }  // namespace rdmc::perf

@@ -10,6 +10,7 @@
 #include "apps/units/option_values.hpp"
 #include "apps/units/schedule_options.hpp"
 #include "bench/perf/auto_choice.hpp"
+#include "bench/perf/dpdk_ports.hpp"
 #include "bench/perf/run.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
@@ -169,6 +170,7 @@ int main(int argc, char** argv) {
   }
   options.spin = rdmc::nanoseconds(static_cast<std::int64_t>(spin_us * 1000));
   options.selective_repeat = !go_back_n;
+  if (options.fabric == "dpdk" && options.devices.empty()) options.devices = memif_devices(options);
   if (options.api == "group" && options.test != Test::rate) {
     fmt::print(stderr, "rdmc_perf: --api group: only of rate\n");
     return 1;

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 
-#include "bench/perf/dpdk_ports.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/host_identity.hpp"
@@ -60,7 +59,8 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
     address = *place;
   }
   port::PortRequest request{.address = address};
-  if (options.fabric == "dpdk") request = dpdk_request(options, rank);
+  if (options.fabric == "dpdk")
+    request = {.address = {}, .device = rank < options.devices.size() ? options.devices[rank] : ""};
   // A memif's client must find its server: DPDK turns away whoever comes while that one starts, for good.
   const auto nap = [] { usleep(1000); };
   if (options.fabric == "dpdk" && rank != 0) rendezvous.barrier(nap);

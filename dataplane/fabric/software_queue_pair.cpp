@@ -82,7 +82,11 @@ QueuePairState SoftwareQueuePair::state() const noexcept {
 }
 
 std::string SoftwareQueuePair::error_cause() const {
-  return connected_ ? text_of(connected_->connection.cause()) : "";
+  if (!connected_) return "";
+  const roce::FailureCause cause = connected_->connection.cause();
+  const auto& port = fabric_.port_.counters();
+  const bool no_link = cause == roce::FailureCause::retry_exceeded && port.link_losses != port.link_returns;
+  return text_of(cause) + (no_link ? ": the link of our own port is down" : "");
 }
 
 Result<roce::Connection*> SoftwareQueuePair::connection() {

@@ -40,8 +40,8 @@ class Driver {
   /// Looks without leaving a trace. A yes is no promise: `open` may still fail.
   virtual Usability probe(const PortRequest& request) = 0;
   /// What to open for two ports that reach each other without leaving this host: to try the driver out.
-  /// `name` is the caller's, unique on this host. Neither the ports nor what they need is there yet.
-  virtual std::array<PortRequest, 2> pair_on_this_host(std::string_view name) = 0;
+  /// Another pair each time, and a secret of the two. Neither the ports nor what they need is there yet.
+  virtual std::array<PortRequest, 2> pair_on_this_host() = 0;
   /// Errors: invalid_argument, already_exists (the UDP port is taken), not_found (not an address of this
   /// host), permission_denied, resource_limit, unsupported, io_error.
   virtual Result<std::unique_ptr<Port>> open(const PortRequest& request) = 0;

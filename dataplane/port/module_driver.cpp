@@ -26,9 +26,9 @@ class ModuleDriver final : public Driver {
     return driver_->probe(request);
   }
 
-  std::array<PortRequest, 2> pair_on_this_host(std::string_view name) override {
+  std::array<PortRequest, 2> pair_on_this_host() override {
     if (!driver_ && !load()) return {};
-    return driver_->pair_on_this_host(name);
+    return driver_->pair_on_this_host();
   }
 
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {

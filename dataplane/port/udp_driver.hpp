@@ -16,6 +16,7 @@
 #include "dataplane/port/port.hpp"
 #include "dataplane/port/readiness.hpp"
 #include "dataplane/port/socket_address.hpp"
+#include "dataplane/port/source_ports.hpp"
 #include "dataplane/port/udp_port.hpp"
 #include "dataplane/port/udp_socket.hpp"
 
@@ -101,7 +102,7 @@ class UdpPort final : public Port {
   std::vector<FlowId> readable_;              // may have something; served round robin
   std::vector<FlowId> reported_;
   std::uint32_t bursts_since_poll_ = 0;
-  std::uint32_t entropy_ = 0;  // the flow's port to try next
+  SourcePorts source_ports_;  // of its flows
 
   EgressLimit egress_;
   std::vector<FlowId> leaving_;        // have sent, and may have something waiting to leave the host

@@ -40,7 +40,7 @@ class UdpDriver final : public Driver {
                           ": programs of ours use another, and peers that are not ours reach the device";
     return usability;
   }
-  std::array<PortRequest, 2> pair_on_this_host(std::string_view) override {
+  std::array<PortRequest, 2> pair_on_this_host() override {
     const PortRequest loopback{.address = Address::ipv4(127, 0, 0, 1, 0), .device = {}};
     return {loopback, loopback};
   }
@@ -94,7 +94,7 @@ Result<void> UdpPort::start() {
   auto shared = bind_flow(options_.address.port);
   if (!shared) return std::unexpected(shared.error());
   info_.address = shared->socket.address();
-  entropy_ = static_cast<std::uint32_t>(getpid()) * 0x9E37 + info_.address.port;
+  source_ports_ = SourcePorts(static_cast<std::uint32_t>(getpid()) * 0x9E37 + info_.address.port);
   // The kernel counts twice what was asked, for its own structures.
   info_.receive_buffer_bytes = static_cast<std::uint32_t>(shared->socket.get(SOL_SOCKET, SO_RCVBUF)) / 2;
   flows_.push_back(std::make_unique<Flow>(std::move(*shared)));
@@ -162,14 +162,11 @@ Result<UdpPort::Flow> UdpPort::bind_flow(std::uint16_t udp_port) {
   return Flow{.socket = std::move(*socket), .udp_port = bound};
 }
 
-/// A connection's packets leave from its flow's port, by which networks with several paths and NICs with
-/// several queues tell flows apart. RoCEv2 keeps the upper quarter of the port numbers for that (Annex
-/// A17.9.2); whatever the kernel has does as well.
+/// Where others have the ports that we would take, whatever the kernel has does as well.
 Result<UdpPort::Flow> UdpPort::bind_flow_of_its_own() {
-  constexpr std::uint32_t kFirst = 0xC000, kCount = 0x4000, kStep = 0x1E35, kTries = 8;  // the step is odd
+  constexpr std::uint32_t kTries = 8;
   for (std::uint32_t i = 0; i < kTries; ++i) {
-    entropy_ += kStep;
-    auto flow = bind_flow(static_cast<std::uint16_t>(kFirst + entropy_ % kCount));
+    auto flow = bind_flow(source_ports_.next());
     if (flow || flow.error().code != Errc::already_exists) return flow;
   }
   return bind_flow(0);

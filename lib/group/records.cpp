@@ -19,7 +19,7 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 template <typename... Cases>  // which clang 16, with which this is fuzzed, does not deduce of itself
-Overloaded(Cases...) -> Overloaded<Cases...>;
+Overloaded(Cases...)->Overloaded<Cases...>;
 
 std::size_t body_bytes(const Record& record) {
   return std::visit(

@@ -1,12 +1,8 @@
 #include "dataplane/port/dpdk/device.hpp"
 
-#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_mbuf.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +10,7 @@
 #include <thread>
 
 #include "dataplane/port/dpdk/eal.hpp"
+#include "dataplane/port/dpdk/kernel_interface.hpp"
 
 namespace rdmc::port::dpdk {
 namespace {
@@ -30,21 +27,13 @@ constexpr std::uint32_t kFraming = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 constexpr unsigned kBufferCache = 256;
 /// Of each buffer beyond the frame: AF_PACKET wants it as large as its slots.
 constexpr std::uint32_t kSlack = 64;
+/// Of AF_PACKET, however small the frames.
+constexpr std::uint32_t kLeastSlot = 2048;
 /// AF_XDP's kernel half keeps this free before a frame, and drops one that does not fit behind it.
 constexpr std::uint32_t kXdpHeadroom = 256;
 /// How long opening waits for the link: a memif for its other end, a network card for the other card.
 constexpr auto kLinkPatience = std::chrono::seconds(3);
 constexpr auto kLinkNap = std::chrono::microseconds(500);
-
-std::uint32_t interface_mtu(std::string_view name) {
-  ifreq request{};
-  if (name.empty() || name.size() >= sizeof request.ifr_name) return 0;
-  std::ranges::copy(name, request.ifr_name);
-  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const bool known = ioctl(socket_fd, SIOCGIFMTU, &request) == 0;
-  close(socket_fd);
-  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
-}
 
 Errc code_of(int error) {
   switch (error < 0 ? -error : error) {
@@ -76,7 +65,7 @@ std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_byte
     // Where the kernel puts a frame in its slot. Slots are a multiple of 16 bytes; blocks hold whole slots,
     // since DPDK expects no gaps between them, and whole pages: 256 slots are both.
     constexpr std::uint32_t kSlotHeader = 66, kSlotsPerBlock = 256, kBlocks = 2;
-    const std::uint32_t slot = std::max((frame_bytes + kSlotHeader + 15) / 16 * 16, 2048U);
+    const std::uint32_t slot = std::max((frame_bytes + kSlotHeader + 15) / 16 * 16, kLeastSlot);
     device += unless_given("framesz", slot) + unless_given("blocksz", slot * kSlotsPerBlock) +
               unless_given("framecnt", kSlotsPerBlock * kBlocks);
   }
@@ -92,7 +81,7 @@ Result<std::unique_ptr<Device>> Device::open(const DpdkOptions& options) {
     if (auto done = (*device.*step)(options); !done) return std::unexpected(done.error());
   }
   if (auto made = device->make_buffers(); !made) return std::unexpected(made.error());
-  if (auto configured = device->configure(options); !configured) return std::unexpected(configured.error());
+  if (auto configured = device->configure(); !configured) return std::unexpected(configured.error());
   if (auto started = device->start(); !started) return std::unexpected(started.error());
   return device;
 }
@@ -100,8 +89,10 @@ Result<std::unique_ptr<Device>> Device::open(const DpdkOptions& options) {
 Result<void> Device::find(const DpdkOptions& options) {
   take_eal_complaints();
   const bool memif = options.driver_name() == "net_memif";
+  interface_ = options.device_argument("iface");
   mtu_ = options.mtu;
-  if (mtu_ == 0) mtu_ = memif ? kMemifMtu : interface_mtu(options.device_argument("iface"));
+  if (mtu_ == 0 && memif) mtu_ = kMemifMtu;
+  if (const auto interface = find_kernel_interface(interface_); mtu_ == 0 && interface) mtu_ = interface->mtu;
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &id_) != 0) {
     const std::string arguments =
         options.is_virtual ? with_frame_size(options, kEthernetBytes + mtu_) : options.device;
@@ -126,6 +117,7 @@ Result<void> Device::find(const DpdkOptions& options) {
   if (memif) memif_ = options.device_argument("role") == "client" ? Memif::client : Memif::server;
   same_host_only_ = memif || driver == "net_ring";
   may_receive_uncut_ = driver == "net_af_packet";
+  sits_on_interface_ = driver == "net_af_packet" || driver == "net_af_xdp";
   return {};
 }
 
@@ -145,9 +137,10 @@ Result<void> Device::choose_sizes(const DpdkOptions& options) {
 }
 
 Result<void> Device::make_buffers() {
-  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + static_cast<std::uint32_t>(kEthernetBytes) + mtu_ +
-                             kSlack +
-                             (std::string_view(info_.driver_name) == "net_af_xdp" ? kXdpHeadroom : 0);
+  const std::string_view driver(info_.driver_name);
+  std::uint32_t frame = static_cast<std::uint32_t>(kEthernetBytes) + mtu_ + kSlack;
+  if (driver == "net_af_packet") frame = std::max(frame, kLeastSlot);
+  const std::uint32_t room = RTE_PKTMBUF_HEADROOM + frame + (driver == "net_af_xdp" ? kXdpHeadroom : 0);
   if (room > UINT16_MAX) return fail(Errc::invalid_argument, "an MTU too large for DPDK's packet buffers");
   const std::uint32_t count = std::clamp(kBufferBytes / room, kLeastBuffers, kMostBuffers);
   descriptors_ = static_cast<std::uint16_t>(std::min(kMostDescriptors, std::bit_floor((count + 1) / 4)));
@@ -167,10 +160,10 @@ int Device::try_configure(bool wakes) {
   return rte_eth_dev_configure(id_, receive_queues_, receive_queues_, &conf);  // a TAP wants as many of both
 }
 
-Result<void> Device::configure(const DpdkOptions& options) {
-  // A second queue is worth having where flows can be steered into it: on hardware, and a TAP that has tc.
-  const bool may_steer = !options.is_virtual || options.driver_name() == "net_tap";
-  receive_queues_ = may_steer && info_.max_rx_queues >= 2 ? 2 : 1;
+Result<void> Device::configure() {
+  // A second queue is worth having where flows can be steered into it: on hardware, and a TAP that has tc. A
+  // memif's other end would have to have as many.
+  receive_queues_ = memif_ == Memif::none && info_.max_rx_queues >= 2 ? 2 : 1;
   wakes_ = try_configure(true) == 0;
   if (!wakes_) {
     if (const int error = try_configure(false); error != 0) return device_error(name_, error);
@@ -208,12 +201,20 @@ int Device::start_until_the_peer_listens() {
 bool Device::wait_for_link() {
   if (memif_ == Memif::server) return true;  // the client comes when it comes
   const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
-  for (;;) {
-    rte_eth_link link{};
-    if (rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP) return true;
+  while (!link_is_up()) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(kLinkNap);
   }
+  return true;
+}
+
+bool Device::link_is_up() const {
+  if (sits_on_interface_) {
+    const auto interface = find_kernel_interface(interface_);
+    return interface && interface->linked;
+  }
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
 MacAddress Device::mac() const {

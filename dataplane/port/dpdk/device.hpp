@@ -29,6 +29,9 @@ class Device {
   /// False if it did not come up in 3 s. A memif's server does not wait.
   bool wait_for_link();
 
+  /// As of now: asks the kernel, or the device.
+  bool link_is_up() const;
+
   std::uint16_t id() const { return id_; }
   MacAddress mac() const;
   std::uint32_t mtu() const { return mtu_; }  ///< of IP packets
@@ -52,19 +55,19 @@ class Device {
   Result<void> find(const DpdkOptions& options);
   Result<void> choose_sizes(const DpdkOptions& options);
   Result<void> make_buffers();
-  Result<void> configure(const DpdkOptions& options);
+  Result<void> configure();
   int try_configure(bool wakes);
   Result<void> start();
   int start_until_the_peer_listens();
   void close();
 
-  std::string name_;
+  std::string name_, interface_;
   std::uint16_t id_ = RTE_MAX_ETHPORTS;
   rte_eth_dev_info info_{};
   std::uint32_t mtu_ = 0;
   std::uint16_t receive_queues_ = 1, descriptors_ = 0;
   bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false,
-       may_receive_uncut_ = false;
+       may_receive_uncut_ = false, sits_on_interface_ = false;
   enum class Memif : std::uint8_t { none, server, client } memif_ = Memif::none;
   rte_mempool* buffers_ = nullptr;
 };

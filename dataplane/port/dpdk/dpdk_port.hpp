@@ -17,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/port/dpdk/device.hpp"
 #include "dataplane/port/dpdk/frames.hpp"
 #include "dataplane/port/dpdk/memif_gate.hpp"
@@ -24,6 +25,7 @@
 #include "dataplane/port/dpdk/steering.hpp"
 #include "dataplane/port/piece_cutter.hpp"
 #include "dataplane/port/port.hpp"
+#include "dataplane/port/source_ports.hpp"
 #include "dataplane/port/wake_event.hpp"
 
 namespace rdmc::port::dpdk {
@@ -43,9 +45,12 @@ class DpdkPort final : public Port {
   static constexpr std::size_t kPaths = 256;
   static constexpr std::size_t kKnown = 64;
 
-  /// `address` is concrete and `device` started.
+  /// How often the link is looked at.
+  static constexpr Duration kLinkCheckInterval = milliseconds(50);
+
+  /// `address` is concrete and `device` started. `ports`: for its flows, from a random start.
   static Result<std::unique_ptr<Port>> open(std::unique_ptr<Device> device, const Address& address,
-                                            const DpdkOptions& options);
+                                            const DpdkOptions& options, SourcePorts ports);
   ~DpdkPort() override;
 
   const PortInfo& info() const noexcept override { return info_; }
@@ -93,11 +98,12 @@ class DpdkPort final : public Port {
     std::uint16_t count = 0;
   };
 
-  DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours);
+  DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, SourcePorts ports);
 
   // port_open.cpp
   Result<void> start(const Address& address, const DpdkOptions& options);
   std::optional<std::uint16_t> free_udp_port();
+  void watch_interrupts();
   void listen(FlowId id, std::uint16_t udp_port);
 
   // port_transmit.cpp
@@ -118,11 +124,13 @@ class DpdkPort final : public Port {
   void send_neighbour_messages();
   void send_now(rte_mbuf* frame);
   std::uint16_t to_device(rte_mbuf** frames, std::uint16_t count);
+  bool link_is_lost() const { return counters_.link_losses != counters_.link_returns; }
 
   MemifLane* lane() { return lane_ ? &*lane_ : nullptr; }
 
   // port_receive.cpp
   void tick(Time now);
+  void check_link();
   std::uint16_t fetch(std::uint16_t at_most);
   bool accept(rte_mbuf& buffer, RxTrain& train, iovec& piece);
   bool deliver(const Known& from, std::uint16_t identification, std::span<std::byte> payload, RxTrain& train,
@@ -142,7 +150,7 @@ class DpdkPort final : public Port {
   std::optional<Steering> steering_;
   std::vector<Flow> flows_;                  // by FlowId
   std::vector<std::uint16_t> flow_of_port_;  // by UDP port: FlowId + 1; 0: nobody listens
-  std::uint16_t next_udp_port_;
+  SourcePorts source_ports_;
   std::vector<Path> paths_;   // by a hash of destination and source
   std::vector<Known> known_;  // by a hash of the UDP ports
   std::deque<Held> held_;
@@ -157,7 +165,10 @@ class DpdkPort final : public Port {
   std::uint16_t next_queue_ = 0;
   std::uint32_t bursts_ = 0;
   Time now_{};  // as of the last tick
+  Time next_link_check_{};
+  bool link_was_up_ = false;  // ever
   WakeEvent wake_;
+  Descriptor interrupts_;  // of the receive queues, by epoll; none: the device has no interrupts
 };
 
 }  // namespace rdmc::port::dpdk

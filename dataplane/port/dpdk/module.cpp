@@ -1,4 +1,6 @@
 // The module librdmc_dpdk.so, as module_driver.hpp describes modules: its driver makes ports of DPDK devices.
+#include <sys/random.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -31,6 +33,18 @@ Result<Address> address_of(const PortRequest& request, const DpdkOptions& option
   return address;
 }
 
+std::uint32_t random_number() {
+  std::uint32_t value = 0;
+  while (getrandom(&value, sizeof value, 0) != sizeof value) {
+  }
+  return value;
+}
+
+/// 64 bits in a form that fits device arguments.
+std::string random_word() {
+  return std::to_string(std::uint64_t{random_number()} << 32 | random_number());
+}
+
 class DpdkDriver final : public Driver {
  public:
   std::string_view name() const noexcept override { return "dpdk"; }
@@ -43,12 +57,14 @@ class DpdkDriver final : public Driver {
 
   /// A memif. The client lends its packet buffers, so that the server writes into them: one copy between the
   /// two. Its ring is short, so that these buffers stay in the cache. An abstract socket leaves nothing
-  /// behind.
-  std::array<PortRequest, 2> pair_on_this_host(std::string_view pair) override {
+  /// behind; nobody guesses its name before it is there, and who reads it then (it is in /proc/net/unix)
+  /// lacks the secret.
+  std::array<PortRequest, 2> pair_on_this_host() override {
     const bool huge = look_around({}).free_hugepages >= 2 * kHugepagesWanted;
+    const std::string socket = random_word(), secret = random_word();
     const auto device = [&](const std::string& end, const std::string& role) {
       return PortRequest{.address = {},
-                         .device = "vdev=net_memif" + end + ",socket=/" + std::string(pair) +
+                         .device = "vdev=net_memif" + end + ",socket=/rdmc-" + socket + ",secret=" + secret +
                                    ",role=" + role + ",rsize=6 address=192.0.2." + end + "/24" +
                                    (huge ? "" : " huge=no")};
     };
@@ -63,7 +79,7 @@ class DpdkDriver final : public Driver {
     if (auto started = start_eal(*options); !started) return std::unexpected(started.error());
     auto device = Device::open(*options);
     if (!device) return std::unexpected(device.error());
-    return DpdkPort::open(std::move(*device), *address, *options);
+    return DpdkPort::open(std::move(*device), *address, *options, SourcePorts(random_number()));
   }
 };
 

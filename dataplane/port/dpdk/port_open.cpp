@@ -1,4 +1,6 @@
 // Opening a DPDK port, its flows, and closing it.
+#include <rte_interrupts.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,9 +15,6 @@ namespace {
 
 /// The UDP port of RoCE v2 (IANA).
 constexpr std::uint16_t kRocePort = 4791;
-/// Further flows have ports from here on: the range that RoCE takes source ports from, so that switches
-/// spread flows over paths.
-constexpr std::uint16_t kFirstFlowPort = 0xC000;
 constexpr std::uint8_t kIpv4PrefixBits = 24, kIpv6PrefixBits = 64;
 
 LinkAddress link_address(const Device& device, Address address, const DpdkOptions& options) {
@@ -30,18 +29,18 @@ LinkAddress link_address(const Device& device, Address address, const DpdkOption
 }  // namespace
 
 Result<std::unique_ptr<Port>> DpdkPort::open(std::unique_ptr<Device> device, const Address& address,
-                                             const DpdkOptions& options) {
+                                             const DpdkOptions& options, SourcePorts ports) {
   const LinkAddress ours = link_address(*device, address, options);
-  std::unique_ptr<DpdkPort> port(new DpdkPort(std::move(device), ours));
+  std::unique_ptr<DpdkPort> port(new DpdkPort(std::move(device), ours, ports));
   if (auto started = port->start(address, options); !started) return std::unexpected(started.error());
   return port;
 }
 
-DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours)
+DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, SourcePorts ports)
     : device_(std::move(device)),
       neighbours_(ours),
       flow_of_port_(std::size_t{UINT16_MAX} + 1),
-      next_udp_port_(kFirstFlowPort),
+      source_ports_(ports),
       paths_(kPaths),
       known_(kKnown) {
   if (device_->is_memif()) lane_.emplace();
@@ -63,7 +62,8 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   info_.loses_uncut_trains = device_->may_receive_uncut();
   info_.receive_buffer_bytes = device_->descriptors() * info_.train_bytes;
   if (!options.hugepages) info_.notes.push_back("ordinary pages in place of hugepages");
-  if (!device_->wakes())
+  watch_interrupts();
+  if (!interrupts_)
     info_.notes.push_back("the device cannot wake a sleeper: it is looked at again and again");
   if (device_->receive_queues() > 1) steering_ = Steering::try_on(device_->id(), address);
   if (device_->receive_queues() > 1 && !steering_)
@@ -73,6 +73,7 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   flows_.resize(1);
   listen(kSharedFlow, info_.address.port);
   now_ = monotonic_now();
+  check_link();
   register_this_thread();
   fetched_ = fetch(kBurst);  // a memif's client offers room for frames only when it has looked for some
   neighbours_.announce();
@@ -86,12 +87,20 @@ void DpdkPort::listen(FlowId id, std::uint16_t udp_port) {
 }
 
 std::optional<std::uint16_t> DpdkPort::free_udp_port() {
-  for (std::uint32_t tries = 0; tries <= UINT16_MAX - kFirstFlowPort; ++tries) {
-    const std::uint16_t candidate = next_udp_port_;
-    next_udp_port_ = candidate == UINT16_MAX ? kFirstFlowPort : static_cast<std::uint16_t>(candidate + 1);
-    if (flow_of_port_[candidate] == 0) return candidate;
+  for (std::uint32_t tries = 0; tries < SourcePorts::kCount; ++tries) {
+    if (const std::uint16_t candidate = source_ports_.next(); flow_of_port_[candidate] == 0) return candidate;
   }
   return std::nullopt;
+}
+
+/// All receive queues' interrupts come together in one descriptor to wait for.
+void DpdkPort::watch_interrupts() {
+  if (!device_->wakes()) return;
+  interrupts_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue) {
+    if (rte_eth_dev_rx_intr_ctl_q(device_->id(), queue, interrupts_.get(), RTE_INTR_EVENT_ADD, nullptr) != 0)
+      return interrupts_.reset();
+  }
 }
 
 Result<FlowId> DpdkPort::open_flow() {
@@ -126,6 +135,8 @@ DpdkPort::~DpdkPort() {
   for (const Held& held : held_) rte_pktmbuf_free(held.payload);
   rte_pktmbuf_free_bulk(spare_.data(), spares_);
   flows_.clear();  // rules, while there is a device
+  for (std::uint16_t queue = 0; interrupts_ && queue < device_->receive_queues(); ++queue)
+    rte_eth_dev_rx_intr_ctl_q(device_->id(), queue, interrupts_.get(), RTE_INTR_EVENT_DEL, nullptr);
 }
 
 }  // namespace rdmc::port::dpdk

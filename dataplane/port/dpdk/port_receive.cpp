@@ -125,9 +125,23 @@ bool DpdkPort::deliver(const Known& from, std::uint16_t identification, std::spa
 
 void DpdkPort::tick(Time now) {
   now_ = now;
+  if (next_link_check_ <= now) check_link();
   if (neighbours_.next_deadline() <= now) neighbours_.on_timer(now);
   send_neighbour_messages();
   send_held();
+}
+
+/// A link that has not been there yet is not lost: the first datagrams to it wait.
+void DpdkPort::check_link() {
+  next_link_check_ = now_ + kLinkCheckInterval;
+  const bool up = device_->link_is_up();
+  if (up && link_is_lost()) {
+    ++counters_.link_returns;
+    neighbours_.announce();  // there may be others now, or another switch
+  } else if (!up && link_was_up_ && !link_is_lost()) {
+    ++counters_.link_losses;
+  }
+  link_was_up_ = link_was_up_ || up;
 }
 
 }  // namespace rdmc::port::dpdk

@@ -183,16 +183,23 @@ void DpdkPort::attach(rte_mbuf& buffer, const iovec& piece) {
                             &attached_);
 }
 
+/// How many the device took, or dropped because it has no link: then nobody waits for room that never comes.
 std::uint16_t DpdkPort::to_device(rte_mbuf** frames, std::uint16_t count) {
   if (count == 0) return 0;
+  if (link_is_lost()) {
+    rte_pktmbuf_free_bulk(frames, count);
+    counters_.send_failed += count;
+    return count;
+  }
   const MemifPass pass(lane());
-  return pass ? rte_eth_tx_burst(device_->id(), 0, frames, count) : std::uint16_t{0};
+  const std::uint16_t taken = pass ? rte_eth_tx_burst(device_->id(), 0, frames, count) : std::uint16_t{0};
+  counters_.datagrams_sent += taken;
+  return taken;
 }
 
 /// Hands the batch to the device. False if it had no room for all; then `unsent` is set.
 bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
   const std::uint16_t sent = to_device(batch.frames.data(), batch.count);
-  counters_.datagrams_sent += sent;
   if (sent < batch.count) {
     unsent = batch.train[sent];
     rte_pktmbuf_free_bulk(&batch.frames[sent], batch.count - sent);
@@ -260,7 +267,6 @@ DpdkPort::Outcome DpdkPort::send_held(const Held& held) {
     rte_pktmbuf_adj(held.payload, header_bytes);
     return Outcome::no_room;
   }
-  ++counters_.datagrams_sent;
   return Outcome::made;
 }
 
@@ -277,10 +283,7 @@ void DpdkPort::send_neighbour_messages() {
 
 /// One frame, on its own; dropped if the device has no room.
 void DpdkPort::send_now(rte_mbuf* frame) {
-  if (to_device(&frame, 1) == 1) {
-    ++counters_.datagrams_sent;
-    return;
-  }
+  if (to_device(&frame, 1) == 1) return;
   ++counters_.send_failed;
   rte_pktmbuf_free(frame);
 }

@@ -1,5 +1,6 @@
-// Waiting: on the device's interrupt where it has one; otherwise by looking again after ever longer naps.
+// Waiting: on the device's interrupts where it has them; otherwise by looking again after ever longer naps.
 #include <poll.h>
+#include <rte_epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,13 @@ void drain(const pollfd& event) {
     const auto bytes = read(event.fd, &count, sizeof count);
 }
 
+/// Reads what raised them, as each device wants it read (of a TAP, whose descriptor holds the packets,
+/// nothing): an interrupt that was not taken would end every further sleep at once.
+void take_interrupts(int descriptor) {
+  std::array<rte_epoll_event, 2> events;
+  rte_epoll_wait(descriptor, events.data(), static_cast<int>(events.size()), 0);
+}
+
 timespec until_deadline(Time now, Time until) {
   const std::int64_t ns = std::max<std::int64_t>(0, until.ns - now.ns);
   return {ns / 1'000'000'000, ns % 1'000'000'000};
@@ -40,29 +48,27 @@ void DpdkPort::wait(Time deadline) {
     tick(now);
     if (fetched_ == 0) fetched_ = fetch(kBurst);
     if (fetched_ > 0 || now >= deadline || wake_.take()) return;
-    const Time until = std::min(deadline, neighbours_.next_deadline());
-    if (!device_->wakes() || !sleep_until_interrupt(until)) doze(until);
+    const Time until =
+        std::min({deadline, neighbours_.next_deadline(), link_is_lost() ? next_link_check_ : deadline});
+    if (!interrupts_ || !sleep_until_interrupt(until)) doze(until);
     if (wake_.take()) return;
   }
 }
 
 /// False if the device has no interrupt to wait for just now.
 bool DpdkPort::sleep_until_interrupt(Time until) {
-  std::array<pollfd, 3> events{};
-  nfds_t count = 0;
-  events[count++] = {wake_.descriptor(), POLLIN, 0};
   for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue) {
-    const int descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(device_->id(), queue);
-    if (descriptor < 0 || rte_eth_dev_rx_intr_enable(device_->id(), queue) != 0) return false;
-    events[count++] = {descriptor, POLLIN, 0};
+    if (rte_eth_dev_rx_intr_enable(device_->id(), queue) != 0) return false;
   }
   // What came before the interrupt was armed raises none.
   fetched_ = fetch(kBurst);
   if (fetched_ == 0) {
     const timespec left = until_deadline(monotonic_now(), until);
+    std::array<pollfd, 2> events{{{wake_.descriptor(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}}};
     ++counters_.system_calls;
-    ppoll(events.data(), count, until == Time::never() ? nullptr : &left, nullptr);
+    ppoll(events.data(), events.size(), until == Time::never() ? nullptr : &left, nullptr);
     drain(events[0]);
+    if (events[1].revents != 0) take_interrupts(interrupts_.get());
   }
   for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue)
     rte_eth_dev_rx_intr_disable(device_->id(), queue);

@@ -1,9 +1,6 @@
 #include "dataplane/port/dpdk/surroundings.hpp"
 
 #include <linux/capability.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +10,8 @@
 #include <fstream>
 #include <span>
 #include <utility>
+
+#include "dataplane/port/dpdk/kernel_interface.hpp"
 
 namespace rdmc::port::dpdk {
 namespace {
@@ -31,16 +30,6 @@ std::uint64_t effective_capabilities() {
     if (line.starts_with("CapEff:")) return std::stoull(line.substr(7), nullptr, 16);
   }
   return 0;
-}
-
-void look_at_interface(std::string_view name, Surroundings& around) {
-  ifreq request{};
-  if (name.empty() || name.size() >= sizeof request.ifr_name) return;
-  std::ranges::copy(name, request.ifr_name);
-  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  around.interface_there = ioctl(socket_fd, SIOCGIFFLAGS, &request) == 0;
-  around.interface_up = around.interface_there && (request.ifr_flags & IFF_UP) != 0;
-  close(socket_fd);
 }
 
 void look_at_pci(std::string_view address, Surroundings& around) {
@@ -146,7 +135,9 @@ Surroundings look_around(const DpdkOptions& options) {
     look_at_pci(options.device_name(), around);
     return around;
   }
-  look_at_interface(options.device_argument("iface"), around);
+  const auto interface = find_kernel_interface(options.device_argument("iface"));
+  around.interface_there = interface.has_value();
+  around.interface_up = interface && interface->up;
   around.tun_there = access("/dev/net/tun", F_OK) == 0;
   const std::string_view socket = options.device_argument("socket");
   // An abstract socket, memif's default, lies in no directory.

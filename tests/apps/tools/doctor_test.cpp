@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
 
 BOOST_AUTO_TEST_CASE(a_self_test_takes_its_time_and_counts_what_arrived) {
   const auto driver = port::udp_driver();
-  const auto pair = driver->pair_on_this_host("test");
+  const auto pair = driver->pair_on_this_host();
   const auto open = [&](const port::PortRequest& request) {
     return fabric::on_port(driver->open(request).value(), {.entropy = std::mt19937(1), .host_id = 1});
   };

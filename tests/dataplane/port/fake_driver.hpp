@@ -16,7 +16,7 @@ class FakeDriver final : public Driver {
 
   std::string_view name() const noexcept override { return name_; }
   Usability probe(const PortRequest&) override { return usability_; }
-  std::array<PortRequest, 2> pair_on_this_host(std::string_view) override { return {}; }
+  std::array<PortRequest, 2> pair_on_this_host() override { return {}; }
   Result<std::unique_ptr<Port>> open(const PortRequest&) override {
     if (!opens_) return fail(Errc::io_error, name_ + " broke");
     return std::make_unique<testing::MemoryPort>(PortInfo{.driver = name_, .notes = notes_});

@@ -1,29 +1,20 @@
 // The port over a memif between two ports of this process: needs no privilege, no hugepages and no interface.
 #define BOOST_TEST_MODULE dpdk_port
 #include <rapidcheck.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "dataplane/base/bytes.hpp"
-#include "dataplane/port/standard_drivers.hpp"
+#include "tests/dataplane/port/dpdk/memif_pair.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
+using rdmc::port::dpdk::testing::open_memif;
 
 namespace {
-
-std::unique_ptr<Port> open_memif(const std::string& role, const std::string& name, const std::string& address,
-                                 const std::string& id = "0") {
-  const std::string device = "vdev=" + name + ",socket=/rdmc_port_test-" + std::to_string(getpid()) +
-                             ",role=" + role + ",id=" + id + " mtu=4200 huge=no address=" + address;
-  auto opened = standard_drivers().open("dpdk", {.address = {}, .device = device});
-  BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().what));
-  return std::move(opened->port);
-}
 
 /// DPDK starts once in a process, so there is one pair for all tests; each leaves it empty.
 struct Pair {
@@ -238,6 +229,37 @@ BOOST_AUTO_TEST_CASE(the_other_end_of_a_memif_may_go_in_the_middle_of_traffic_an
     while (client->receive_burst(no_plan, trains) == 0) BOOST_REQUIRE(monotonic_now() < deadline);
   }
   stop = true;
+}
+
+BOOST_AUTO_TEST_CASE(who_lacks_the_secret_of_a_memif_gets_nothing_through) {
+  ports();
+  const auto server = open_memif("server", "net_memif4", "192.0.2.5/24", "4", ",secret=1234567890123");
+  const auto stranger = open_memif("client", "net_memif5", "192.0.2.6/24", "4", ",secret=1234567890124");
+  BOOST_TEST(stranger->info().notes.back().find("link is down") != std::string::npos);
+  const Sendable sendable(Bytes(30), 30, server->info().address);
+  NoPlan no_plan;
+  std::array<RxTrain, 4> trains;
+  for (const Time end = monotonic_now() + milliseconds(50); monotonic_now() < end;) {
+    stranger->send_burst(std::span(&sendable.train, 1));
+    BOOST_REQUIRE(server->receive_burst(no_plan, trains) == 0u);
+  }
+  BOOST_TEST(server->counters().datagrams_received == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(every_pair_on_this_host_has_a_name_and_a_secret_of_its_own) {
+  const auto registry = standard_drivers();
+  const auto& dpdk =
+      *std::ranges::find(registry.drivers(), "dpdk", [](const auto& one) { return one->name(); });
+  const auto words = [](const std::string& device, std::string_view key) {
+    const std::size_t at = device.find(key);
+    BOOST_REQUIRE(at != std::string::npos);
+    return device.substr(at, device.find(',', at) - at);
+  };
+  const auto one = dpdk->pair_on_this_host(), other = dpdk->pair_on_this_host();
+  for (const std::string_view key : {"socket=/", "secret="}) {
+    BOOST_TEST(words(one[0].device, key) == words(one[1].device, key));
+    BOOST_TEST(words(one[0].device, key) != words(other[0].device, key));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_is_in_use_or_unknown_is_refused_by_name) {

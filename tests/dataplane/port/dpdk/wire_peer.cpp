@@ -2,7 +2,8 @@
 // that the tests of DPDK's devices start twice.
 //   wire_peer DRIVER ADDRESS DEVICE          ("" where there is no device)
 // It prints its connection blob in hexadecimal, reads the other one's from standard input, writes kBytes into
-// the peer's memory and expects as many in its own, and then prints what happened as a line of words. Exit: 0
+// the peer's memory and expects as many in its own, and then prints what happened as a line of words; a line
+// "link lost" before that when its port notices. Exit: 0
 // all went well, 1 it did not (the reason is on stderr), 2 the port cannot be opened.
 #include <sys/random.h>
 
@@ -84,11 +85,16 @@ int talk(port::Port& port) {
   std::vector<std::byte> key(64);
   store_be(key.data(), value_of((*region)->remote_key()));
   if (!queue_pair.post_send({.work_id = 3, .bytes = key})) return broken("no SEND");
+  bool told = false;
   int done = 0;  // our SEND and WRITE acknowledged, the peer's arrived
   const Time deadline = monotonic_now() + kPatience;
   for (Time end = Time::never(); monotonic_now() < std::min(end, deadline);) {
     if (fabric.progress(monotonic_now()) == 0)
       fabric.wait(std::min({fabric.next_deadline(), end, deadline, monotonic_now() + milliseconds(10)}));
+    if (!told && port.counters().link_losses > 0) {
+      std::cout << "link lost" << std::endl;
+      told = true;
+    }
     std::array<fabric::Completion, 8> completions;
     const std::size_t count = queue_pair.poll_completions(completions);
     for (const auto& completion : std::span(completions).first(count)) {
@@ -110,7 +116,9 @@ int talk(port::Port& port) {
   std::cout << "ok driver=" << port.info().driver << " mtu=" << port.info().mtu
             << " icrc_errors=" << errors.icrc_errors
             << " retransmitted=" << fabric.connection_counters().retransmitted
-            << " received=" << port.counters().datagrams_received << std::endl;
+            << " received=" << port.counters().datagrams_received
+            << " link_losses=" << port.counters().link_losses
+            << " link_returns=" << port.counters().link_returns << std::endl;
   return 0;
 }
 

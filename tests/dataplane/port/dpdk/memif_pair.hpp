@@ -1,0 +1,28 @@
+// Ports on both ends of a memif in this process: it takes no privilege, no hugepages and no interface.
+#pragma once
+
+#include <unistd.h>
+#include <boost/test/unit_test.hpp>
+
+#include <memory>
+#include <string>
+
+#include "dataplane/port/standard_drivers.hpp"
+
+namespace rdmc::port::dpdk::testing {
+
+inline std::unique_ptr<Port> open_port(const std::string& device) {
+  auto opened = standard_drivers().open("dpdk", {.address = {}, .device = device});
+  BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().what));
+  return std::move(opened->port);
+}
+
+/// `more`: further device arguments, each after a comma.
+inline std::unique_ptr<Port> open_memif(const std::string& role, const std::string& name,
+                                        const std::string& address, const std::string& id = "0",
+                                        const std::string& more = "") {
+  return open_port("vdev=" + name + ",socket=/rdmc_port_test-" + std::to_string(getpid()) + ",role=" + role +
+                   ",id=" + id + more + " mtu=4200 huge=no address=" + address);
+}
+
+}  // namespace rdmc::port::dpdk::testing

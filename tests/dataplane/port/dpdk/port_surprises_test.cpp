@@ -1,0 +1,190 @@
+// The port on a device that can what no device here can: steer flows, wake a sleeper, lose its link.
+#define BOOST_TEST_MODULE dpdk_port_surprises
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "dataplane/port/source_ports.hpp"
+#include "tests/dataplane/port/dpdk/fake_device.hpp"
+#include "tests/dataplane/port/dpdk/memif_pair.hpp"
+#include "tests/dataplane/port/udp_fixture.hpp"
+
+using namespace rdmc;
+using namespace rdmc::port;
+using namespace rdmc::port::test;
+using namespace rdmc::port::dpdk::testing;
+
+namespace {
+
+/// With two receive queues, through which nothing comes.
+std::unique_ptr<Port> open_null(const std::string& address) {
+  return open_port("vdev=net_null0,no-rx=1 mtu=1500 huge=no address=" + address);
+}
+
+bool says(const Port& port, std::string_view what) {
+  return std::ranges::any_of(port.info().notes,
+                             [&](const auto& note) { return note.find(what) != std::string::npos; });
+}
+
+struct FreshRules {
+  FreshRules() {
+    fake().has_rules = true;
+    fake().most_rules = 8;
+    fake().rules_asked_for = 0;
+  }
+};
+
+/// One for all tests, as DPDK lets go of a memif's socket only with the process. The two know each other.
+struct Pair {
+  std::unique_ptr<Port> a = open_memif("server", "net_memif0", "192.0.2.1/24");
+  std::unique_ptr<Port> b = open_memif("client", "net_memif1", "192.0.2.2/24");
+  Sendable greeting{Bytes(40), 40, b->info().address};
+
+  Pair() { exchange(); }
+  void exchange() {
+    NoPlan no_plan;
+    std::array<RxTrain, 4> trains;
+    const Time deadline = monotonic_now() + kPatience;
+    test::send(*a, greeting.train);
+    while (b->receive_burst(no_plan, trains) == 0) {
+      a->receive_burst(no_plan, trains);
+      BOOST_REQUIRE(monotonic_now() < deadline);
+    }
+  }
+};
+
+std::unique_ptr<Pair>& the_pair() {
+  static std::unique_ptr<Pair> pair;
+  return pair;
+}
+Pair& pair_of_ports() {
+  if (!the_pair()) the_pair() = std::make_unique<Pair>();
+  return *the_pair();
+}
+struct ClosePair {
+  ~ClosePair() { the_pair().reset(); }
+};
+
+}  // namespace
+
+BOOST_TEST_GLOBAL_FIXTURE(ClosePair);
+
+BOOST_FIXTURE_TEST_CASE(each_flow_is_steered_by_its_port_into_the_bulk_queue_until_it_is_closed, FreshRules) {
+  const auto port = open_null("192.0.2.1/24");
+  BOOST_TEST(!says(*port, "steer"));
+  const FlowId first = *port->open_flow(), second = *port->open_flow();
+  BOOST_REQUIRE(fake().rules.size() == 2u);
+  for (const auto& [flow, rule] : {std::pair(first, fake().rules.begin()->second),
+                                   std::pair(second, std::next(fake().rules.begin())->second)}) {
+    BOOST_TEST(
+        (rule.items == std::vector{RTE_FLOW_ITEM_TYPE_ETH, RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_UDP}));
+    BOOST_TEST((rule.ipv4.hdr.dst_addr == rte_cpu_to_be_32(0xC0000201)));
+    BOOST_TEST((rule.ipv4_mask.hdr.dst_addr == UINT32_MAX));
+    BOOST_TEST((rule.ipv4_mask.hdr.src_addr == 0u));
+    BOOST_TEST((rule.udp.hdr.dst_port == rte_cpu_to_be_16(port->udp_port(flow))));
+    BOOST_TEST((rule.udp_mask.hdr.dst_port == UINT16_MAX));
+    BOOST_TEST((rule.udp_mask.hdr.src_port == 0u));
+    BOOST_TEST(rule.queue == 1u);
+  }
+  port->close_flow(first);
+  BOOST_REQUIRE(fake().rules.size() == 1u);
+  BOOST_TEST((fake().rules.begin()->second.udp.hdr.dst_port == rte_cpu_to_be_16(port->udp_port(second))));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_ipv6_flow_is_steered_by_its_whole_address, FreshRules) {
+  const auto port = open_null("2001:db8::1/64");
+  BOOST_REQUIRE(port->open_flow());
+  const auto& rule = fake().rules.at(1);
+  BOOST_TEST((rule.items[1] == RTE_FLOW_ITEM_TYPE_IPV6));
+  BOOST_TEST((std::ranges::equal(rule.ipv6.hdr.dst_addr, port->info().address.bytes)));
+  BOOST_TEST((std::ranges::count(rule.ipv6_mask.hdr.dst_addr, 0xFF) == 16));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_device_without_room_for_rules_or_without_rules_serves_the_flow_all_the_same,
+                        FreshRules) {
+  fake().most_rules = 1;
+  {
+    const auto port = open_null("192.0.2.1/24");
+    BOOST_REQUIRE(port->open_flow());
+    const auto refused = port->open_flow();
+    BOOST_REQUIRE(refused);
+    BOOST_TEST(fake().rules_asked_for == 2u);
+    BOOST_TEST(fake().rules.size() == 1u);
+    port->close_flow(*refused);
+    BOOST_TEST(fake().rules.size() == 1u);
+  }
+  BOOST_TEST(fake().rules.empty());
+  fake().has_rules = false;
+  const auto port = open_null("192.0.2.1/24");
+  BOOST_TEST(says(*port, "cannot steer flows into queues"));
+  BOOST_REQUIRE(port->open_flow());
+  BOOST_TEST(fake().rules_asked_for == 2u);
+}
+
+// Each start is one of 16,384.
+BOOST_FIXTURE_TEST_CASE(no_two_ports_begin_with_the_same_udp_ports, FreshRules) {
+  std::set<std::uint16_t> first;
+  for (int i = 0; i < 4; ++i) {
+    const auto port = open_null("192.0.2.1/24");
+    const std::uint16_t one = port->udp_port(*port->open_flow()), two = port->udp_port(*port->open_flow());
+    BOOST_TEST(std::min(one, two) >= SourcePorts::kFirst);
+    BOOST_TEST(one != two);
+    first.insert(one);
+  }
+  BOOST_TEST(first.size() > 1u);
+  SourcePorts ports(12345);
+  std::set<std::uint16_t> all;
+  for (std::uint32_t i = 0; i < SourcePorts::kCount; ++i) all.insert(ports.next());
+  BOOST_TEST(all.size() == SourcePorts::kCount);
+}
+
+// An interrupt that is not taken ends every further sleep at once: a core is lost to an idle port.
+BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
+  const Pair& pair = pair_of_ports();
+  BOOST_TEST(!says(*pair.a, "wake a sleeper"));
+  BOOST_TEST(fake().interrupts.size() >= 2u);
+  for (int i = 0; i < 3; ++i) {
+    fake().raise();
+    const std::uint64_t calls = pair.a->counters().system_calls;
+    const Time start = monotonic_now();
+    pair.a->wait(start + milliseconds(30));
+    BOOST_TEST((monotonic_now() - start).ns >= milliseconds(30).ns);
+    BOOST_TEST(pair.a->counters().system_calls - calls <= 4u);
+  }
+  BOOST_TEST(fake().enabled == fake().disabled);
+  BOOST_TEST(fake().enabled >= 6u);
+}
+
+BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
+  Pair& pair = pair_of_ports();
+  NoPlan no_plan;
+  std::array<RxTrain, 4> trains;
+  std::jthread sender([&] {
+    while (fake().enabled == fake().disabled) std::this_thread::yield();  // it sleeps, or is about to
+    test::send(*pair.a, pair.greeting.train);
+    fake().raise();
+  });
+  pair.b->wait(Time::never());
+  BOOST_TEST(pair.b->receive_burst(no_plan, trains) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_sent_after_arrives) {
+  Pair& pair = pair_of_ports();
+  Port& a = *pair.a;
+  const auto look = [&] { a.wait(monotonic_now() + milliseconds(60)); };
+  look();
+  BOOST_TEST(a.counters().link_losses == 0u);
+  fake().link_up = false;
+  look();
+  BOOST_TEST(a.counters().link_losses == 1u);
+  BOOST_TEST(a.counters().link_returns == 0u);
+  const auto before = a.counters();
+  for (int i = 0; i < 2000; ++i) test::send(a, pair.greeting.train);  // more than any ring holds
+  BOOST_TEST(a.counters().send_failed == before.send_failed + 2000);
+  BOOST_TEST(a.counters().datagrams_sent == before.datagrams_sent);
+  fake().link_up.reset();
+  look();
+  BOOST_TEST(a.counters().link_losses == 1u);
+  BOOST_TEST(a.counters().link_returns == 1u);
+  pair.exchange();
+}
