@@ -1,9 +1,11 @@
 #include "dataplane/crypto/packet_seal.hpp"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "dataplane/base/bytes.hpp"
 
@@ -55,6 +57,24 @@ bool exchange_tag(Cipher& cipher, int command, std::byte* tag) noexcept {
 }
 
 }  // namespace
+
+Result<PacketKey> packet_key(const KeyShare& receiver, const KeyShare& sender) {
+  constexpr std::string_view kPurpose = "rdmc packets";
+  std::array<std::byte, 4 + 2 * sizeof(KeyShare) + kPurpose.size()> input{};
+  store_be(input.data(), std::uint32_t{1});
+  auto at = std::ranges::copy(receiver, input.begin() + 4).out;
+  at = std::ranges::copy(sender, at).out;
+  std::ranges::copy(std::as_bytes(std::span(kPurpose)), at);
+  std::array<std::byte, 64> digest;
+  const bool done =
+      EVP_Digest(input.data(), input.size(), raw(digest.data()), nullptr, EVP_sha512(), nullptr) == 1;
+  PacketKey key;
+  std::ranges::copy_n(digest.begin(), key.size(), key.begin());
+  OPENSSL_cleanse(input.data(), input.size());
+  OPENSSL_cleanse(digest.data(), digest.size());
+  if (!done) return fail(Errc::unsupported, "this OpenSSL has no SHA-512");
+  return key;
+}
 
 void Cipher::Free::operator()(evp_cipher_ctx_st* context) const noexcept {
   EVP_CIPHER_CTX_free(context);

@@ -1,7 +1,7 @@
 // AES-256-GCM on packets, in the place of the ICRC: headers are authenticated, payload is encrypted, too. One
-// direction of one connection has one key, which its receiver drew and told the sender over the authenticated
-// control connection. Pure: no clock, no I/O, no randomness. Not thread-safe: a sealer belongs to its
-// connection's engine.
+// direction of one connection has one key, made of a share that each end drew and told the other over the
+// authenticated control connection. Pure: no clock, no I/O, no randomness. Not thread-safe: a sealer belongs
+// to its connection's engine.
 //
 // Nonce (NIST SP 800-38D, 8.2.1): the key's salt, then a counter of packets, which travels with the packet. A
 // retransmission is a new packet. The cipher is OpenSSL's.
@@ -23,8 +23,17 @@ namespace rdmc::crypto {
 /// What stands behind a sealed packet's payload and pad: the counter (8 bytes, big endian) and the tag (16).
 inline constexpr std::size_t kCounterBytes = 8, kTagBytes = 16, kSealBytes = kCounterBytes + kTagBytes;
 
+/// What one end of a connection contributes: random, and a secret of the two.
+using KeyShare = std::array<std::byte, 32>;
+
 /// A key of AES-256 (32 bytes) and the salt of its nonces (4).
 using PacketKey = std::array<std::byte, 36>;
+
+/// The key of what travels from the end that drew `sender` to the one that drew `receiver`: the first bytes
+/// of SHA-512(1 as 4 bytes big endian || receiver || sender || "rdmc packets"), one-step derivation as in
+/// NIST SP 800-56C. It is new if either share is: an end that connects twice with one offer of the other's
+/// does not begin to count anew under an old key. Errors: unsupported.
+Result<PacketKey> packet_key(const KeyShare& receiver, const KeyShare& sender);
 
 /// The key schedule, made once, and the nonce of the packet at hand.
 struct Cipher {

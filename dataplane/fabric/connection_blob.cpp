@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kMagic = 0x52445150;
 constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagStranger = 4, kFlagPsnForOther = 8,
-                       kFlagIcrcOptional = 16, kFlagNic = 32, kFlagSingleDatagrams = 64, kFlagKey = 128;
+                       kFlagIcrcOptional = 16, kFlagNic = 32, kFlagSingleDatagrams = 64, kFlagKeyShare = 128;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
 /// IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 or 4096.
@@ -31,7 +31,7 @@ bool is_unicast(const Address& address) {
 }  // namespace
 
 ConnectionBlob encode(const ConnectionInfo& info) {
-  ConnectionBlob blob(kBlobBytes + (info.key ? info.key->size() : 0));
+  ConnectionBlob blob(kBlobBytes + (info.key_share ? info.key_share->size() : 0));
   std::byte* at = blob.data();
   const auto put = [&at](auto value) {
     store_be(at, value);
@@ -43,7 +43,7 @@ ConnectionBlob encode(const ConnectionInfo& info) {
       (info.shared.ipv6 ? kFlagIpv6 : 0) | (info.selective_repeat ? kFlagSelectiveRepeat : 0) |
       (info.stranger ? kFlagStranger : 0) | (info.psn_for_other ? kFlagPsnForOther : 0) |
       (info.icrc_optional ? kFlagIcrcOptional : 0) | (info.nic ? kFlagNic : 0) |
-      (info.single_datagrams ? kFlagSingleDatagrams : 0) | (info.key ? kFlagKey : 0)));
+      (info.single_datagrams ? kFlagSingleDatagrams : 0) | (info.key_share ? kFlagKeyShare : 0)));
   put(info.max_rd_atomic);
   std::memcpy(at, info.shared.bytes.data(), 16);
   at += 16;
@@ -54,7 +54,7 @@ ConnectionBlob encode(const ConnectionInfo& info) {
   put(info.path_mtu);
   put(info.receive_window);
   put(info.host_id);
-  if (info.key) std::ranges::copy(*info.key, at);
+  if (info.key_share) std::ranges::copy(*info.key_share, at);
   return blob;
 }
 
@@ -68,8 +68,8 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
     return fail(Errc::version_mismatch, "the peer's connection blob has version " + std::to_string(version) +
                                             ", this program speaks version " + std::to_string(kVersion));
   }
-  const bool has_key = blob.size() > 5 && (std::to_integer<unsigned>(blob[5]) & kFlagKey) != 0;
-  if (blob.size() != kBlobBytes + (has_key ? crypto::PacketKey{}.size() : 0))
+  const bool has_share = blob.size() > 5 && (std::to_integer<unsigned>(blob[5]) & kFlagKeyShare) != 0;
+  if (blob.size() != kBlobBytes + (has_share ? crypto::KeyShare{}.size() : 0))
     return fail(Errc::protocol_error, "connection blob of a wrong length");
   const std::byte* at = blob.data() + 5;
   const auto take = [&at]<typename T>(T) {
@@ -96,7 +96,7 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   info.path_mtu = take(std::uint32_t{});
   info.receive_window = take(std::uint32_t{});
   info.host_id = take(std::uint64_t{});
-  if (has_key) std::ranges::copy_n(at, crypto::PacketKey{}.size(), info.key.emplace().begin());
+  if (has_share) std::ranges::copy_n(at, crypto::KeyShare{}.size(), info.key_share.emplace().begin());
   if (qpn < 2 || qpn > Psn::kMask || psn > Psn::kMask || info.path_mtu > kLargestPathMtu ||
       info.path_mtu % 4 != 0 || !is_unicast(info.shared) || info.shared.port == 0 || info.bulk_port == 0 ||
       info.receive_window == 0) {

@@ -34,9 +34,9 @@ struct ConnectionInfo {
   /// READ requests and atomics of the other side's that may be under way; 0 = not known.
   std::uint8_t max_rd_atomic = 0;
   std::uint64_t host_id = 0;  ///< equal on both sides: one network stack, no link between them
-  /// What packets to this side are to be sealed with, in place of an ICRC: both sides have one, or none. A
-  /// blob that has one is a secret.
-  std::optional<crypto::PacketKey> key;
+  /// Of the keys that packets are sealed with in place of an ICRC: both sides have one, or none. A blob that
+  /// has one is a secret.
+  std::optional<crypto::KeyShare> key_share;
 };
 
 ConnectionBlob encode(const ConnectionInfo& info);

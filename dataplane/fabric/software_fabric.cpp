@@ -105,8 +105,9 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
                        .max_rd_atomic = options.max_rd_atomic,
                        .host_id = options_.host_id};
   if (options_.encrypt) {
-    local.key.emplace();
-    for (std::size_t at = 0; at < local.key->size(); at += 4) store_be(&(*local.key)[at], fresh_number());
+    local.key_share.emplace();
+    for (std::size_t at = 0; at < local.key_share->size(); at += 4)
+      store_be(&(*local.key_share)[at], fresh_number());
   }
   auto queue_pair = std::make_unique<SoftwareQueuePair>(*this, options, local, *flow);
   queue_pairs_.emplace(qpn, queue_pair.get());

@@ -59,6 +59,29 @@ std::string text_of(roce::FailureCause cause) {
 /// likes.
 constexpr Duration kSameStackMinimumTimeout = milliseconds(40);
 
+/// Of a connection; none where neither side encrypts.
+struct Ciphers {
+  std::unique_ptr<crypto::PacketSealer> sealer;
+  std::optional<crypto::PacketOpener> opener;
+};
+
+Result<Ciphers> ciphers(const ConnectionInfo& ours, const ConnectionInfo& theirs) {
+  if (ours.key_share.has_value() != theirs.key_share.has_value())
+    return fail(Errc::authentication, ours.key_share
+                                          ? "this side encrypts its packets, the other does not"
+                                          : "the other side encrypts its packets, this one does not");
+  if (!ours.key_share) return Ciphers{};
+  const auto to_us = crypto::packet_key(*ours.key_share, *theirs.key_share);
+  if (!to_us) return std::unexpected(to_us.error());
+  const auto to_them = crypto::packet_key(*theirs.key_share, *ours.key_share);
+  if (!to_them) return std::unexpected(to_them.error());
+  auto opener = crypto::PacketOpener::make(*to_us);
+  if (!opener) return std::unexpected(opener.error());
+  auto sealer = crypto::PacketSealer::make(*to_them);
+  if (!sealer) return std::unexpected(sealer.error());
+  return Ciphers{std::make_unique<crypto::PacketSealer>(std::move(*sealer)), std::move(*opener)};
+}
+
 }  // namespace
 
 std::string_view name(WorkStatus status) noexcept {
@@ -234,19 +257,8 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   const auto mtu = agree_path_mtu(local_, *peer);
   if (!mtu) return std::unexpected(mtu.error());
 
-  if (local_.key.has_value() != peer->key.has_value())
-    return fail(Errc::authentication, local_.key ? "this side encrypts its packets, the other does not"
-                                                 : "the other side encrypts its packets, this one does not");
-  std::optional<crypto::PacketOpener> opener;
-  std::unique_ptr<crypto::PacketSealer> sealer;
-  if (local_.key) {
-    auto to_us = crypto::PacketOpener::make(*local_.key);
-    auto to_peer = crypto::PacketSealer::make(*peer->key);
-    if (!to_us) return std::unexpected(to_us.error());
-    if (!to_peer) return std::unexpected(to_peer.error());
-    opener = std::move(*to_us);
-    sealer = std::make_unique<crypto::PacketSealer>(std::move(*to_peer));
-  }
+  auto cipher = ciphers(local_, *peer);
+  if (!cipher) return std::unexpected(cipher.error());
 
   const bool same_stack = local_.host_id != 0 && local_.host_id == peer->host_id;
   const roce::ConnectionConfig config{
@@ -288,14 +300,14 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
                    .bulk_icrc = roce::Icrc(our_bulk, peer_bulk),
                    .shared_icrc = roce::Icrc(our_bulk, peer->shared),
                    .icrc = !(same_stack && local_.icrc_optional && peer->icrc_optional),
-                   .sealer = std::move(sealer),
+                   .sealer = std::move(cipher->sealer),
                    .trains = !peer->single_datagrams,
                    .ecn_capable = config.congestion_control && !config.selective_repeat},
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),
       .receive_shared = roce::Icrc(peer_bulk, local_.shared),
       .stranger = peer->stranger ? std::optional<StrangerIcrc>(local_.shared) : std::nullopt,
-      .opener = std::move(opener),
+      .opener = std::move(cipher->opener),
   });
   for (const auto& work : early_receives_) {
     if (auto posted = connected_->connection.post_receive(work); !posted) return posted;

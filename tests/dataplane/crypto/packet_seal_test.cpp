@@ -2,6 +2,7 @@
 #include "dataplane/crypto/packet_seal.hpp"
 
 #include <rapidcheck.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>
 #include <vector>
@@ -80,6 +81,23 @@ BOOST_AUTO_TEST_CASE(another_key_or_another_salt_opens_nothing) {
     auto packet = sealed_by(sealer, bytes_of(2, 36), bytes_of(3, 100));
     BOOST_TEST((opened(opener, packet) == Authenticity::forged));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_differs_with_either_share_and_with_the_direction) {
+  const auto share = [](unsigned number) {
+    KeyShare made;
+    made.fill(static_cast<std::byte>(number));
+    return made;
+  };
+  std::set<PacketKey> keys;
+  for (unsigned receiver = 0; receiver < 4; ++receiver)
+    for (unsigned sender = 0; sender < 4; ++sender)
+      keys.insert(packet_key(share(receiver), share(sender)).value());
+  BOOST_TEST(keys.size() == 16u);
+  // python3: hashlib.sha512(b"\0\0\0\1" + b"\1" * 32 + b"\2" * 32 + b"rdmc packets").digest()[:4]
+  constexpr std::array<std::uint8_t, 4> kExpected{0x6D, 0xB3, 0x03, 0xC2};
+  const auto key = packet_key(share(1), share(2)).value();
+  BOOST_TEST(std::ranges::equal(std::as_bytes(std::span(kExpected)), std::span(key).first(4)));
 }
 
 BOOST_AUTO_TEST_CASE(the_same_packet_never_looks_the_same_twice) {

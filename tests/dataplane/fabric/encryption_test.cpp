@@ -124,19 +124,19 @@ BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_nobody_who_does_not) {
   Cable cable(kEncrypts, kEncrypts);
   const auto at_a = *cable.a.fabric.create_queue_pair({});
   auto stranger = *decode_connection((*cable.b.fabric.create_queue_pair({}))->local_blob());
-  stranger.key.reset();
+  stranger.key_share.reset();
   stranger.stranger = true;
   stranger.path_mtu = 1024;
   BOOST_TEST((at_a->connect(encode(stranger)).error().code == Errc::authentication));
 }
 
-BOOST_AUTO_TEST_CASE(each_connection_and_each_direction_has_a_key_of_its_own) {
+BOOST_AUTO_TEST_CASE(each_end_of_each_connection_draws_a_share_of_its_own) {
   Cable cable(kEncrypts, kEncrypts);
   auto [at_a, at_b] = cable.connect();
   auto [other_a, other_b] = cable.connect();
-  std::vector<crypto::PacketKey> keys;
+  std::vector<crypto::KeyShare> keys;
   for (const auto* queue_pair : {at_a.get(), at_b.get(), other_a.get(), other_b.get()})
-    keys.push_back(*decode_connection(queue_pair->local_blob())->key);
+    keys.push_back(*decode_connection(queue_pair->local_blob())->key_share);
   std::ranges::sort(keys);
   BOOST_TEST((std::ranges::adjacent_find(keys) == keys.end()));
 }
