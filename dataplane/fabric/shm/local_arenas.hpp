@@ -2,6 +2,7 @@
 // when an arena is gone, what lies at its addresses is other memory. Owned by the fabric; one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,6 +23,10 @@ class LocalArenas {
 
   void add(const std::shared_ptr<const memory::SharedPages>& pages) {
     arenas_.push_back({next_++, pages->bytes(), pages});
+  }
+  bool is_alive(std::uint32_t number) const {
+    const auto known = std::ranges::find(arenas_, number, &Entry::number);
+    return known != arenas_.end() && !known->pages.expired();
   }
   /// The arena that holds all of `bytes`.
   std::optional<Found> find(std::span<const std::byte> bytes) {

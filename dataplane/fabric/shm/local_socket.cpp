@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -49,7 +51,8 @@ Result<LocalSocket> LocalSocket::checked(Descriptor socket) {
   if (peer.uid != geteuid())
     return fail(Errc::permission_denied,
                 "a process of user " + std::to_string(peer.uid) + " is at the other end");
-  return LocalSocket(std::move(socket), peer.pid);
+  Descriptor process_end(peer.pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)) : -1);
+  return LocalSocket(std::move(socket), peer.pid, std::move(process_end));
 }
 
 Result<LocalSocket> LocalSocket::dial(const Token& listener) {
@@ -109,7 +112,13 @@ Result<std::optional<LocalSocket::Received>> LocalSocket::receive() const {
 
 bool LocalSocket::is_hung_up() const {
   pollfd entry{.fd = socket_.get(), .events = POLLRDHUP};
-  return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  const bool closed = poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  return closed || has_process_ended();
+}
+
+bool LocalSocket::has_process_ended() const {
+  pollfd entry{.fd = process_end_.get(), .events = POLLIN};  // -1 is left out
+  return poll(&entry, 1, 0) > 0;
 }
 
 Result<LocalListener> LocalListener::open(const Token& name) {

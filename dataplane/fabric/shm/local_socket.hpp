@@ -19,9 +19,10 @@ namespace rdmc::fabric::shm {
 
 enum class MessageKind : std::uint32_t {
   hello =
-      1,  ///< descriptors: QueueMemory, Doorbell; a, b: where to look for a number in the address space, it
-  arena,  ///< descriptor: its pages; a: its number, b: its bytes
-  ring,   ///< wake up: there is something in the QueueMemory
+      1,   ///< descriptors: QueueMemory, Doorbell; a, b: where to look for a number in the address space, it
+  arena,   ///< descriptor: its pages; a: its number, b: its bytes
+  ring,    ///< wake up: there is something in the QueueMemory
+  forget,  ///< a: the number of an arena that nothing will come from any more
 };
 
 struct Message {
@@ -48,6 +49,9 @@ class LocalSocket {
   const Descriptor& descriptor() const { return socket_; }
   explicit operator bool() const { return static_cast<bool>(socket_); }
   pid_t process() const { return process_; }
+  /// Readable from the end of the process on; none where the kernel does not tell. The socket alone does not
+  /// show that end: a process forked from the peer's may hold it open.
+  const Descriptor& process_end() const { return process_end_; }
 
   /// False: no room now. Errors: peer_failed.
   Result<bool> send(const Message& message, std::span<const int> descriptors) const;
@@ -55,16 +59,22 @@ class LocalSocket {
   Result<std::optional<Received>> receive() const;
   /// The other side is gone, or will be once its last messages are read.
   bool is_hung_up() const;
+  bool has_process_ended() const;
   /// The other side sees the end.
-  void close() { socket_.reset(); }
+  void close() {
+    socket_.reset();
+    process_end_.reset();
+  }
 
  private:
   friend class LocalListener;
-  LocalSocket(Descriptor socket, pid_t process) : socket_(std::move(socket)), process_(process) {}
+  LocalSocket(Descriptor socket, pid_t process, Descriptor process_end)
+      : socket_(std::move(socket)), process_(process), process_end_(std::move(process_end)) {}
   static Result<LocalSocket> checked(Descriptor socket);
 
   Descriptor socket_;
   pid_t process_ = 0;
+  Descriptor process_end_;
 };
 
 class LocalListener {

@@ -69,7 +69,8 @@ struct QueueControl {
   /// follow; it is written after `handled`.
   alignas(64) std::atomic<std::uint32_t> handled{0};
   std::atomic<std::uint32_t> refused{0};
-  /// Grows while the peer's requests are being worked on: a sign of life for its patience.
+  /// Grows while the peer's requests are being worked on, and while the next one waits for a receive: a sign
+  /// of life for its patience.
   std::atomic<std::uint32_t> pulse{0};
   /// The next request waits for a receive to be posted.
   std::atomic<std::uint32_t> not_ready{0};

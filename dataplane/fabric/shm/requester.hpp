@@ -46,6 +46,9 @@ class Requester {
   /// Everything under way completes: the oldest with `status`, the others flushed.
   void fail(WorkStatus status);
 
+  /// Slots published so far, and those of them that the peer is done with; modulo 2^32.
+  std::uint32_t posted() const { return posted_; }
+  bool is_handled(std::uint32_t slots) const { return static_cast<std::int32_t>(handled_ - slots) >= 0; }
   bool idle() const { return works_.empty(); }
   /// What the peer broke; empty: nothing.
   std::string_view fault() const { return fault_; }

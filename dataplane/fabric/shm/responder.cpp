@@ -58,7 +58,7 @@ std::size_t Responder::turn(std::size_t budget) {
     }
     if (budget == 0) break;
   }
-  if (done != 0) ours_.control.pulse.fetch_add(1, std::memory_order_relaxed);
+  if (done != 0 || not_ready_) ours_.control.pulse.fetch_add(1, std::memory_order_relaxed);
   auto& told = ours_.control.not_ready;
   if (told.load(std::memory_order_relaxed) != not_ready_) told.store(not_ready_, std::memory_order_relaxed);
   return done;

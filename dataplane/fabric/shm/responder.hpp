@@ -40,6 +40,8 @@ class Responder {
 
   /// Requests that another turn would carry out.
   bool has_more() const;
+  /// The peer's next request waits for a receive of ours.
+  bool not_ready() const { return not_ready_; }
   /// What ended it; empty: nothing.
   std::string_view fault() const { return fault_; }
   /// Of the oldest receive, if there was a fault.

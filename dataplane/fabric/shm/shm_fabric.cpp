@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint64_t kListenerTag = 0;
 /// Visitors that have not said hello; more are turned away.
 constexpr std::size_t kMostVisitors = 256;
+/// Let in at once: others get their turn. And how long each may say nothing: a peer's hello comes with it.
+constexpr std::size_t kVisitorsPerTurn = 64;
+constexpr Duration kVisitorPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
 /// Turns without work before the core is offered to others: on a core of one's own an answer is here sooner;
 /// where others took the core when it was offered last, what we wait for is likely to be theirs.
@@ -114,7 +117,8 @@ Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes) {
 }
 
 std::size_t ShmFabric::progress(Time now) {
-  std::size_t done = attention_.exchange(false) ? serve_sockets() : 0;
+  std::size_t done = attention_.exchange(false) ? serve_sockets(now) : 0;
+  drop_silent_visitors(now);
   for (ShmQueuePair* const queue_pair : queue_pairs_) done += queue_pair->turn(now);
   ring_all();
   if (done != 0) idle_turns_ = 0;
@@ -126,7 +130,7 @@ void ShmFabric::ring_all() {
 }
 
 Time ShmFabric::next_deadline() const {
-  Time earliest = Time::never();
+  Time earliest = visitors_.empty() ? Time::never() : visitors_.begin()->second.came + kVisitorPatience;
   for (const ShmQueuePair* const queue_pair : queue_pairs_)
     earliest = std::min(earliest, queue_pair->next_deadline());
   return earliest;
@@ -168,12 +172,12 @@ void ShmFabric::wake() noexcept {
   if (sleeping_ == shm::Sleep::on_futex) doorbell_.wake();
 }
 
-std::size_t ShmFabric::serve_sockets() {
+std::size_t ShmFabric::serve_sockets(Time now) {
   tags_.clear();
   watch_->take(tags_);
   for (const std::uint64_t tag : tags_) {
     if (tag == kListenerTag) {
-      take_visitors();
+      take_visitors(now);
     } else if (visitors_.contains(tag)) {
       on_visitor(tag);
     } else {
@@ -184,24 +188,31 @@ std::size_t ShmFabric::serve_sockets() {
   return tags_.size();
 }
 
-void ShmFabric::take_visitors() {
-  while (auto socket = listener_.accept()) {
+void ShmFabric::take_visitors(Time now) {
+  for (std::size_t taken = 0; taken < kVisitorsPerTurn; ++taken) {
+    auto socket = listener_.accept();
+    if (!socket) break;
     if (visitors_.size() == kMostVisitors) continue;
     const std::uint64_t tag = next_serial_++;
-    visitors_.emplace(tag, std::move(*socket));
+    visitors_.emplace(tag, Visitor{std::move(*socket), now});
     on_visitor(tag);  // mostly its hello is here already
   }
   (void)watch_->watch(listener_.descriptor(), kListenerTag);
 }
 
+void ShmFabric::drop_silent_visitors(Time now) {
+  while (!visitors_.empty() && now - visitors_.begin()->second.came >= kVisitorPatience)
+    visitors_.erase(visitors_.begin());
+}
+
 void ShmFabric::on_visitor(std::uint64_t tag) {
   const auto visitor = visitors_.find(tag);
-  auto received = visitor->second.receive();
+  auto received = visitor->second.socket.receive();
   if (received && !*received) {
-    (void)watch_->watch(visitor->second.descriptor(), tag);
+    (void)watch_->watch(visitor->second.socket.descriptor(), tag);
     return;
   }
-  shm::LocalSocket socket = std::move(visitor->second);
+  shm::LocalSocket socket = std::move(visitor->second.socket);
   visitors_.erase(visitor);
   if (!received) return;
   const shm::Token& wanted = (*received)->message.to;

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "dataplane/fabric/queue_pair.hpp"
@@ -89,8 +89,9 @@ class ShmFabric final : public Fabric {
         listener_(std::move(listener)) {}
   void forget(ShmQueuePair& queue_pair);
   void ring_all();
-  std::size_t serve_sockets();
-  void take_visitors();
+  std::size_t serve_sockets(Time now);
+  void take_visitors(Time now);
+  void drop_silent_visitors(Time now);
   void on_visitor(std::uint64_t tag);
   bool has_news() const;
 
@@ -101,8 +102,12 @@ class ShmFabric final : public Fabric {
   std::unique_ptr<shm::SocketWatch> watch_;
   roce::RegionTable regions_;
   shm::LocalArenas arenas_;
-  std::vector<ShmQueuePair*> queue_pairs_;                        // in order of their serials
-  std::unordered_map<std::uint64_t, shm::LocalSocket> visitors_;  // whose hello has not come
+  std::vector<ShmQueuePair*> queue_pairs_;  // in order of their serials
+  struct Visitor {
+    shm::LocalSocket socket;
+    Time came{};
+  };
+  std::map<std::uint64_t, Visitor> visitors_;  // whose hello has not come, in the order they came
   std::uint64_t next_serial_ = 1;
   std::atomic<bool> attention_{false};  // the watch has noted something
   std::atomic<bool> woken_{false};

@@ -16,7 +16,11 @@ using shm::LocalSocket;
 using shm::Message;
 using shm::MessageKind;
 
-constexpr std::size_t kMostArenas = 1024;  // of one peer
+constexpr std::size_t kMostArenas = 1024;  // of one peer, at a time
+/// Messages taken at once: others get their turn. An arena is looked for behind all that can wait before it.
+constexpr std::size_t kMessagesPerTurn = 64, kMessagesBeforeArena = 2 * kMostArenas;
+/// Until a peer that has too many visitors is dialled again.
+constexpr Duration kDialAgain = milliseconds(10);
 /// The kernel's copy costs a system call: below this, staging twice in the cache is cheaper.
 constexpr std::size_t kLeastFromProcess = 16 << 10;
 
@@ -41,7 +45,9 @@ Result<void> ShmQueuePair::connect(std::span<const std::byte> peer_blob) {
     return rdmc::fail(Errc::unsupported, "the peer's process belongs to another user");
   peer_ = *peer;
   if (dials()) {
-    if (auto dialled = dial(); !dialled && dialled.error().code != Errc::would_block) {
+    if (auto dialled = dial(); !dialled && dialled.error().code == Errc::would_block) {
+      dial_at_ = Time{};
+    } else if (!dialled) {
       fail(WorkStatus::retry_exceeded, dialled.error().what);
       return dialled;
     }
@@ -66,7 +72,22 @@ Result<void> ShmQueuePair::dial() {
   if (!socket) return std::unexpected(socket.error());
   socket_ = std::move(*socket);
   if (auto said = send_hello(); !said) return said;
-  return fabric_.watch_->watch(socket_.descriptor(), serial_);
+  return watch_socket();
+}
+
+void ShmQueuePair::dial_again(Time now) {
+  dial_at_ = Time::never();
+  const auto dialled = dial();
+  if (dialled) return;
+  if (dialled.error().code != Errc::would_block)
+    return fail(WorkStatus::retry_exceeded, dialled.error().what);
+  dial_at_ = now + kDialAgain;
+}
+
+Result<void> ShmQueuePair::watch_socket() {
+  auto watched = fabric_.watch_->watch(socket_.descriptor(), serial_);
+  if (watched && socket_.process_end()) watched = fabric_.watch_->watch(socket_.process_end(), serial_);
+  return watched;
 }
 
 Result<void> ShmQueuePair::send_hello() {
@@ -114,20 +135,20 @@ Result<void> ShmQueuePair::on_hello(LocalSocket::Received& hello) {
   responder_.attach(peers());
   if (dials()) return {};
   if (auto said = send_hello(); !said) return said;
-  return fabric_.watch_->watch(socket_.descriptor(), serial_);
+  return watch_socket();
 }
 
 void ShmQueuePair::on_socket() {
-  if (failed_ || !peer_) return;
-  auto done = socket_ ? read_socket() : dial();
-  if (!done && socket_ && done.error().code == Errc::peer_failed) return on_hang_up();
-  if (!done && done.error().code != Errc::would_block)
-    return fail(WorkStatus::retry_exceeded, done.error().what);
-  if (socket_) (void)fabric_.watch_->watch(socket_.descriptor(), serial_);
+  if (failed_ || !peer_ || !socket_) return;
+  const bool ended = socket_.has_process_ended();  // before its last messages are read
+  const auto done = read_socket(kMessagesPerTurn);
+  if (ended || (!done && done.error().code == Errc::peer_failed)) return on_hang_up();
+  if (!done) return fail(WorkStatus::retry_exceeded, done.error().what);
+  (void)watch_socket();
 }
 
-Result<void> ShmQueuePair::read_socket() {
-  while (true) {
+Result<void> ShmQueuePair::read_socket(std::size_t most) {
+  for (std::size_t taken = 0; taken < most; ++taken) {
     auto received = socket_.receive();
     if (!received) return std::unexpected(received.error());
     if (!*received) return {};
@@ -137,10 +158,12 @@ Result<void> ShmQueuePair::read_socket() {
       case MessageKind::hello: done = on_hello(news); break;
       case MessageKind::arena: done = on_arena(news); break;
       case MessageKind::ring: break;
+      case MessageKind::forget: done = on_forget(news.message); break;
       default: done = rdmc::fail(Errc::protocol_error, "an unknown message from the peer on this host");
     }
     if (!done) return done;
   }
+  return {};
 }
 
 // What the peer did last still counts: it may have refused, or carried out what we wait for.
@@ -165,18 +188,36 @@ Result<void> ShmQueuePair::on_arena(LocalSocket::Received& arena) {
   return {};
 }
 
+Result<void> ShmQueuePair::on_forget(const Message& forget) {
+  if (peer_arenas_.erase(static_cast<std::uint32_t>(forget.a)) == 0)
+    return rdmc::fail(Errc::protocol_error, "the peer takes back memory that it never offered");
+  return {};
+}
+
+/// Of arenas that are gone here: the peer keeps their pages until it hears that nothing names them any more.
+void ShmQueuePair::forget_arenas() {
+  std::erase_if(arenas_sent_, [&](const auto& sent) {
+    if (fabric_.arenas_.is_alive(sent.first) || !requester_.is_handled(sent.second)) return false;
+    const auto told = socket_.send({.kind = MessageKind::forget, .a = sent.first}, {});
+    return told && *told;
+  });
+}
+
+/// Whether the peer has the arena, or gets it before what it is named in.
+bool ShmQueuePair::send_arena(const shm::LocalArenas::Found& arena) {
+  if (arenas_sent_.contains(arena.number)) return true;
+  forget_arenas();
+  if (arenas_sent_.size() == kMostArenas) return false;
+  const int descriptor = arena.pages->descriptor().get();
+  const auto sent = socket_.send(
+      {.kind = MessageKind::arena, .a = arena.number, .b = arena.pages->bytes().size()}, {&descriptor, 1});
+  return sent && *sent;
+}
+
 std::optional<shm::Place> ShmQueuePair::offer(std::span<const std::byte> bytes) {
-  if (const auto found = fabric_.arenas_.find(bytes)) {
-    bool known = arenas_sent_.contains(found->number);
-    if (!known) {
-      const int descriptor = found->pages->descriptor().get();
-      const auto sent =
-          socket_.send({.kind = MessageKind::arena, .a = found->number, .b = found->pages->bytes().size()},
-                       {&descriptor, 1});
-      known = sent && *sent;
-      if (known) arenas_sent_.insert(found->number);
-    }
-    if (known) return shm::Place{shm::Source::arena, found->number, found->offset};
+  if (const auto found = fabric_.arenas_.find(bytes); found && send_arena(*found)) {
+    arenas_sent_[found->number] = requester_.posted() + 1;
+    return shm::Place{shm::Source::arena, found->number, found->offset};
   }
   if (bytes.size() >= kLeastFromProcess &&
       peers().control.reads_processes.load(std::memory_order_acquire) != 0)
@@ -197,7 +238,7 @@ shm::PayloadSource::Outcome ShmQueuePair::fetch_from_arena(const shm::Place& pla
                                                            std::span<std::byte> to) {
   auto found = peer_arenas_.find(place.arena);
   if (found == peer_arenas_.end()) {  // it was sent before it was first named
-    if (auto read = read_socket(); !read) return Outcome::gone;
+    if (auto read = read_socket(kMessagesBeforeArena); !read) return Outcome::gone;
     found = peer_arenas_.find(place.arena);
     if (found == peer_arenas_.end()) return Outcome::malformed;
   }

@@ -21,6 +21,8 @@ constexpr Duration kLeastAckTimeout = milliseconds(40);
 constexpr Duration kMostForOneRequest = seconds(60);
 /// After a timeout the peer gets so much longer: who was stopped together with us is not dead.
 constexpr Duration kGrace = milliseconds(20);
+/// A turn as often as this while a peer waits for a receive: it takes that for a sign of life.
+constexpr Duration kHeartbeat = milliseconds(10);
 
 }  // namespace
 
@@ -136,6 +138,8 @@ std::size_t ShmQueuePair::poll_completions(std::span<Completion> out) {
 
 std::size_t ShmQueuePair::turn(Time now) {
   if (failed_ || !peer_) return 0;
+  turned_at_ = now;
+  if (now >= dial_at_) dial_again(now);
   const std::size_t done = requester_.turn() + responder_.turn(kBytesPerTurn);
   check_cores();
   if (peer_left_ && !requester_.idle()) fail(WorkStatus::retry_exceeded, "the peer has gone");
@@ -203,7 +207,7 @@ void ShmQueuePair::check_patience(Time now) {
   const std::uint32_t pulse = peer_memory_ ? peers().control.pulse.load(std::memory_order_relaxed) : 0;
   const bool waits = peer_waits_for_receive();
   if (waiting_since_ == Time::never() || handled != handled_seen_) waiting_since_ = alive_at_ = now;
-  if (waits || pulse != pulse_seen_) alive_at_ = now;
+  if (pulse != pulse_seen_) alive_at_ = now;
   handled_seen_ = handled;
   pulse_seen_ = pulse;
   const Duration for_receive = receive_patience();
@@ -222,12 +226,14 @@ void ShmQueuePair::check_patience(Time now) {
 }
 
 Time ShmQueuePair::next_deadline() const {
-  if (failed_ || requester_.idle()) return Time::never();
+  if (failed_) return Time::never();
+  const Time turn = std::min(dial_at_, responder_.not_ready() ? turned_at_ + kHeartbeat : Time::never());
+  if (requester_.idle()) return turn;
   if (waiting_since_ == Time::never()) return Time{};  // just posted
-  if (expired_at_ != Time::never()) return expired_at_ + kGrace;
-  const Time silent = alive_at_ + patience();
-  if (!peer_waits_for_receive()) return silent;
-  return receive_patience().ns == 0 ? silent : waiting_since_ + receive_patience();
+  if (expired_at_ != Time::never()) return std::min(turn, expired_at_ + kGrace);
+  const bool not_ready = peer_waits_for_receive() && receive_patience().ns != 0;
+  const Time patient = not_ready ? waiting_since_ + receive_patience() : Time::never();
+  return std::min({turn, alive_at_ + patience(), patient});
 }
 
 void ShmQueuePair::close(shm::Closed how) {

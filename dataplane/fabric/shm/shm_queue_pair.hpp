@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/shm/doorbell.hpp"
+#include "dataplane/fabric/shm/local_arenas.hpp"
 #include "dataplane/fabric/shm/local_socket.hpp"
 #include "dataplane/fabric/shm/requester.hpp"
 #include "dataplane/fabric/shm/responder.hpp"
@@ -53,7 +53,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   void ring();
   bool has_news() const;
   Time next_deadline() const;
-  /// The socket has something, or the fabric has not connected it yet.
+  /// The socket has something, or the peer's process has ended.
   void on_socket();
   /// The peer, as the side that is to dial, has come with its hello.
   void visit(shm::LocalSocket socket, shm::LocalSocket::Received hello);
@@ -61,10 +61,15 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   // shm_introduction.cpp
   bool dials() const;
   Result<void> dial();
+  void dial_again(Time now);
   Result<void> send_hello();
   Result<void> on_hello(shm::LocalSocket::Received& hello);
-  Result<void> read_socket();
+  Result<void> watch_socket();
+  Result<void> read_socket(std::size_t most);
   Result<void> on_arena(shm::LocalSocket::Received& arena);
+  Result<void> on_forget(const shm::Message& forget);
+  bool send_arena(const shm::LocalArenas::Found& arena);
+  void forget_arenas();
   std::optional<shm::Place> offer(std::span<const std::byte> bytes) override;
   Outcome fetch(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to) override;
   Outcome fetch_from_arena(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to);
@@ -102,7 +107,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::optional<memory::SharedPages> peer_memory_;
   std::optional<shm::Doorbell> peer_doorbell_;
   std::unordered_map<std::uint32_t, memory::SharedPages> peer_arenas_;
-  std::unordered_set<std::uint32_t> arenas_sent_;
+  std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;  // with the last slot that named each
   bool said_hello_ = false;
   bool failed_ = false;
   std::string cause_;
@@ -110,6 +115,9 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   bool ring_for_requests_ = false;
 
   bool peer_left_ = false;
+
+  Time dial_at_ = Time::never();  // again
+  Time turned_at_{};
 
   // Patience with a peer that has works of ours.
   Time waiting_since_ = Time::never(), alive_at_{}, expired_at_ = Time::never();

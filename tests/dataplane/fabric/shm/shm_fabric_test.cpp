@@ -165,6 +165,36 @@ BOOST_AUTO_TEST_CASE(a_peer_that_takes_no_turn_is_given_up_after_the_patience_an
   BOOST_TEST((monotonic_now() - began < seconds(2)));
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_without_a_receive_is_waited_for_without_end_but_only_while_it_takes_turns) {
+  ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1, .rnr_patience = {}});
+  BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
+  BOOST_TEST(!pair.run_until([&] { return !pair.completions(0).empty(); }, milliseconds(300)));
+  BOOST_TEST((pair.fabric(1).next_deadline() < monotonic_now() + milliseconds(20)));  // it says so in time
+  const Time stopped = monotonic_now();
+  while (pair.completions(0).empty() && monotonic_now() < stopped + seconds(10)) {
+    pair.fabric(0).wait(pair.fabric(0).next_deadline());
+    pair.turn(0);
+  }
+  BOOST_REQUIRE(!pair.completions(0).empty());
+  BOOST_TEST((pair.completions(0)[0].status == WorkStatus::retry_exceeded));
+}
+
+BOOST_AUTO_TEST_CASE(arenas_come_and_go_without_end_and_more_than_a_peer_maps_may_be_there_at_once) {
+  constexpr std::size_t kBytes = 8192, kArenas = 1100, kMapped = 1024;
+  ShmPair pair;
+  for (std::size_t i = 0; i < kArenas; ++i) {
+    const auto arena = *pair.fabric(0).make_arena(kBytes);
+    send(pair, arena.bytes());
+  }
+  BOOST_TEST(pair.fabric(1).counters().bytes_from_arenas == kArenas * kBytes);
+  std::vector<memory::Arena> all;
+  for (std::size_t i = 0; i < kArenas; ++i) {
+    all.push_back(*pair.fabric(0).make_arena(kBytes));
+    send(pair, all.back().bytes());
+  }
+  BOOST_TEST(pair.fabric(1).counters().bytes_from_arenas == (kArenas + kMapped) * kBytes);
+}
+
 BOOST_AUTO_TEST_CASE(an_engine_that_sleeps_is_woken_by_what_comes_and_by_wake) {
   ShmPair pair;
   send(pair, pattern(10));

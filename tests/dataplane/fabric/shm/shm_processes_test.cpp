@@ -154,6 +154,28 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_at_once_even_by_one_that_sleeps_an
   BOOST_TEST((monotonic_now() - killed < seconds(5)));  // with nothing posted no timeout runs
 }
 
+// A process forked from it holds its sockets open.
+BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_though_a_child_of_its_lives_on) {
+  Child child([](End& end) {
+    if (fork() == 0) {
+      for (int i = 0; i < 20'000 && end.board.stage != 2; ++i) usleep(1000);
+      _exit(0);
+    }
+    end.board.stage = 1;
+    return end.run_until([] { return false; });
+  });
+  End end(child.board(), 0);
+  BOOST_REQUIRE(end.connect());
+  BOOST_REQUIRE(end.run_until([&] { return child.board().stage == 1; }));
+  BOOST_REQUIRE(end.queue_pair->post_write({.bytes = {}}));
+  Completion done;
+  BOOST_REQUIRE(end.run_until_completed(done));
+  child.signal(SIGKILL);
+  BOOST_TEST(end.run_until([&] { return end.queue_pair->state() == QueuePairState::error; }));
+  BOOST_TEST(end.queue_pair->error_cause() == "the peer has gone");
+  child.board().stage = 2;
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_killed_in_the_middle_of_what_it_sends_or_takes_leaves_an_error_and_nothing_else) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     Random random(seed);
