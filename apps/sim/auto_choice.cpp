@@ -1,5 +1,6 @@
 #include "apps/sim/auto_choice.hpp"
 
+#include "apps/sim/measures.hpp"
 #include "dataplane/relay/path_fit.hpp"
 
 namespace rdmc::sim_app {
@@ -8,23 +9,27 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
   const auto rate = static_cast<double>(options.rate);
   relay::PathFit fit({.bits_per_second = rate});
   for (const relay::Probe& probe : relay::kProbes) {
-    const ScenarioOptions run{.seed = options.seed,
-                              .members = probe.members,
-                              .size_bytes = probe.bytes,
-                              .block_bytes = probe.block_bytes,
-                              .algorithm = probe.algorithm,
-                              .window_bytes = options.window_bytes,
-                              .rate = options.rate,
-                              .mtu = options.mtu,
-                              .selective_repeat = options.selective_repeat};
+    ScenarioOptions run{.model = options.model,
+                        .seed = options.seed,
+                        .members = probe.members,
+                        .size_bytes = probe.bytes,
+                        .block_bytes = probe.block_bytes,
+                        .algorithm = probe.algorithm,
+                        .window_bytes = options.window_bytes,
+                        .rate = options.rate,
+                        .mtu = options.mtu,
+                        .selective_repeat = options.selective_repeat};
+    run.blocks.latency = options.blocks.latency;
+    run.blocks.relay_cost = options.blocks.relay_cost;
+    run.blocks.jitter = options.blocks.jitter;
+    run.blocks.writes_in_flight = options.blocks.writes_in_flight;
     const double seconds = run_bcast(run).virtual_seconds;
     if (seconds > 0) fit.observe(probe, seconds);
   }
   relay::PathParameters path = fit.parameters();
   // Packets' headers weigh as much on an uplink as on a link.
   if (options.racks.all().size() > 1) {
-    const auto uplink = static_cast<double>(options.uplink_rate == 0 ? options.rate : options.uplink_rate);
-    path.uplink_bits_per_second = uplink * path.bits_per_second / rate;
+    path.uplink_bits_per_second = static_cast<double>(uplink_rate(options)) * path.bits_per_second / rate;
   }
   return path;
 }

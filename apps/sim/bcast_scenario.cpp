@@ -75,9 +75,8 @@ class World {
   std::vector<sim::HostId> add_hosts() {
     std::vector<sim::HostId> hosts;
     sim::HostOptions host{.link = {.bits_per_second = options_.rate}};
-    const std::uint64_t uplink = options_.uplink_rate != 0 ? options_.uplink_rate : options_.rate;
     for (const relay::Rack& rack : options_.racks.all()) {
-      host.rack = network_.add_rack({.bits_per_second = uplink});
+      host.rack = network_.add_rack({.bits_per_second = uplink_rate(options_)});
       for (std::uint32_t i = 0; i < rack.members; ++i) hosts.push_back(network_.add_host(host));
     }
     while (hosts.size() < options_.members) hosts.push_back(network_.add_host(host));

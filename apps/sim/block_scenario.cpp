@@ -23,7 +23,7 @@ class BlockWorld {
         network_(simulation_, {.delay = model_.latency, .jitter = model_.jitter}),
         watcher_{.violated = [this](const std::string& what) { violate(what); },
                  .delivered = [this](std::uint32_t) { deliveries_.add(simulation_.now()); }} {
-    for (std::uint32_t i = 0; i < options.members; ++i) add_host(i);
+    add_hosts();
     for (std::uint32_t group = 0; group < model_.senders; ++group) add_group(group);
     slow_down();
   }
@@ -53,15 +53,23 @@ class BlockWorld {
 
   BlockHost& root(std::uint32_t group) { return *hosts_[value_of(hosts_[0]->host_of(group, Rank{0}))]; }
 
-  std::uint32_t rack_of(std::uint32_t host) const {
-    return model_.rack_members == 0 ? 0 : host / model_.rack_members;
+  std::size_t rack_of(std::uint32_t host) const {
+    return options_.racks.is_known() ? options_.racks.index_of(host) : 0;
   }
 
-  void add_host(std::uint32_t index) {
-    hosts_.push_back(std::make_unique<BlockHost>(simulation_, network_, post_, model_, watcher_));
-    const bool shared = model_.uplink != 0 && model_.rack_members != 0;
-    if (shared && index % model_.rack_members == 0) rack_ = network_.add_rack(model_.uplink);
-    hosts_.back()->place(network_.add_host(options_.rate, rack_, *hosts_.back()), options_.members);
+  /// By rank in the first group; those of a rack behind its uplink, unless that carries all they can send.
+  void add_hosts() {
+    const auto add = [this](sim::RackId rack) {
+      hosts_.push_back(std::make_unique<BlockHost>(simulation_, network_, post_, model_, watcher_));
+      hosts_.back()->place(network_.add_host(options_.rate, rack, *hosts_.back()), options_.members);
+    };
+    const std::uint64_t uplink = uplink_rate(options_);
+    for (const relay::Rack& rack : options_.racks.all()) {
+      const bool shared = uplink / rack.members < options_.rate;
+      const sim::RackId id = shared ? network_.add_rack(uplink) : sim::RackId{0};
+      for (std::uint32_t i = 0; i < rack.members; ++i) add(id);
+    }
+    while (hosts_.size() < options_.members) add(sim::RackId{0});
   }
 
   void add_group(std::uint32_t group) {
@@ -73,14 +81,14 @@ class BlockWorld {
     for (const auto& host : hosts_) host->join(group % options_.members, config, ring_slots(options_));
   }
 
-  /// Connections of the first group - those between racks, if there are racks - in random order.
-  std::vector<std::pair<sim::HostId, sim::HostId>> connections() {
+  /// Connections of the first group in random order: all, or those between racks.
+  std::vector<std::pair<sim::HostId, sim::HostId>> connections(bool between_racks) {
     std::vector<std::pair<sim::HostId, sim::HostId>> found;
     for (std::uint32_t i = 0; i < options_.members; ++i) {
       const sim::HostId self{i};
       for (const Rank peer : hosts_[i]->member(0).relay().schedule().neighbours()) {
         const sim::HostId other = hosts_[i]->host_of(0, peer);
-        if (value_of(other) > i && (model_.rack_members == 0 || rack_of(i) != rack_of(value_of(other))))
+        if (value_of(other) > i && (!between_racks || rack_of(i) != rack_of(value_of(other))))
           found.emplace_back(self, other);
       }
     }
@@ -91,7 +99,7 @@ class BlockWorld {
 
   void slow_down() {
     if (model_.slow_links == 0 && model_.slow_percent == 0) return;
-    auto slow = connections();
+    auto slow = connections(model_.slow_links == 0 && options_.racks.is_known());
     const std::size_t count =
         std::max<std::size_t>(model_.slow_links, slow.size() * model_.slow_percent / 100);
     slow.resize(std::min(slow.size(), count));
@@ -161,7 +169,6 @@ class BlockWorld {
   sim::FluidNetwork network_;
   BlockPost post_;
   BlockHost::Watcher watcher_;
-  sim::RackId rack_{0};
   std::vector<std::unique_ptr<BlockHost>> hosts_;
   Deliveries deliveries_;
   std::size_t slowed_ = 0;

@@ -115,9 +115,6 @@ void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
                           std::uint32_t most) {
     bcast.add_option(name, value, what)->check(CLI::Range(least, most))->group(kOnlyBlocks);
   };
-  const auto rate = [&](const char* name, std::uint64_t& value, const char* what) {
-    bcast.add_option(name, value, what)->transform(rdmc::rate_value())->group(kOnlyBlocks);
-  };
   microseconds("--latency", model.latency, "microseconds of a hop (default 5)");
   microseconds("--relay-cost", model.relay_cost, "microseconds of a core for each block (default 50)");
   microseconds("--jitter", model.jitter, "microseconds, at most, added to each of both (default 10)");
@@ -125,12 +122,12 @@ void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
          rdmc::relay::kMaxWritesInFlight);
   number("--senders", model.senders, "groups of all members that send at once, each with another root", 1,
          256);
-  number("--rack-members", model.rack_members, "members of a rack, by rank", 1, kMostMembers);
-  rate("--uplink", model.uplink, "of each rack, each way (k, m, g allowed)");
   number("--slow-links", model.slow_links, "connections that are slow, drawn by the seed", 1, UINT32_MAX);
   number("--slow-percent", model.slow_percent, "of the connections, between racks if there are racks", 1,
          100);
-  rate("--slow-rate", model.slow_rate, "of a slow connection, each way (k, m, g allowed)");
+  bcast.add_option("--slow-rate", model.slow_rate, "of a slow connection, each way (k, m, g allowed)")
+      ->transform(rdmc::rate_value())
+      ->group(kOnlyBlocks);
 }
 
 /// What the options say together; empty: nothing is wrong.
@@ -146,7 +143,7 @@ std::string check_model(const CLI::App& bcast, const ScenarioOptions& options) {
   if (blocks.senders > options.members) return "--senders: more than members";
   if ((blocks.slow_links != 0 || blocks.slow_percent != 0) && blocks.slow_rate == 0)
     return "--slow-links and --slow-percent need --slow-rate";
-  if (blocks.uplink != 0 && blocks.rack_members == 0) return "--uplink needs --rack-members";
+  if (options.uplink_rate != 0 && !options.racks.is_known()) return "--uplink-rate needs --racks";
   return {};
 }
 
@@ -176,9 +173,10 @@ int main(int argc, char** argv) {
       ->transform(rdmc::size_or_auto_value())
       ->check(CLI::Range(0U, kMostBlockBytes));
   schedule.declare(*bcast);
-  bcast->add_option("--uplink-rate", options.uplink_rate, "of each rack, bits per second; as a link's")
-      ->transform(rdmc::rate_value())
-      ->group(kOnlyPackets);
+  bcast
+      ->add_option("--uplink-rate", options.uplink_rate,
+                   "of each rack, each way, bits per second (k, m, g allowed); default: as a link's")
+      ->transform(rdmc::rate_value());
   bcast
       ->add_option("--window", options.window_bytes,
                    "bytes of a member's ring, if the pipeline needs fewer (K, M allowed)")
@@ -211,6 +209,13 @@ int main(int argc, char** argv) {
   }
   if (views.is_asked()) return run(views, json);
   options.selective_repeat = !go_back_n;
+  options.algorithm = schedule.chosen().value_or(options.algorithm);
+  const auto racks = schedule.racks(options.members);
+  if (!racks) {
+    fmt::print(stderr, "rdmc_sim: {}\n", racks.error().what);
+    return 1;
+  }
+  options.racks = *racks;
   if (model == "blocks" || (model.empty() && options.members >= kMembersForBlocks)) {
     options.model = rdmc::sim_app::Model::blocks;
     if (bcast->count("--block-size") == 0) options.block_bytes = kBlockModelBlockBytes;
@@ -219,13 +224,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
-  options.algorithm = schedule.chosen().value_or(options.algorithm);
-  const auto racks = schedule.racks(options.members);
-  if (!racks) {
-    fmt::print(stderr, "rdmc_sim: {}\n", racks.error().what);
-    return 1;
-  }
-  options.racks = *racks;
   rdmc::sim_app::choose(options, {.algorithm = !schedule.chosen(), .block_size = options.block_bytes == 0});
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {

@@ -20,6 +20,11 @@ inline std::uint64_t ring_slots(const ScenarioOptions& options) {
       {root_schedule(options).minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
 }
 
+/// Of each rack, bits per second.
+inline std::uint64_t uplink_rate(const ScenarioOptions& options) {
+  return options.uplink_rate != 0 ? options.uplink_rate : options.rate;
+}
+
 /// As many blocks as the algorithm has steps, at the links' rate: for the pipeline k - 1 + ceil(log2 n)
 /// (RDMC, section 3).
 inline double bound_seconds(const ScenarioOptions& options) {

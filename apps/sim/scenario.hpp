@@ -24,11 +24,9 @@ struct BlockModel {
   Duration jitter = microseconds(10);   ///< added to each hop and to each relay cost, uniform up to this
   std::uint32_t writes_in_flight = 16;  ///< of a member
   std::uint32_t senders = 1;            ///< groups of all members, each with another root, that send at once
-  std::uint32_t rack_members = 0;       ///< members of a rack, by rank; 0: no racks
-  std::uint64_t uplink = 0;        ///< of each rack, each way, shared; 0: as fast as its members together
-  std::uint32_t slow_links = 0;    ///< connections at slow_rate: so many,
-  std::uint32_t slow_percent = 0;  ///< or so many of those between racks
-  std::uint64_t slow_rate = 0;     ///< bits per second, each way
+  std::uint32_t slow_links = 0;         ///< connections at slow_rate: so many,
+  std::uint32_t slow_percent = 0;       ///< or so many of those between racks, if racks are known
+  std::uint64_t slow_rate = 0;          ///< bits per second, each way
 };
 
 struct ScenarioOptions {
@@ -39,7 +37,7 @@ struct ScenarioOptions {
   std::uint32_t block_bytes = 64 * 1024;
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   relay::Racks racks{};                 ///< of the members by rank; each with an uplink, when they are known
-  std::uint64_t uplink_rate = 0;        ///< of each rack, bits per second; 0: as a link's
+  std::uint64_t uplink_rate = 0;        ///< of each rack, each way, bits per second; 0: as a link's
   std::uint64_t window_bytes = 0;       ///< of a member's ring; at least twice what the pipeline needs
   std::uint64_t rate = 10'000'000'000;  ///< of every link, bits per second
   std::uint32_t mtu = 1500;

@@ -12,6 +12,8 @@ import measure
 MEGA = 1 << 20
 RATE = 20e9                  # bits per second, each way (section 4.1)
 SLOW = "5.8g"                # the slow links between racks (section 4.2)
+ALGORITHMS = {"binomial_pipeline": "binomial pipeline", "chain": "chain", "hybrid": "hybrid, racks of 16",
+              "binomial_tree": "binomial tree", "sequential": "sequential"}
 RACK, SLOW_PERCENT = 16, 30  # how the cluster's racks are cut and how many links are slow, the paper does not say: assumed
 PAPER_SIZES = [4, 16, 64, 256]
 GROUPS = [2, 4, 8, 16, 32, 64, 128, 256, 512]
@@ -54,6 +56,17 @@ def curve(label, points, **more):
     return {"label": label, "points": [[x, round(y, 4)] for x, y in points], **more}
 
 
+def racks_of(members, uplink="320g"):
+    """Racks of RACK; by default the uplinks carry all that a rack can send."""
+    sizes = [RACK] * (members // RACK) + ([members % RACK] if members % RACK else [])
+    return {"racks": ",".join(map(str, sizes)), "uplink_rate": uplink}
+
+
+def along(algorithm, members, **uplink):
+    racks = racks_of(members, **uplink) if algorithm == "hybrid" or uplink else {}
+    return {"members": members, "algorithm": algorithm, **racks}
+
+
 def block_size(sim):
     """Figure 4."""
     panels = []
@@ -76,13 +89,14 @@ def best_gbps(sim, size, members, **options):
 
 def group_size(sim):
     """Figure 5: with links of 20 Gb/s everywhere, and with some slow ones between racks."""
-    cluster = {"rack_members": RACK, "slow_percent": SLOW_PERCENT, "slow_rate": SLOW, **ONE_BLOCK}
+    cluster = {"slow_percent": SLOW_PERCENT, "slow_rate": SLOW, **ONE_BLOCK}
     panels = []
-    for title, options, groups in (("20 Gb/s everywhere", {}, GROUPS),
-                                   (f"{SLOW_PERCENT} % of the connections between racks of {RACK} at 5.8 Gb/s", cluster, GROUPS)):
+    for title, options in (("20 Gb/s everywhere", lambda n: {}),
+                           (f"{SLOW_PERCENT} % of the connections between racks of {RACK} at 5.8 Gb/s",
+                            lambda n: {**cluster, **racks_of(n)})):
         series = []
         for mb in PAPER_SIZES:
-            series.append(curve(f"{mb} MB", [(n, best_gbps(sim, mb * MEGA, n, **options)) for n in groups]))
+            series.append(curve(f"{mb} MB", [(n, best_gbps(sim, mb * MEGA, n, **options(n))) for n in GROUPS]))
         panels.append(panel(title, series))
     return panels
 
@@ -95,6 +109,19 @@ def small_messages(sim):
         for size, label in ((1, "1 B"), (1024, "1 KB"), (16384, "16 KB")):
             points = [(n, 1e6 * sim(members=n, size=size, block_size=65536, relay_cost=cost, latency=2, jitter=1)["virtual_seconds"])
                       for n in GROUPS]
+            series.append(curve(label, points))
+        panels.append(panel(title, series))
+    return panels
+
+
+def algorithms(sim):
+    """Figure 8."""
+    panels = []
+    for title, uplink, most in (("20 Gb/s everywhere", {}, 512),
+                                (f"racks of {RACK} share an uplink of 20 Gb/s", {"uplink": "20g"}, 128)):
+        series = []
+        for algorithm, label in ALGORITHMS.items():
+            points = [(n, best_gbps(sim, 256 * MEGA, **along(algorithm, n, **uplink))) for n in GROUPS if n <= most]
             series.append(curve(label, points))
         panels.append(panel(title, series))
     return panels
@@ -131,34 +158,41 @@ def scale(sim):
 
 def skew(sim):
     """From the first delivery to the last, as a share of the whole time."""
-    series = []
+    panels = []
     for block in BLOCKS:
-        points = []
-        for members in GROUPS:
-            said = sim(members=members, size=256 * MEGA, block_size=block)
-            points.append((members, 100 * said["skew_seconds"] / said["virtual_seconds"]))
-        series.append(curve(f"blocks of {block >> 10} KB", points))
-    return [panel("256 MB", series)]
+        series = []
+        for algorithm, label in ALGORITHMS.items():
+            points = []
+            for members in GROUPS:
+                said = sim(**along(algorithm, members), size=256 * MEGA, block_size=block)
+                points.append((members, 100 * said["skew_seconds"] / said["virtual_seconds"]))
+            series.append(curve(label, points))
+        panels.append(panel(f"256 MB in blocks of {block >> 10} KB", series))
+    return panels
 
 
 def slow_link(sim):
     """One connection of 64 members at half its rate: what remains of the bandwidth, over the draws of the seeds."""
-    series = []
+    panels = []
     for way, pick in (("median", statistics.median), ("worst", min)):
-        points = []
-        for block in (256 << 10, 512 << 10, MEGA, 2 * MEGA):
-            options = {"members": 64, "size": 256 * MEGA, "block_size": block}
-            even = sim(**options)["virtual_seconds"]
-            shares = [even / sim(**options, seed=seed, slow_links=1, slow_rate="10g")["virtual_seconds"] for seed in SEEDS]
-            points.append((block, 100 * pick(shares)))
-        series.append(curve(way, points))
-    return [panel("64 members, 256 MB", series)]
+        series = []
+        for algorithm, label in ALGORITHMS.items():
+            points = []
+            for block in (256 << 10, 512 << 10, MEGA, 2 * MEGA):
+                options = {**along(algorithm, 64), "size": 256 * MEGA, "block_size": block}
+                even = sim(**options)["virtual_seconds"]
+                shares = [even / sim(**options, seed=seed, slow_links=1, slow_rate="10g")["virtual_seconds"] for seed in SEEDS]
+                points.append((block, 100 * pick(shares)))
+            series.append(curve(label, points))
+        panels.append(panel(f"64 members, 256 MB, the {way} of {len(SEEDS)} draws", series))
+    return panels
 
 
 FIGURES = {
     "fig4-block-size": block_size,
     "fig5-group-size": group_size,
     "fig6-7-small-messages": small_messages,
+    "fig8-algorithms": algorithms,
     "fig9-senders": concurrent_senders,
     "scale": scale,
     "skew": skew,

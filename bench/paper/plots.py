@@ -21,6 +21,7 @@ LOOKS = {
                                           (1, 512, 5, "paper: 5 with 512")]),
     "fig6-7-small-messages": dict(title="Delay of a one-block message (paper: Figures 6 and 7)", x="members",
                                   y="send to last delivery, us"),
+    "fig8-algorithms": dict(title="Algorithms, 256 MB (paper: Figure 8)", x="members", y="Gb/s"),
     "fig9-senders": dict(title="Concurrent senders: all messages together (paper: Figure 9)", x="members",
                          y="Gb/s, sum over senders"),
     "scale": dict(title="Thousands of members: latency 5 us, relay cost 50 us, jitter 10 us", x="members", y=""),

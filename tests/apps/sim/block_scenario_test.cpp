@@ -147,9 +147,10 @@ BOOST_AUTO_TEST_CASE(two_senders_at_once_share_every_receivers_link) {
 
 BOOST_AUTO_TEST_CASE(an_uplink_that_a_rack_shares_slows_the_group_down) {
   ScenarioOptions options = group_of(16, 64);
-  options.blocks.rack_members = 4;
+  options.racks = *relay::Racks::of(std::vector<std::uint32_t>(4, 4));
+  options.uplink_rate = 4 * options.rate;
   const double wide = run_bcast(options).virtual_seconds;
-  options.blocks.uplink = options.rate;
+  options.uplink_rate = 0;
   const ScenarioResult narrow = run_bcast(options);
   no_violation(narrow);
   BOOST_TEST(narrow.virtual_seconds > 1.2 * wide);

@@ -63,8 +63,10 @@ inline ScenarioOptions block_options_of(std::uint64_t seed) {
   options.blocks.writes_in_flight = static_cast<std::uint32_t>(random.between(1, 16));
   options.blocks.senders =
       static_cast<std::uint32_t>(random.between(1, std::min(options.members, std::uint32_t{4})));
-  options.blocks.rack_members = static_cast<std::uint32_t>(random.below(20));
-  if (options.blocks.rack_members != 0 && random.below(2) == 0) options.blocks.uplink = options.rate * 2;
+  if (random.below(2) == 0) options.algorithm = relay::kAlgorithms[random.below(relay::kAlgorithms.size())];
+  if (options.algorithm == relay::Algorithm::hybrid || random.below(2) == 0)
+    options.racks = racks_of(options.members, random);
+  options.uplink_rate = options.rate * random.between(1, 20);
   options.blocks.slow_percent = static_cast<std::uint32_t>(random.below(50));
   options.blocks.slow_rate = options.rate / random.between(2, 10);
   return options;
