@@ -1,5 +1,11 @@
 // bcast: the root's message to every member through the library's own group, memory to memory, with its
-// length announced on the data path: what an application sees.
+// length announced on the data path: what an application sees. With several senders each is the root of a
+// group of its own; the groups share their connections.
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <vector>
+
 #include "bench/perf/group_links.hpp"
 #include "bench/perf/member.hpp"
 #include "dataplane/base/clock.hpp"
@@ -45,62 +51,134 @@ class Recorder final : public group::Listener {
   std::string failure_;
 };
 
-Result<void> stopped(const Recorder& recorder) {
-  return fail(Errc::peer_failed, recorder.failure().empty() ? "another member failed" : recorder.failure());
+/// One sender's message as one member sees it: a group whose root is member `root`, and memory of its own.
+class Part {
+ public:
+  static Result<std::unique_ptr<Part>> make(Member& member, group::Peers& peers, std::uint32_t root) {
+    const Options& options = member.options();
+    auto arena = member.fabric().make_arena(options.size_bytes);
+    if (!arena) return std::unexpected(arena.error());
+    std::unique_ptr<Part> part(new Part(member, root, std::move(*arena)));
+    group::GroupConfig config{.name = {.number = root},
+                              .rank = Rank{part->rank()},
+                              .algorithm = options.algorithm,
+                              .racks = options.racks,
+                              .block_bytes = options.block_bytes,
+                              .max_writes_in_flight = options.writes_in_flight};
+    config.members = first_peers(options.members);
+    std::ranges::rotate(config.members, config.members.begin() + root);
+    config.confirms = options.size_bytes <= config.small_bytes;
+    auto group = group::Group::create(peers, config, part->recorder_);
+    if (!group) return std::unexpected(group.error());
+    part->group_ = std::move(*group);
+    return part;
+  }
+
+  bool is_root() const { return rank() == 0; }
+  Result<void> send() {
+    const auto sent = group_->config().confirms
+                          ? group_->send_small(message())
+                          : group_->send(recorder_.root_store(message().size()), message().size());
+    return sent ? Result<void>{} : std::unexpected(sent.error());
+  }
+  void stamp(std::uint32_t iteration) { perf::stamp(member_, message(), iteration, root_); }
+  bool is_over(std::uint32_t iteration) const { return recorder_.completed() > iteration || has_failed(); }
+  bool is_intact() { return is_root() || matches_digest(member_, message(), root_); }
+  bool has_failed() const { return !recorder_.failure().empty(); }
+  const std::string& failure() const { return recorder_.failure(); }
+  const group::GroupCounters& counters() const { return group_->counters(); }
+  /// As members of the run.
+  std::vector<Rank> neighbours() const {
+    std::vector<Rank> members;
+    for (const Rank rank : group_->neighbours())
+      members.push_back(Rank{(value_of(rank) + root_) % member_.options().members});
+    return members;
+  }
+
+ private:
+  Part(Member& member, std::uint32_t root, memory::Arena arena)
+      : member_(member),
+        root_(root),
+        arena_(std::move(arena)),
+        recorder_(member.meet(), arena_.bytes(), member.options().block_bytes) {}
+
+  std::uint32_t rank() const {
+    return (member_.rank() + member_.options().members - root_) % member_.options().members;
+  }
+  std::span<std::byte> message() { return arena_.bytes().first(member_.options().size_bytes); }
+
+  Member& member_;
+  std::uint32_t root_;
+  memory::Arena arena_;
+  Recorder recorder_;
+  std::unique_ptr<group::Group> group_;
+};
+
+using Parts = std::vector<std::unique_ptr<Part>>;
+
+bool has_failed(const Parts& parts) {
+  return std::ranges::any_of(parts, [](const auto& part) { return part->has_failed(); });
+}
+
+Result<void> stopped(const Parts& parts) {
+  for (const auto& part : parts)
+    if (part->has_failed()) return fail(Errc::peer_failed, part->failure());
+  return fail(Errc::peer_failed, "another member failed");
+}
+
+Result<void> connect_all(Member& member, group::Peers& peers, const Parts& parts) {
+  std::set<Rank> neighbours;
+  for (const auto& part : parts)
+    for (const Rank rank : part->neighbours()) neighbours.insert(rank);
+  return connect(member, peers, std::vector<Rank>(neighbours.begin(), neighbours.end()));
+}
+
+Result<void> iterate(Member& member, Parts& parts, std::uint32_t iteration) {
+  const bool timed = iteration >= kWarmUpIterations;
+  for (const auto& part : parts)
+    if (part->is_root()) part->stamp(iteration);
+  if (!member.barrier()) return stopped(parts);
+  if (timed) member.start_account();
+  for (const auto& part : parts) {
+    if (!part->is_root()) continue;
+    record_start(member.meet(), iteration);
+    if (auto sent = part->send(); !sent) return sent;
+  }
+  const auto over = [&] {
+    return std::ranges::all_of(parts, [&](const auto& part) { return part->is_over(iteration); });
+  };
+  if (!member.run_until(over) || has_failed(parts)) return stopped(parts);
+  if (timed) member.end_account();
+  for (const auto& part : parts)
+    if (!part->is_intact()) return fail(Errc::corrupt, "the received bytes differ from the sent ones");
+  return member.barrier() ? Result<void>{} : stopped(parts);
 }
 
 }  // namespace
 
 Result<void> run_bcast(Member& member) {
   const Options& options = member.options();
-  Rendezvous& meet = member.meet();
-  const bool root = member.rank() == 0;
-  auto arena = member.fabric().make_arena(options.size_bytes);
-  if (!arena) return std::unexpected(arena.error());
-  const auto message = arena->bytes().first(options.size_bytes);
-
-  Recorder recorder(meet, arena->bytes(), options.block_bytes);
   group::PeersConfig links;
   links.link.queue_pair.path_mtu = options.path_mtu;
   links.link.queue_pair.selective_repeat = options.selective_repeat;
   group::Peers peers(member.fabric(), links);
-  group::GroupConfig config{.rank = Rank{member.rank()},
-                            .algorithm = options.algorithm,
-                            .racks = options.racks,
-                            .block_bytes = options.block_bytes,
-                            .max_writes_in_flight = options.writes_in_flight};
-  config.members = first_peers(options.members);
-  config.confirms = options.size_bytes <= config.small_bytes;
-  auto group = group::Group::create(peers, config, recorder);
-  if (!group) return std::unexpected(group.error());
-  if (auto connected = connect(member, peers, (*group)->neighbours()); !connected) return connected;
-  if (!member.barrier()) return stopped(recorder);  // all are connected before anyone sends
-  member.engine().add(peers);
-
-  for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i) {
-    if (root) {
-      stamp(member, message, i);
-    }
-    if (!member.barrier()) return stopped(recorder);
-    if (i >= kWarmUpIterations) member.start_account();
-    if (root) {
-      meet.started_ns[i] = monotonic_now().ns;
-      const auto sent = config.confirms
-                            ? (*group)->send_small(message)
-                            : (*group)->send(recorder.root_store(options.size_bytes), options.size_bytes);
-      if (!sent) return std::unexpected(sent.error());
-    }
-    const auto done = [&] { return recorder.completed() > i || !recorder.failure().empty(); };
-    if (!member.run_until(done) || !recorder.failure().empty()) return stopped(recorder);
-    if (i >= kWarmUpIterations) member.end_account();
-    if (!root && !matches_digest(member, message))
-      return fail(Errc::corrupt, "the received bytes differ from the sent ones");
-    if (!member.barrier()) return stopped(recorder);
+  Parts parts;
+  for (std::uint32_t root = 0; root < options.senders; ++root) {
+    auto part = Part::make(member, peers, root);
+    if (!part) return std::unexpected(part.error());
+    parts.push_back(std::move(*part));
   }
-  MemberFigures& figures = meet.figures[member.rank()];
-  figures.bytes_copied += (*group)->counters().bytes_copied;
-  figures.first_blocks_exchanged = (*group)->counters().first_blocks_exchanged;
-  figures.first_blocks_copied = (*group)->counters().first_blocks_copied;
+  if (auto connected = connect_all(member, peers, parts); !connected) return connected;
+  if (!member.barrier()) return stopped(parts);  // all are connected before anyone sends
+  member.engine().add(peers);
+  for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i)
+    if (auto done = iterate(member, parts, i); !done) return done;
+  MemberFigures& figures = member.meet().figures[member.rank()];
+  for (const auto& part : parts) {
+    figures.bytes_copied += part->counters().bytes_copied;
+    figures.first_blocks_exchanged += part->counters().first_blocks_exchanged;
+    figures.first_blocks_copied += part->counters().first_blocks_copied;
+  }
   figures.path_mtu = options.path_mtu == 0 ? member.fabric().info().path_mtu
                                            : std::min(options.path_mtu, member.fabric().info().path_mtu);
   member.barrier();  // nobody leaves while a neighbour may still need an acknowledgement again

@@ -60,7 +60,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
   // What carries the packets copies each byte on each side; what this program copied is added, per hop that a
   // byte takes.
   const double hops = static_cast<double>(options.members - 1) * static_cast<double>(options.size_bytes) *
-                      (kWarmUpIterations + options.iterations);
+                      options.senders * (kWarmUpIterations + options.iterations);
   const double median = percentile(seconds, 0.5);
   json.update({{"block_bytes", options.block_bytes},
                {"algorithm", options.test == Test::bcast ? relay::to_string(options.algorithm) : "none"},
@@ -70,6 +70,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                  {"encrypted", figures[0].encrypted},
                {"copies_per_byte",
                 figures[0].carrier_copies_per_byte + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
+  if (options.test == Test::bcast) json["senders"] = options.senders;
   if (options.test == Test::bcast) json["first_block"] = exchanged > 0 ? "exchanged" : "copied";
   json.update({{"iterations", options.iterations},
                {"mean_seconds",
@@ -139,6 +140,10 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
                     "blocks that a member may have under way");
+    if (test == Test::bcast)
+      sub->add_option("--senders", options.senders,
+                      "groups of all members, each with another root, that send at once")
+          ->check(CLI::Range(1U, kMostMembers));
     sub->add_option("--spin", spin_us, "microseconds to look again before blocking");
     sub->add_flag("--busy-poll", options.busy_poll, "never block");
     sub->add_flag("--encrypt", options.encrypt, "AES-256-GCM on every packet, in the ICRC's place");
@@ -181,6 +186,10 @@ int main(int argc, char** argv) {
   }
   if (options.test != Test::bcast && options.api == "qp" && options.members != 2) {
     fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
+    return 1;
+  }
+  if (options.senders > options.members) {
+    fmt::print(stderr, "rdmc_perf: --senders: more than members\n");
     return 1;
   }
   options.algorithm = schedule.chosen().value_or(options.algorithm);

@@ -134,20 +134,30 @@ XXH128_hash_t digest_of(Member& member, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration) {
+void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender) {
+  const std::uint64_t mark = std::uint64_t{sender} << 32 | iteration;
   for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4096) {
-    store_be(bytes.data() + at, (at + 1) * 0x9E3779B97F4A7C15 ^ iteration);
+    store_be(bytes.data() + at, (at + 1) * 0x9E3779B97F4A7C15 ^ mark);
     if (at % kBetweenTurns == 0) member.engine().poll(monotonic_now());
   }
   if (!bytes.empty()) bytes.back() = static_cast<std::byte>(iteration);
   const XXH128_hash_t digest = digest_of(member, bytes);
-  member.meet().digest_low = digest.low64;
-  member.meet().digest_high = digest.high64;
+  member.meet().digests[sender].low = digest.low64;
+  member.meet().digests[sender].high = digest.high64;
 }
 
-bool matches_digest(Member& member, std::span<const std::byte> bytes) {
+bool matches_digest(Member& member, std::span<const std::byte> bytes, std::uint32_t sender) {
   const XXH128_hash_t digest = digest_of(member, bytes);
-  return member.meet().digest_low == digest.low64 && member.meet().digest_high == digest.high64;
+  const auto& sent = member.meet().digests[sender];
+  return sent.low == digest.low64 && sent.high == digest.high64;
+}
+
+void record_start(Rendezvous& meet, std::uint32_t iteration) {
+  const std::int64_t now = monotonic_now().ns;
+  auto& first = meet.started_ns[iteration];
+  for (std::int64_t seen = first.load();
+       (seen == 0 || seen > now) && !first.compare_exchange_weak(seen, now);) {
+  }
 }
 
 void record_finish(Rendezvous& meet, std::uint32_t iteration) {

@@ -51,12 +51,13 @@ Result<void> run_rate(Member& member);
 Result<void> run_group_rate(Member& member);
 Result<void> run_bcast(Member& member);
 
-/// Root: fills `bytes` for iteration `iteration`, different from every other iteration's in every page, and
-/// publishes their digest. Others: true if theirs is the same. Both give the engine turns meanwhile: a member
-/// that is silent for long counts as dead.
-void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration);
-bool matches_digest(Member& member, std::span<const std::byte> bytes);
-/// Records the end of an iteration: the latest member's counts.
+/// Root: fills `bytes` for iteration `iteration` of sender `sender`, different from every other's in every
+/// page, and publishes their digest. Others: true if theirs is the same. Both give the engine turns
+/// meanwhile: a member that is silent for long counts as dead.
+void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender = 0);
+bool matches_digest(Member& member, std::span<const std::byte> bytes, std::uint32_t sender = 0);
+/// Record an iteration's start and end: the first root's and the latest member's count.
+void record_start(Rendezvous& meet, std::uint32_t iteration);
 void record_finish(Rendezvous& meet, std::uint32_t iteration);
 
 }  // namespace rdmc::perf

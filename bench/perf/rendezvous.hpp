@@ -46,10 +46,14 @@ class Rendezvous {
   bool failed() const { return failed_.load(); }
   std::string failure() const { return failure_; }
 
-  std::array<std::atomic<std::int64_t>, kMostIterations> started_ns;
+  struct Digest {
+    std::atomic<std::uint64_t> low, high;
+  };
+
+  std::array<std::atomic<std::int64_t>, kMostIterations> started_ns;   ///< of the root that started first
   std::array<std::atomic<std::int64_t>, kMostIterations> finished_ns;  ///< of the member that finished last
-  std::atomic<std::uint64_t> digest_low, digest_high;  ///< of the root's message in this iteration
-  std::atomic<std::uint32_t> receiver_key;             ///< unicast: the remote key of the receiving memory
+  std::array<Digest, kMostMembers> digests;  ///< of each sender's message in this iteration
+  std::atomic<std::uint32_t> receiver_key;   ///< unicast: the remote key of the receiving memory
   std::array<MemberFigures, kMostMembers> figures;
 
  private:
