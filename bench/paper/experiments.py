@@ -1,7 +1,9 @@
-"""The experiments of the RDMC paper (section 4), in rdmc_sim's block model with the parameters of its cluster.
+"""The experiments of the RDMC paper (section 4), in rdmc_sim's block model with the parameters of its cluster, and some
+between real processes of this machine.
 
 Each returns what a figure is drawn from: {"command": one of the commands, "panels": [{"title", "series": [...]}]},
-a series being {"label", "points": [[x, y], ...], ...}. Virtual time: how busy the machine is does not matter."""
+a series being {"label", "points": [[x, y], ...], ...}. Virtual time: how busy the machine is does not matter. With real
+processes it does."""
 import functools
 import json
 import math
@@ -44,6 +46,25 @@ class Simulator:
         return measure.run([self.program, *self.command(dict(options))[1:]])
 
 
+class Processes:
+    """rdmc_perf: a group of real processes on this machine."""
+
+    def __init__(self, program):
+        self.program = program
+        self.last = ""
+
+    def __call__(self, **options):
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        # Short ones more often: each configuration moves about as much.
+        command = ["bcast", *words, "--iterations", str(max(4, (384 << 20) // options["size"])), "--json"]
+        self.last = " ".join(["rdmc_perf", *command])
+        return self.answer(tuple(command))
+
+    @functools.lru_cache(maxsize=None)
+    def answer(self, command):
+        return measure.report(self.program, *command)["goodput_gbps"]
+
+
 def gbps(size, said):
     return size * 8 / said["virtual_seconds"] / 1e9
 
@@ -78,6 +99,19 @@ def block_size(sim):
                 points = [(block, gbps(size, sim(members=members, size=size, block_size=block, **options))) for block in blocks]
                 series.append(curve(f"{size // MEGA} MB{way}", points, dashed=bool(options)))
         panels.append(panel(f"{members} members", series))
+    return panels
+
+
+def block_size_of_processes(perf):
+    """Figure 4, on this machine."""
+    panels = []
+    for fabric in ("shm", "udp"):
+        series = []
+        for mb in PAPER_SIZES:
+            blocks = [1 << bits for bits in range(15, 23) if 1 << bits <= mb * MEGA]
+            points = [(block, perf(members=4, size=mb * MEGA, block_size=block, fabric=fabric)) for block in blocks]
+            series.append(curve(f"{mb} MB", points))
+        panels.append(panel(f"4 processes, {fabric}", series))
     return panels
 
 
@@ -127,12 +161,15 @@ def algorithms(sim):
     return panels
 
 
+SENDERS = (("one sender", lambda n: 1), ("half of them", lambda n: n // 2), ("every member", lambda n: n))
+
+
 def concurrent_senders(sim):
     """Figure 9: what each host takes in, all messages together."""
     panels = []
     for mb in (64, 256):
         series = []
-        for label, count in (("one sender", lambda n: 1), ("half of them", lambda n: n // 2), ("every member", lambda n: n)):
+        for label, count in SENDERS:
             points = []
             for members in (2, 4, 8, 16):
                 senders = count(members)
@@ -140,6 +177,21 @@ def concurrent_senders(sim):
                 points.append((members, senders * gbps(mb * MEGA, said)))
             series.append(curve(label, points))
         panels.append(panel(f"{mb} MB each", series))
+    return panels
+
+
+def concurrent_processes(perf):
+    """Figure 9, on this machine."""
+    panels = []
+    for fabric in ("shm", "udp"):
+        series = []
+        for label, count in SENDERS:
+            points = []
+            for members in (2, 4, 8, 16):
+                senders = count(members)
+                points.append((members, senders * perf(members=members, size=16 * MEGA, senders=senders, fabric=fabric)))
+            series.append(curve(label, points))
+        panels.append(panel(f"16 MB each, {fabric}", series))
     return panels
 
 
@@ -197,4 +249,8 @@ FIGURES = {
     "scale": scale,
     "skew": skew,
     "slow-link": slow_link,
+}
+MEASURED = {
+    "fig4-processes": block_size_of_processes,
+    "fig9-processes": concurrent_processes,
 }

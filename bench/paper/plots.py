@@ -16,6 +16,10 @@ MARKS = "osD^vx"
 LOOKS = {
     "fig4-block-size": dict(title="Multicast bandwidth by block size (paper: Figure 4)", x="block size", y="Gb/s", bytes=True,
                             paper_lines=[(17, "paper: a link carries 17 Gb/s and more")]),
+    "fig4-processes": dict(title="Real processes of one machine: bandwidth by block size (paper: Figure 4)", x="block size",
+                           y="Gb/s", bytes=True),
+    "fig9-processes": dict(title="Real processes of one machine: concurrent senders (paper: Figure 9)", x="members",
+                           y="Gb/s, sum over senders"),
     "fig5-group-size": dict(title="Multicast bandwidth by group size (paper: Figure 5)", x="members", y="Gb/s",
                             paper_points=[(0, 3, 25, "paper: 25 with 2 receivers"), (1, 65, 10, "paper: 10 with 64"),
                                           (1, 512, 5, "paper: 5 with 512")]),

@@ -4,9 +4,9 @@
 // rank's return.
 //
 // The ranks run on one machine, so that CLOCK_MONOTONIC is one clock for all of them: no barrier is inside
-// the time. Run it as `mpirun -np N [--mca btl tcp,self] mpi_bcast --size BYTES --iterations I`; rank 0
-// prints one JSON object. Sizes may have the suffixes K, M and G. Exit status: 0, 1 (usage) or 2 (what
-// arrived is wrong).
+// the time, unless `--barrier 1` asks for MPI_Bcast and MPI_Barrier together. Run it as `mpirun -np N [--mca
+// btl tcp,self] mpi_bcast --size BYTES --iterations I [--barrier 1]`; rank 0 prints one JSON object. Sizes
+// may have the suffixes K, M and G. Exit status: 0, 1 (usage) or 2 (what arrived is wrong).
 #define OMPI_SKIP_MPICXX 1  // the C interface is all we use
 #include <mpi.h>
 #include <sys/resource.h>
@@ -30,6 +30,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
 struct Options {
   std::size_t size = std::size_t{256} << 20;
   int iterations = 7;
+  bool barrier = false;
 };
 
 double now() {
@@ -75,7 +76,7 @@ rdmc::Result<Options> parse(int count, char** arguments) {
   };
   for (int i = 1; i < count; i += 2) {
     const std::string name = arguments[i];
-    if (name != "--size" && name != "--iterations") return wrong(name + " is unknown");
+    if (name != "--size" && name != "--iterations" && name != "--barrier") return wrong(name + " is unknown");
     if (i + 1 == count) return wrong(name + " needs a value");
     const auto value = rdmc::parse_size(arguments[i + 1]);
     if (!value) return wrong(name + ": " + value.error().what);
@@ -83,6 +84,8 @@ rdmc::Result<Options> parse(int count, char** arguments) {
     if (*value == 0 || !fits) return wrong(name + ": " + arguments[i + 1] + " is out of range");
     if (name == "--size")
       options.size = *value;
+    else if (name == "--barrier")
+      options.barrier = true;
     else
       options.iterations = static_cast<int>(*value);
   }
@@ -107,6 +110,7 @@ Measured measure(const Options& options, int rank) {
     MPI_Barrier(MPI_COMM_WORLD);
     const double cpu_before = cpu_seconds(), start = now();
     broadcast(reinterpret_cast<std::byte*>(words.data()), options.size);
+    if (options.barrier) MPI_Barrier(MPI_COMM_WORLD);
     const double end = now(), cpu = cpu_seconds() - cpu_before;
 
     double root_start = start, last_end = 0, all_cpu = 0;
@@ -154,7 +158,7 @@ int main(int argc, char** argv) {
     }
   } else {
     if (rank == 0) {
-      std::fprintf(stderr, "mpi_bcast: %s\nusage: mpi_bcast [--size BYTES] [--iterations I]\n",
+      std::fprintf(stderr, "mpi_bcast: %s\nusage: mpi_bcast [--size BYTES] [--iterations I] [--barrier 1]\n",
                    options.error().what.c_str());
     }
     status = 1;

@@ -18,36 +18,44 @@ namespace {
 
 class Recorder final : public group::Listener {
  public:
-  Recorder(Rendezvous& meet, std::span<std::byte> memory, std::uint32_t block_bytes)
-      : meet_(meet), memory_(memory), block_bytes_(block_bytes) {}
+  Recorder(Rendezvous& meet, std::span<std::byte> memory, const Options& options)
+      : meet_(meet), memory_(memory), options_(options) {}
 
   group::Store* incoming(std::uint64_t, std::uint64_t bytes) override {
     if (bytes > memory_.size()) return nullptr;
-    return &store_.emplace(memory_, bytes, block_bytes_);
+    return &store_.emplace(memory_, bytes, options_.block_bytes);
   }
   bool small(std::uint64_t message, std::span<const std::byte> bytes) override {
     std::ranges::copy(bytes, memory_.begin());
-    record_finish(meet_, static_cast<std::uint32_t>(message));
+    delivered(message);
     return true;
   }
   void delivered(std::uint64_t message) override {
-    record_finish(meet_, static_cast<std::uint32_t>(message));
+    if (!options_.until_stable) record_finish(meet_, static_cast<std::uint32_t>(message));
   }
   void completed(std::uint64_t message) override { completed_ = message + 1; }
+  void stable(std::uint64_t count) override {
+    stable_ = count;
+    if (options_.until_stable) record_finish(meet_, static_cast<std::uint32_t>(count - 1));
+  }
   void failed(std::optional<Rank> peer, const Error& error) override {
     failure_ = (peer ? "peer " + std::to_string(value_of(*peer)) + ": " : std::string()) + error.what;
   }
 
-  group::MemoryStore& root_store(std::uint64_t bytes) { return store_.emplace(memory_, bytes, block_bytes_); }
-  std::uint64_t completed() const { return completed_; }
+  group::MemoryStore& root_store(std::uint64_t bytes) {
+    return store_.emplace(memory_, bytes, options_.block_bytes);
+  }
+  bool is_over(std::uint64_t message) const {
+    return completed_ > message && (!options_.until_stable || stable_ > message);
+  }
   const std::string& failure() const { return failure_; }
 
  private:
   Rendezvous& meet_;
   std::span<std::byte> memory_;
-  std::uint32_t block_bytes_;
+  const Options& options_;
   std::optional<group::MemoryStore> store_;
-  std::uint64_t completed_ = 0;
+  std::uint64_t completed_ = 0, stable_ = 0;
   std::string failure_;
 };
 
@@ -67,7 +75,8 @@ class Part {
                               .max_writes_in_flight = options.writes_in_flight};
     config.members = first_peers(options.members);
     std::ranges::rotate(config.members, config.members.begin() + root);
-    config.confirms = options.size_bytes <= config.small_bytes;
+    part->is_small_ = options.size_bytes <= config.small_bytes;
+    config.confirms = part->is_small_ || options.until_stable;
     auto group = group::Group::create(peers, config, part->recorder_);
     if (!group) return std::unexpected(group.error());
     part->group_ = std::move(*group);
@@ -76,13 +85,12 @@ class Part {
 
   bool is_root() const { return rank() == 0; }
   Result<void> send() {
-    const auto sent = group_->config().confirms
-                          ? group_->send_small(message())
-                          : group_->send(recorder_.root_store(message().size()), message().size());
+    const auto sent = is_small_ ? group_->send_small(message())
+                                : group_->send(recorder_.root_store(message().size()), message().size());
     return sent ? Result<void>{} : std::unexpected(sent.error());
   }
   void stamp(std::uint32_t iteration) { perf::stamp(member_, message(), iteration, root_); }
-  bool is_over(std::uint32_t iteration) const { return recorder_.completed() > iteration || has_failed(); }
+  bool is_over(std::uint32_t iteration) const { return recorder_.is_over(iteration) || has_failed(); }
   bool is_intact() { return is_root() || matches_digest(member_, message(), root_); }
   bool has_failed() const { return !recorder_.failure().empty(); }
   const std::string& failure() const { return recorder_.failure(); }
@@ -100,7 +108,7 @@ class Part {
       : member_(member),
         root_(root),
         arena_(std::move(arena)),
-        recorder_(member.meet(), arena_.bytes(), member.options().block_bytes) {}
+        recorder_(member.meet(), arena_.bytes(), member.options()) {}
 
   std::uint32_t rank() const {
     return (member_.rank() + member_.options().members - root_) % member_.options().members;
@@ -112,6 +120,7 @@ class Part {
   memory::Arena arena_;
   Recorder recorder_;
   std::unique_ptr<group::Group> group_;
+  bool is_small_ = false;
 };
 
 using Parts = std::vector<std::unique_ptr<Part>>;

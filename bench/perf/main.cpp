@@ -67,7 +67,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                {"fabric", figures[0].driver.data()},
                {"path_mtu", figures.back().path_mtu},
                {"icrc", figures[0].icrc},
-                 {"encrypted", figures[0].encrypted},
+               {"encrypted", figures[0].encrypted},
                {"copies_per_byte",
                 figures[0].carrier_copies_per_byte + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
   if (options.test == Test::bcast) json["senders"] = options.senders;
@@ -140,10 +140,13 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
                     "blocks that a member may have under way");
-    if (test == Test::bcast)
+    if (test == Test::bcast) {
+      sub->add_flag("--until-stable", options.until_stable,
+                    "the time ends when every member knows that all have the message: a barrier");
       sub->add_option("--senders", options.senders,
                       "groups of all members, each with another root, that send at once")
           ->check(CLI::Range(1U, kMostMembers));
+    }
     sub->add_option("--spin", spin_us, "microseconds to look again before blocking");
     sub->add_flag("--busy-poll", options.busy_poll, "never block");
     sub->add_flag("--encrypt", options.encrypt, "AES-256-GCM on every packet, in the ICRC's place");
