@@ -30,7 +30,8 @@ void Reception::handle(session::JobOffered& offered) {
   if (!job) return give_up(std::move(job.error()));
   job_ = std::move(*job);
   if (surroundings_.fabric.encrypt && !job_.encrypt)
-    return give_up({Errc::authentication, "this agent takes part in encrypted transfers only; see --encrypt"});
+    return give_up(
+        {Errc::authentication, "this agent takes part in encrypted transfers only; see --encrypt"});
   outcome_.path = job_.destination;
   outcome_.dry_run = job_.dry_run;
   if (!job_.dry_run) return claim_file();
