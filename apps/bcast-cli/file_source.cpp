@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "apps/bcast-cli/loopback.hpp"
+#include "dataplane/base/loopback.hpp"
 
 namespace rdmc::bcast {
 namespace {

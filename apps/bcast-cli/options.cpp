@@ -212,7 +212,7 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
   return take_wait("--suspect-after", texts.suspect_after, send.suspect_after);
 }
 
-Result<Command> parse_send(const std::vector<std::string>& arguments, const ListReader& reader) {
+Result<Command> parse_send(const std::vector<std::string>& arguments, const control::ListReader& reader) {
   CLI::App app("Sends one file to many hosts at once: every receiver passes on what it has.");
   SendOptions send;
   SendTexts texts;
@@ -243,7 +243,7 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const List
   if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");
   if (auto done = check_key(send.key_file, send.insecure, send.fabric); !done)
     return std::unexpected(done.error());
-  if (auto done = take("-w", expand_hostlist(hosts, exclude, reader), send.hosts); !done)
+  if (auto done = take("-w", control::expand_hostlist(hosts, exclude, reader), send.hosts); !done)
     return std::unexpected(done.error());
   if (!texts.topology.empty()) {
     const auto text = reader(texts.topology);
@@ -273,7 +273,7 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));
-  if (auto done = take("--listen", parse_address(listen, kDefaultAgentPort), agent.listen); !done)
+  if (auto done = take("--listen", parse_address(listen, control::kDefaultPort), agent.listen); !done)
     return std::unexpected(done.error());
   if (agent.root.empty()) return fail(Errc::invalid_argument, "--root is empty");
   if (auto done = check_fabric(agent.fabric); !done) return std::unexpected(done.error());
@@ -297,7 +297,8 @@ Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Result<Command> parse_command_line(const std::vector<std::string>& arguments, const ListReader& reader) {
+Result<Command> parse_command_line(const std::vector<std::string>& arguments,
+                                   const control::ListReader& reader) {
   if (!arguments.empty()) {
     const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
     if (arguments[0] == "agent") return parse_agent(rest);

@@ -12,8 +12,8 @@
 
 #include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/fabric_choice.hpp"
-#include "apps/bcast-cli/hostlist.hpp"
 #include "apps/bcast-cli/topology.hpp"
+#include "controlplane/launch/hostlist.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
@@ -39,7 +39,7 @@ constexpr Duration kDefaultConnectWithin = seconds(5);
 struct SendOptions {
   std::string source;
   std::string destination;
-  std::vector<Host> hosts;            ///< of -w without -x; empty with --local
+  std::vector<control::Host> hosts;   ///< of -w without -x; empty with --local
   std::uint32_t local_receivers = 0;  ///< 0 = not --local
   FabricChoice fabric;
   std::string key_file;  ///< empty with --insecure or --local
@@ -89,6 +89,7 @@ constexpr const char* kLocalReceiverArgument = "--local-receiver";
 
 /// `arguments` without the program's name. Errors: invalid_argument, naming the option, and what `reader`
 /// fails with.
-Result<Command> parse_command_line(const std::vector<std::string>& arguments, const ListReader& reader);
+Result<Command> parse_command_line(const std::vector<std::string>& arguments,
+                                   const control::ListReader& reader);
 
 }  // namespace rdmc::bcast

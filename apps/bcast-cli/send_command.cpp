@@ -39,7 +39,7 @@ Error interruption() {
 }
 
 /// The rack of each member; of the sender, if the file knows this host by its name.
-RackOf racks_of(const Topology& topology, const std::vector<Host>& hosts) {
+RackOf racks_of(const Topology& topology, const std::vector<control::Host>& hosts) {
   RackOf racks;
   std::array<char, 256> own{};
   if (::gethostname(own.data(), own.size() - 1) == 0) {

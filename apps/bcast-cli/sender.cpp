@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "apps/bcast-cli/commit_time.hpp"
-#include "apps/bcast-cli/hostlist.hpp"
 #include "apps/units/units.hpp"
+#include "controlplane/launch/hostlist.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
@@ -21,7 +21,7 @@ constexpr Duration kCauseWithin = milliseconds(500);
 constexpr Duration kLastWords = milliseconds(500);
 
 std::string address_of(const SenderTarget& target) {
-  return to_string(Host{target.host, target.port});
+  return to_string(control::Host{target.host, target.port});
 }
 
 session::CoordinatorConfig session_config(const SenderConfig& config, session::SessionId id) {

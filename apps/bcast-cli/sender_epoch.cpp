@@ -5,10 +5,10 @@
 #include <map>
 #include <utility>
 
-#include "apps/bcast-cli/loopback.hpp"
 #include "apps/bcast-cli/sender.hpp"
 #include "apps/bcast-cli/topology.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/base/loopback.hpp"
 
 namespace rdmc::bcast {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "apps/bcast-cli/loopback.hpp"
+#include "dataplane/base/loopback.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -75,14 +75,14 @@ Result<void> Topology::take_line(std::string_view line, const std::string& where
     return fail(Errc::invalid_argument, fmt::format("{}: rack '{}' has no host", where, parts[0]));
   std::string list;
   for (const auto part : std::span(parts).subspan(1)) list += (list.empty() ? "" : ",") + std::string(part);
-  auto hosts = expand_hostlist(list, {}, no_further_file);
+  auto hosts = control::expand_hostlist(list, {}, no_further_file);
   if (!hosts) return fail(hosts.error().code, fmt::format("{}: {}", where, hosts.error().what));
   const auto rack =
       racks_.emplace(std::string(parts[0]), static_cast<std::uint32_t>(racks_.size())).first->second;
   for (const auto& host : *hosts) {
     const Entry entry{rack, number};
-    const Entry& known = host.port == kDefaultAgentPort ? hosts_.emplace(host.name, entry).first->second
-                                                        : agents_.emplace(host, entry).first->second;
+    const Entry& known = host.port == control::kDefaultPort ? hosts_.emplace(host.name, entry).first->second
+                                                            : agents_.emplace(host, entry).first->second;
     if (known.rack != rack)
       return fail(Errc::invalid_argument, fmt::format("{}: {} is in another rack already (line {})", where,
                                                       to_string(host), known.line));
@@ -90,7 +90,7 @@ Result<void> Topology::take_line(std::string_view line, const std::string& where
   return {};
 }
 
-std::optional<std::uint32_t> Topology::rack_of(const Host& host) const {
+std::optional<std::uint32_t> Topology::rack_of(const control::Host& host) const {
   if (const auto agent = agents_.find(host); agent != agents_.end()) return agent->second.rack;
   if (const auto whole = hosts_.find(host.name); whole != hosts_.end()) return whole->second.rack;
   return std::nullopt;

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/bcast-cli/hostlist.hpp"
 #include "apps/bcast-cli/ranking.hpp"
+#include "controlplane/launch/hostlist.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 
@@ -26,7 +26,7 @@ class Topology {
   static Result<Topology> parse(std::string_view text, const std::string& origin);
 
   /// The number of the host's rack, by the order in which the file names them; nothing if it does not.
-  std::optional<std::uint32_t> rack_of(const Host& host) const;
+  std::optional<std::uint32_t> rack_of(const control::Host& host) const;
   std::size_t racks() const { return racks_.size(); }
 
  private:
@@ -37,7 +37,7 @@ class Topology {
   Result<void> take_line(std::string_view line, const std::string& where, std::size_t number);
 
   std::map<std::string, std::uint32_t, std::less<>> racks_;  // by name
-  std::map<Host, Entry> agents_;                             // with a port of their own
+  std::map<control::Host, Entry> agents_;                    // with a port of their own
   std::map<std::string, Entry, std::less<>> hosts_;
 };
 

@@ -18,6 +18,8 @@ namespace {
 /// At most this many names are looked up at a time, each on a thread that ends when no name is left.
 constexpr unsigned kMaxThreads = 4;
 
+}  // namespace
+
 Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -45,8 +47,6 @@ Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port
   if (addresses.empty()) return fail(Errc::not_found, "resolving '" + host + "': no address");
   return addresses;
 }
-
-}  // namespace
 
 struct Resolver::Shared {
   struct Query {

@@ -1,6 +1,6 @@
 // Turns a host's name into addresses without holding up the loop. getaddrinfo() blocks for as long as the
 // system's resolver likes and cannot be cancelled, so it runs on threads that nobody waits for: a loop can
-// stop meanwhile. Internal to this room; the loop's thread only.
+// stop meanwhile. The loop's thread only, but for look_up().
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,18 @@ namespace rdmc::control {
 
 class LoopCore;
 
+/// All addresses of `host`, in the order the system prefers, each with `port`. Blocks for as long as the
+/// system's resolver likes; any thread. Errors: not_found, timed_out (the resolver is not reachable now),
+/// io_error.
+Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port);
+
 class Resolver {
  public:
   using Done = std::move_only_function<void(Result<std::vector<Address>>)>;
 
   explicit Resolver(std::weak_ptr<LoopCore> core);
 
-  /// All addresses of `host`, in the order the system prefers. `done` runs on the loop's thread, or never
-  /// when the loop stops before. Errors: not_found, timed_out (the resolver is not reachable now), io_error.
+  /// look_up() elsewhere. `done` runs on the loop's thread, or never when the loop stops before.
   void resolve(std::string host, std::uint16_t port, Done done);
 
   /// The answer of a thread, brought to the loop.

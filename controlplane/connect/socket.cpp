@@ -20,6 +20,10 @@ std::unexpected<Error> fail_link_local(const std::string& what) {
   return fail(Errc::unsupported, what + ": a link-local address; use one that all hosts reach");
 }
 
+std::string cannot_listen(const Address& address) {
+  return "cannot listen on " + to_string(address);
+}
+
 }  // namespace
 
 std::unexpected<Error> fail_socket(std::string_view what, int errno_value) {
@@ -71,19 +75,24 @@ Address from_sockaddr(const sockaddr_storage& storage) {
   return address;
 }
 
-Result<Descriptor> listen_on(const Address& address) {
-  const std::string what = "cannot listen on " + to_string(address);
-  if (is_link_local(address)) return fail_link_local(what);
+Result<Descriptor> reserve(const Address& address) {
+  if (is_link_local(address)) return fail_link_local(cannot_listen(address));
   Descriptor socket(
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return fail_socket(what, errno);
+  if (!socket) return fail_socket(cannot_listen(address), errno);
+  // Several sockets may have the address as long as none listens, and then one of them may.
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.ipv6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   sockaddr_storage storage;
   const socklen_t length = to_sockaddr(address, storage);
-  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0)
-    return fail_socket(what, errno);
+  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0)
+    return fail_socket(cannot_listen(address), errno);
+  return socket;
+}
+
+Result<Descriptor> listen_on(const Address& address) {
+  auto socket = reserve(address);
+  if (socket && ::listen(socket->get(), SOMAXCONN) != 0) return fail_socket(cannot_listen(address), errno);
   return socket;
 }
 

@@ -20,6 +20,9 @@ std::unexpected<Error> fail_socket(std::string_view what, int errno_value);
 /// Link-local addresses are unsupported: hosts tell each other where they are, and those mean something else
 /// on each.
 Result<Descriptor> listen_on(const Address& address);
+/// A socket that does nothing but keep `address` from others until listen_on takes it, too; port 0 takes a
+/// free one. While both exist, the address is listened on once.
+Result<Descriptor> reserve(const Address& address);
 /// One connection waiting on `listener`, with the peer's address in `peer`; would_block when there is none.
 Result<Descriptor> accept_one(int listener, Address& peer);
 /// A socket whose connection to `address` is under way: wait until it is writable, then ask connect_result().

@@ -1,13 +1,12 @@
 #include "dataplane/port/module_driver.hpp"
 
-#include <dlfcn.h>
-
 #include <utility>
+
+#include "dataplane/base/module.hpp"
 
 namespace rdmc::port {
 namespace {
 
-constexpr const char* kVersionSymbol = "rdmc_port_module_version";
 constexpr const char* kDriverSymbol = "rdmc_make_port_driver";
 
 class ModuleDriver final : public Driver {
@@ -40,19 +39,9 @@ class ModuleDriver final : public Driver {
 
  private:
   Result<void> load() {
-    // Never unloaded: ports run its code, and libraries like DPDK's leave threads and maps behind.
-    void* const handle = dlopen(module_.file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle == nullptr) return fail(Errc::unsupported, dlerror());
-    const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, kVersionSymbol));
-    const auto make = reinterpret_cast<Driver* (*)()>(dlsym(handle, kDriverSymbol));
-    if (version == nullptr || make == nullptr)
-      return fail(Errc::unsupported, module_.file + " is not a module of rdmc");
-    // Classes cross the boundary: only the very same version has the same ones.
-    if (const std::string_view theirs = version(); theirs != RDMC_VERSION) {
-      return fail(Errc::version_mismatch,
-                  module_.file + " is of version " + std::string(theirs) + ", this program of " RDMC_VERSION);
-    }
-    driver_.reset(make());
+    const auto make = find_in_module(module_.file, kDriverSymbol);
+    if (!make) return std::unexpected(make.error());
+    driver_.reset(reinterpret_cast<Driver* (*)()>(*make)());
     return {};
   }
 

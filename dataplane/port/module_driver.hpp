@@ -3,8 +3,7 @@
 // another version of rdmc, is a driver that cannot be used and says why. Once loaded it stays until the
 // process ends, so ports need not outlive anything. Owned by a Registry; one thread at a time.
 //
-// A module exports, with default visibility and C linkage:
-//   const char* rdmc_port_module_version();          RDMC_VERSION of its build
+// Beside what every module exports (dataplane/base/module.hpp) it has, with default visibility and C linkage,
 //   rdmc::port::Driver* rdmc_make_port_driver();     a new driver, owned by the caller
 #pragma once
 

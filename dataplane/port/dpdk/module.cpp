@@ -86,7 +86,7 @@ class DpdkDriver final : public Driver {
 }  // namespace
 }  // namespace rdmc::port::dpdk
 
-extern "C" __attribute__((visibility("default"))) const char* rdmc_port_module_version() {
+extern "C" __attribute__((visibility("default"))) const char* rdmc_module_version() {
   return RDMC_VERSION;
 }
 

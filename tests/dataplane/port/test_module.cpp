@@ -1,7 +1,7 @@
 // A module as module_driver.hpp describes it, for its test; the version is the build's choice.
 #include "tests/dataplane/port/fake_driver.hpp"
 
-extern "C" const char* rdmc_port_module_version() {
+extern "C" const char* rdmc_module_version() {
   return RDMC_MODULE_VERSION;
 }
 

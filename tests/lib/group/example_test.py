@@ -27,8 +27,9 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         key = os.path.join(directory, "key")
         subprocess.run([RDMC_BCAST, "keygen", key], check=True, stdout=subprocess.DEVNULL)
-        port = free_ports(COUNT)
-        running = [subprocess.Popen([EXAMPLE, str(i), str(COUNT), str(port), key], stdout=subprocess.PIPE, text=True)
+        first = free_ports(COUNT)
+        job = {**os.environ, "RDMC_KEY_FILE": key, "RDMC_HOSTS": f"127.0.0.1:[{first}-{first + COUNT - 1}]"}
+        running = [subprocess.Popen([EXAMPLE, "hostlist"], env={**job, "RDMC_RANK": str(i)}, stdout=subprocess.PIPE, text=True)
                    for i in range(COUNT)]
         said = [process.communicate(timeout=60)[0] for process in running]
         assert [process.returncode for process in running] == [0] * COUNT, [p.returncode for p in running]

@@ -1,4 +1,4 @@
-#include "apps/bcast-cli/hostlist.hpp"
+#include "controlplane/launch/hostlist.hpp"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "dataplane/base/address.hpp"
 
-namespace rdmc::bcast {
+namespace rdmc::control {
 namespace {
 
 constexpr std::size_t kMaxHostName = 253;  // RFC 1035: 255 octets on the wire
@@ -128,7 +128,7 @@ Result<NamedHost> parse_host(const Item& item, std::string_view text) {
     const auto close = text.find(']');
     const auto literal = bracketed ? text.substr(1, close - 1) : text;
     const auto rest = bracketed ? text.substr(close + 1) : std::string_view{};
-    const auto address = parse_address(fmt::format("[{}]", literal), kDefaultAgentPort);
+    const auto address = parse_address(fmt::format("[{}]", literal), kDefaultPort);
     if (literal.contains('%') || (address && is_link_local(*address)))
       return wrong(item, 0,
                    fmt::format("'{}' is link-local: the hosts tell each other where they are, and that means "
@@ -156,8 +156,7 @@ Result<NamedHost> parse_host(const Item& item, std::string_view text) {
            c == '.' || c == '_';
   });
   if (odd != name.end()) return wrong(item, 0, "a host's name has letters, digits, '-', '_' and '.' only");
-  if (name.find_first_not_of("0123456789.") == std::string_view::npos &&
-      !parse_address(name, kDefaultAgentPort))
+  if (name.find_first_not_of("0123456789.") == std::string_view::npos && !parse_address(name, kDefaultPort))
     return wrong(item, 0, fmt::format("'{}' is not an IPv4 address", name));
   host.name = name;
   return host;
@@ -300,7 +299,7 @@ Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_vie
   std::vector<Host> hosts;
   std::set<Host> seen;
   for (auto& named : lists.included) {
-    Host host{std::move(named.name), named.port.value_or(kDefaultAgentPort)};
+    Host host{std::move(named.name), named.port.value_or(kDefaultPort)};
     if (names.contains(host.name) || exact.contains(host)) continue;
     if (seen.insert(host).second) hosts.push_back(std::move(host));
   }
@@ -308,4 +307,4 @@ Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_vie
   return hosts;
 }
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc::control

@@ -1,12 +1,12 @@
-// Tells an address that other hosts cannot reach: the sender does not offer it to them, and between processes
-// of one machine the caches count more than the distance.
+// Tells an address that other hosts cannot reach: between processes of one machine it is offered to nobody
+// else, and the caches count more than the distance.
 #pragma once
 
 #include <algorithm>
 
 #include "dataplane/base/address.hpp"
 
-namespace rdmc::bcast {
+namespace rdmc {
 
 /// 127.0.0.0/8 or ::1.
 inline bool is_loopback(const Address& address) {
@@ -15,4 +15,4 @@ inline bool is_loopback(const Address& address) {
          address.bytes.back() == 1;
 }
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

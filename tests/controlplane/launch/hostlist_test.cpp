@@ -1,5 +1,5 @@
-#define BOOST_TEST_MODULE bcast_cli_hostlist
-#include "apps/bcast-cli/hostlist.hpp"
+#define BOOST_TEST_MODULE launch_hostlist
+#include "controlplane/launch/hostlist.hpp"
 
 #include <fmt/format.h>
 #include <rapidcheck.h>
@@ -8,7 +8,7 @@
 #include <map>
 
 using namespace rdmc;
-using namespace rdmc::bcast;
+using namespace rdmc::control;
 
 namespace {
 
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(exclusion_is_the_difference_of_two_lists) {
     const auto to = from + *rc::gen::inRange<std::uint32_t>(0, 30);
     std::vector<Host> expected;
     for (std::uint32_t i = 1; i <= all; ++i) {
-      if (i < from || i > to) expected.push_back({fmt::format("n{}", i), kDefaultAgentPort});
+      if (i < from || i > to) expected.push_back({fmt::format("n{}", i), kDefaultPort});
     }
     const auto hosts =
         expand_hostlist(fmt::format("n[1-{}]", all), fmt::format("n[{}-{}]", from, to), from_files);

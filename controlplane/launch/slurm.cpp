@@ -1,0 +1,148 @@
+#include "controlplane/launch/slurm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace rdmc::control {
+namespace {
+
+constexpr std::string_view kRemedy = "; srun --mpi=pmix tells us";
+constexpr std::uint32_t kFirstPort = 16384;
+constexpr std::uint32_t kPortsOfAStep = 256;  // the next step's follow; more tasks on a node take those, too
+constexpr std::uint32_t kPortRanges = 64;     // up to where Linux begins to give ports to whoever asks
+
+/// Where a rank was dealt.
+struct Place {
+  std::uint32_t node;
+  std::uint32_t on_node;  ///< the how manieth task there, from 0
+};
+
+Result<std::string_view> text_in(const Variables& variables, std::string_view variable) {
+  const auto found = variables.find(variable);
+  if (found == variables.end())
+    return fail(Errc::not_found, fmt::format("{} is not set: start it with srun", variable));
+  return found->second;
+}
+
+/// "2(x3),1": 2 2 2 1.
+Result<std::vector<std::uint32_t>> tasks_per_node(std::string_view text, std::size_t nodes) {
+  std::vector<std::uint32_t> counts;
+  const auto wrong = [&](std::string_view why) {
+    return fail(Errc::invalid_argument,
+                fmt::format("SLURM_STEP_TASKS_PER_NODE is '{}': {}", text.substr(0, 80), why));
+  };
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (bool more = true; more;) {
+    std::uint32_t tasks = 0, repeated = 1;
+    auto read = std::from_chars(at, end, tasks);
+    if (read.ec != std::errc{}) return wrong("a number of tasks is missing");
+    at = read.ptr;
+    if (std::string_view(at, end).starts_with("(x")) {
+      read = std::from_chars(at + 2, end, repeated);
+      if (read.ec != std::errc{} || read.ptr == end || *read.ptr != ')') return wrong("a '(xN)' is broken");
+      at = read.ptr + 1;
+    }
+    if (tasks == 0 || tasks > kMaxHosts || repeated > nodes - counts.size())
+      return wrong(fmt::format("that is not for {} nodes", nodes));
+    counts.insert(counts.end(), repeated, tasks);
+    more = at != end;
+    if (more && *at++ != ',') return wrong("between two nodes comes a comma");
+  }
+  if (counts.size() != nodes) return wrong(fmt::format("that is not for {} nodes", nodes));
+  return counts;
+}
+
+/// How many ranks in a row a node is dealt: all it takes, one, or those of a plane.
+Result<std::uint32_t> ranks_in_a_row(const Variables& variables) {
+  const auto set = variables.find("SLURM_DISTRIBUTION");
+  const std::string_view text = set == variables.end() ? std::string_view() : set->second;
+  const auto nodes = text.substr(0, text.find_first_of(":,"));  // what follows is about sockets and cores
+  // Unset, srun deals in blocks; with one task on each node, cyclically, which is the same then.
+  if (nodes.empty() || nodes == "*" || nodes == "block") return kMaxHosts;
+  if (nodes == "cyclic") return 1;
+  if (nodes != "plane")
+    return fail(Errc::unsupported,
+                fmt::format("SLURM_DISTRIBUTION is '{}': the order of ranks is not known{}", text, kRemedy));
+  const auto size = number_in(variables, "SLURM_DIST_PLANESIZE");
+  if (size && *size == 0) return fail(Errc::invalid_argument, "SLURM_DIST_PLANESIZE is 0");
+  return size;
+}
+
+std::vector<Place> deal(const std::vector<std::uint32_t>& counts, std::size_t total, std::uint32_t in_a_row) {
+  std::vector<Place> places;
+  std::vector<std::uint32_t> dealt(counts.size());
+  while (places.size() < total) {
+    for (std::uint32_t node = 0; node < counts.size(); ++node) {
+      for (std::uint32_t i = 0; i < in_a_row && dealt[node] < counts[node]; ++i)
+        places.push_back({node, dealt[node]++});
+    }
+  }
+  return places;
+}
+
+/// That we are where Slurm says, so that a wrong belief about the order does not go unnoticed.
+Result<void> check_own(const Variables& variables, const Place& place) {
+  for (const auto& [variable, believed] :
+       {std::pair("SLURM_NODEID", place.node), std::pair("SLURM_LOCALID", place.on_node)}) {
+    const auto said = number_in(variables, variable);
+    if (!said && said.error().code != Errc::not_found) return std::unexpected(said.error());
+    if (said && *said != believed)
+      return fail(Errc::unsupported, fmt::format("{} is {} and not {}: the order of ranks is not known{}",
+                                                 variable, *said, believed, kRemedy));
+  }
+  return {};
+}
+
+Result<std::uint32_t> first_port_of(const Variables& variables) {
+  const auto job = number_in(variables, "SLURM_JOB_ID"), step = number_in(variables, "SLURM_STEP_ID");
+  if (!job || !step) return std::unexpected(job ? step.error() : job.error());
+  return kFirstPort + kPortsOfAStep * ((*job * 37 + *step) % kPortRanges);
+}
+
+}  // namespace
+
+bool is_slurm_step(const Variables& variables) {
+  return variables.contains("SLURM_PROCID") && variables.contains("SLURM_STEP_NODELIST");
+}
+
+Result<Job> slurm_job(const Variables& variables, std::uint16_t first_port) {
+  const auto list = text_in(variables, "SLURM_STEP_NODELIST");
+  const auto tasks = text_in(variables, "SLURM_STEP_TASKS_PER_NODE");
+  const auto rank = number_in(variables, "SLURM_PROCID");
+  const auto in_a_row = ranks_in_a_row(variables);
+  if (!list || !tasks) return std::unexpected(list ? tasks.error() : list.error());
+  if (!rank || !in_a_row) return std::unexpected(rank ? in_a_row.error() : rank.error());
+  const auto nodes = expand_hostlist(*list, {}, [](const std::string&) -> Result<std::string> {
+    return fail(Errc::invalid_argument, "a node's name does not begin so");
+  });
+  if (!nodes) return fail(nodes.error().code, fmt::format("SLURM_STEP_NODELIST: {}", nodes.error().what));
+  const auto counts = tasks_per_node(*tasks, nodes->size());
+  if (!counts) return std::unexpected(counts.error());
+
+  const auto total = std::accumulate(counts->begin(), counts->end(), std::size_t{0});
+  if (*rank >= total || total > kMaxHosts)
+    return fail(Errc::unsupported,
+                fmt::format("SLURM_PROCID is {}, but the step has {} tasks{}", *rank, total, kRemedy));
+  const auto places = deal(*counts, total, *in_a_row);
+  if (auto right = check_own(variables, places[*rank]); !right) return std::unexpected(right.error());
+
+  std::uint32_t port = first_port;
+  if (port == 0) {
+    const auto given = first_port_of(variables);
+    if (!given) return std::unexpected(given.error());
+    port = *given;
+  }
+  if (port + *std::ranges::max_element(*counts) > 65536)
+    return fail(Errc::invalid_argument,
+                fmt::format("from port {} up there are not enough for the tasks of a node", port));
+  Job job{.rank = *rank, .members = {}};
+  for (const Place& place : places)
+    job.members.push_back({(*nodes)[place.node].name, static_cast<std::uint16_t>(port + place.on_node)});
+  return job;
+}
+
+}  // namespace rdmc::control

@@ -1,0 +1,24 @@
+#include "dataplane/base/module.hpp"
+
+#include <dlfcn.h>
+
+#include <string_view>
+
+namespace rdmc {
+
+Result<void*> find_in_module(const std::string& file, const char* maker) {
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) return fail(Errc::unsupported, dlerror());
+  const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, "rdmc_module_version"));
+  void* const found = dlsym(handle, maker);
+  if (version == nullptr || found == nullptr)
+    return fail(Errc::unsupported, file + " is not a module of rdmc");
+  // Classes cross the boundary: only the very same version has the same ones.
+  if (const std::string_view theirs = version(); theirs != RDMC_VERSION) {
+    return fail(Errc::version_mismatch,
+                file + " is of version " + std::string(theirs) + ", this program of " RDMC_VERSION);
+  }
+  return found;
+}
+
+}  // namespace rdmc
