@@ -1,6 +1,7 @@
 // rdmc_bcast keygen, and what all commands share: keys and complaints.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -18,14 +19,42 @@ void complain(const Error& error) {
 
 Result<control::Security> security_of(const std::string& key_file, bool insecure) {
   if (insecure) return control::Insecure{};
-  const auto key = control::ClusterKey::load(std::filesystem::path(key_file));
-  if (!key) return std::unexpected(key.error());
-  auto context = control::TlsContext::create(*key);
+  auto context = control::TlsContext::follow(key_file);
   if (!context) return std::unexpected(context.error());
   return control::Security(std::move(*context));
 }
 
+namespace {
+
+/// One step of a rotation; each is to reach all hosts before the next is made.
+Result<void> rotate(const std::string& file, KeygenOptions::Step step) {
+  auto keys = control::ClusterKey::load(std::filesystem::path(file));
+  if (!keys) return std::unexpected(keys.error());
+  switch (step) {
+    case KeygenOptions::Step::add: {
+      auto key = control::ClusterKey::generate();
+      if (!key) return std::unexpected(key.error());
+      keys->push_back(std::move(*key));
+      break;
+    }
+    case KeygenOptions::Step::promote:
+      if (keys->size() < 2)
+        return fail(Errc::invalid_argument, "key file " + file + ": no key was added to it");
+      std::rotate(keys->begin(), keys->end() - 1, keys->end());
+      break;
+    case KeygenOptions::Step::retire: keys->erase(keys->begin() + 1, keys->end()); break;
+  }
+  return control::ClusterKey::replace(file, *keys);
+}
+
+}  // namespace
+
 ExitCode run_keygen(const KeygenOptions& options) {
+  if (options.rotate) {
+    const auto done = rotate(options.file, *options.rotate);
+    if (!done) complain(done.error());
+    return done ? ExitCode::success : ExitCode::local_error;
+  }
   const auto key = control::ClusterKey::generate();
   if (!key) {
     complain(key.error());

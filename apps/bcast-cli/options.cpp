@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,10 @@ namespace rdmc::bcast {
 namespace {
 
 constexpr const char* kVersionText = "rdmc_bcast " RDMC_VERSION;
+
+constexpr const char* kKeygenFooter =
+    R"(To change the key while everything runs: --rotate add FILE, and give FILE to every host; then promote, and give it
+to every host; then retire, and give it to every host. Programs notice. Connections that stand are left alone.)";
 
 constexpr const char* kSendFooter =
     R"(Other uses:
@@ -289,9 +294,17 @@ Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
   app.set_version_flag("--version", kVersionText);
   app.add_option("FILE", keygen.file, "a new file for the key; without it, the key is printed");
   app.add_flag("--json", keygen.json, "print it as {\"key\":\"...\"}");
+  app.footer(kKeygenFooter);
+  const std::map<std::string, KeygenOptions::Step> steps{{"add", KeygenOptions::Step::add},
+                                                         {"promote", KeygenOptions::Step::promote},
+                                                         {"retire", KeygenOptions::Step::retire}};
+  app.add_option("--rotate", keygen.rotate, "a step of changing the key in FILE")
+      ->type_name("add|promote|retire")
+      ->transform(CLI::CheckedTransformer(steps));
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));
+  if (keygen.rotate && keygen.file.empty()) return fail(Errc::invalid_argument, "--rotate wants a FILE");
   return Command(keygen);
 }
 

@@ -68,6 +68,9 @@ struct AgentOptions {
 struct KeygenOptions {
   std::string file;  ///< made for the key, readable by its owner alone; empty: the key is printed
   bool json = false;
+  /// Changes `file` instead: its last key becomes the first; the first alone is kept.
+  enum class Step : std::uint8_t { add, promote, retire };
+  std::optional<Step> rotate;
 };
 
 /// A receiver started by --local; what is secret comes through inherited descriptors (local_receivers.hpp).

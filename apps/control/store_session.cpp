@@ -43,9 +43,7 @@ Result<std::unique_ptr<view::ViewStore>> open_store(control::ControlLoop& loop, 
 
 Result<control::Security> security_of(const std::string& file) {
   if (file.empty()) return control::Security(control::Insecure{});
-  const auto key = control::ClusterKey::load(std::filesystem::path(file));
-  if (!key) return std::unexpected(key.error());
-  auto context = control::TlsContext::create(*key);
+  auto context = control::TlsContext::follow(file);
   if (!context) return std::unexpected(context.error());
   return control::Security(std::move(*context));
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <memory>
@@ -18,9 +19,9 @@ namespace rdmc::control {
 namespace {
 
 constexpr std::size_t kTextBytes = ClusterKey::kPrefix.size() + 2 * ClusterKey::kBytes;
-/// Room for the line, a newline, and enough more to notice that a file is something else.
-using TextBuffer = Secret<128>;
-static_assert(kTextBytes + 2 < 128);
+/// Room for all lines with their line ends, and enough more to notice that a file is something else.
+using TextBuffer = Secret<512>;
+static_assert(ClusterKey::kMostKeys * (kTextBytes + 2) < 512);
 
 int digit_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -75,13 +76,23 @@ Result<std::size_t> read_all(int fd, std::span<std::byte> out, const std::string
   return filled;
 }
 
-Result<ClusterKey> read_key(int fd, const std::string& what) {
+Result<std::vector<ClusterKey>> read_keys(int fd, const std::string& what) {
   TextBuffer buffer;
   const auto length = read_all(fd, buffer.bytes(), what);
   if (!length) return std::unexpected(length.error());
-  auto key = ClusterKey::parse({reinterpret_cast<const char*>(buffer.bytes().data()), *length});
-  if (!key) key.error().what = what + ": " + key.error().what;
-  return key;
+  std::string_view text(reinterpret_cast<const char*>(buffer.bytes().data()), *length);
+  std::vector<ClusterKey> keys;
+  do {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto key = ClusterKey::parse(line);
+    if (!key) return fail(key.error().code, what + ": " + key.error().what);
+    keys.push_back(std::move(*key));
+  } while (!text.empty() && keys.size() < ClusterKey::kMostKeys);
+  if (!text.empty())
+    return fail(Errc::invalid_argument,
+                what + ": more than " + std::to_string(ClusterKey::kMostKeys) + " keys");
+  return keys;
 }
 
 }  // namespace
@@ -112,7 +123,7 @@ Result<ClusterKey> ClusterKey::parse(std::string_view text) {
   return key;
 }
 
-Result<ClusterKey> ClusterKey::load(const std::filesystem::path& path) {
+Result<std::vector<ClusterKey>> ClusterKey::load(const std::filesystem::path& path) {
   const std::string what = "key file " + path.string();
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   if (!file) return fail_errno(what, errno);
@@ -123,20 +134,41 @@ Result<ClusterKey> ClusterKey::load(const std::filesystem::path& path) {
     return fail(
         Errc::permission_denied,
         what + ": other users have access to it, so it may be known; run: chmod 600 '" + path.string() + "'");
-  return read_key(file.get(), what);
+  return read_keys(file.get(), what);
 }
 
 Result<ClusterKey> ClusterKey::load(int descriptor) {
-  return read_key(descriptor, "key from descriptor " + std::to_string(descriptor));
+  auto keys = read_keys(descriptor, "key from descriptor " + std::to_string(descriptor));
+  if (!keys) return std::unexpected(keys.error());
+  return std::move(keys->front());
 }
 
 Result<void> ClusterKey::write(const std::filesystem::path& path) const {
+  return write_file(path, {this, 1});
+}
+
+Result<void> ClusterKey::replace(const std::filesystem::path& path, std::span<const ClusterKey> keys) {
+  if (keys.empty() || keys.size() > kMostKeys)
+    return fail(Errc::invalid_argument, "a key file has 1 to " + std::to_string(kMostKeys) + " keys");
+  auto beside = path;
+  beside += ".new";
+  if (auto written = write_file(beside, keys); !written) return written;
+  if (::rename(beside.c_str(), path.c_str()) == 0) return {};
+  const int error = errno;
+  ::unlink(beside.c_str());
+  return fail_errno("key file " + path.string(), error);
+}
+
+Result<void> ClusterKey::write_file(const std::filesystem::path& path, std::span<const ClusterKey> keys) {
   const std::string what = "key file " + path.string();
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return fail_errno(what, errno);
-  TextBuffer line;
-  const std::size_t length = format(secret_.bytes(), line.bytes());
-  auto written = write_all(file.get(), line.bytes().first(length), what);
+  Result<void> written;
+  for (const ClusterKey& key : keys) {
+    TextBuffer line;
+    const std::size_t length = format(key.secret_.bytes(), line.bytes());
+    if (written) written = write_all(file.get(), line.bytes().first(length), what);
+  }
   // A umask may have taken bits from the mode that open() was given; it can't add any.
   if (written && (::fchmod(file.get(), 0600) != 0 || ::fsync(file.get()) != 0))
     written = fail_errno(what, errno);

@@ -2,10 +2,14 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <optional>
 #include <string>
 
 namespace rdmc::control {
@@ -23,14 +27,41 @@ std::string reason_text(unsigned long error) {
   return reason != nullptr ? reason : "error " + std::to_string(error);
 }
 
+/// One key as TLS knows it.
+struct NamedPsk {
+  Psk psk;
+  std::string identity;
+};
+using KeyRing = std::vector<NamedPsk>;  // the first begins connections
+
+Result<KeyRing> make_ring(std::span<const ClusterKey> keys) {
+  KeyRing ring;
+  for (const ClusterKey& key : keys) {
+    auto psk = key.derive(kTlsLabel);
+    if (!psk) return std::unexpected(psk.error());
+    const auto name = key.derive(kTlsNameLabel);
+    if (!name) return std::unexpected(name.error());
+    NamedPsk named{std::move(*psk), std::string(kTlsIdentity)};
+    for (const std::byte byte : name->bytes().first(8))
+      for (const unsigned digit :
+           {std::to_integer<unsigned>(byte) >> 4, std::to_integer<unsigned>(byte) & 15})
+        named.identity += "0123456789abcdef"[digit];
+    ring.push_back(std::move(named));
+  }
+  return ring;
+}
+
+const KeyRing& ring_of(const SSL* ssl) {
+  return *static_cast<const KeyRing*>(SSL_get_app_data(ssl));
+}
+
 /// The PSK as OpenSSL wants it: a session that never was. Null when memory is short.
-SSL_SESSION* make_psk_session(SSL* ssl) {
+SSL_SESSION* make_psk_session(SSL* ssl, const Psk& psk) {
   static constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
-  const auto* psk = static_cast<const Psk*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   std::unique_ptr<SSL_SESSION, SslDeleter> session(SSL_SESSION_new());
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kAes128GcmSha256);
   if (!session || cipher == nullptr) return nullptr;
-  const auto* bytes = reinterpret_cast<const unsigned char*>(psk->bytes().data());
+  const auto* bytes = reinterpret_cast<const unsigned char*>(psk.bytes().data());
   if (SSL_SESSION_set1_master_key(session.get(), bytes, ClusterKey::kBytes) != 1 ||
       SSL_SESSION_set_cipher(session.get(), cipher) != 1 ||
       SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) != 1)
@@ -40,18 +71,36 @@ SSL_SESSION* make_psk_session(SSL* ssl) {
 
 int offer_psk(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size_t* identity_length,
               SSL_SESSION** session) {
-  *session = make_psk_session(ssl);
-  *identity = reinterpret_cast<const unsigned char*>(kTlsIdentity.data());
-  *identity_length = kTlsIdentity.size();
+  const NamedPsk& first = ring_of(ssl).front();
+  *session = make_psk_session(ssl, first.psk);
+  *identity = reinterpret_cast<const unsigned char*>(first.identity.data());
+  *identity_length = first.identity.size();
   return *session != nullptr;
 }
 
 int find_psk(SSL* ssl, const unsigned char* identity, std::size_t identity_length, SSL_SESSION** session) {
   const std::string_view name(reinterpret_cast<const char*>(identity), identity_length);
+  const KeyRing& ring = ring_of(ssl);
+  const auto found = std::ranges::find(ring, name, &NamedPsk::identity);
   *session = nullptr;
-  if (name != kTlsIdentity) return 1;  // goes on without a PSK, and fails for want of a certificate
-  *session = make_psk_session(ssl);
+  if (found == ring.end()) return 1;  // goes on without a PSK, and fails for want of a certificate
+  *session = make_psk_session(ssl, found->psk);
   return *session != nullptr;
+}
+
+/// Tells one content of a file from another.
+struct Stamp {
+  ino_t inode = 0;
+  off_t bytes = 0;
+  std::int64_t modified_ns = 0;
+  bool operator==(const Stamp&) const = default;
+};
+
+std::optional<Stamp> stamp_of(const std::filesystem::path& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return Stamp{status.st_ino, status.st_size,
+               status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
 }
 
 /// What an alert of the peer means. A peer that does not accept our proof says so in one of several ways, by
@@ -110,16 +159,59 @@ std::unexpected<Error> record_failure() {
 }  // namespace
 
 struct TlsContext::Shared {
-  Psk psk;
   std::unique_ptr<SSL_CTX, SslDeleter> context;
+
+  std::shared_ptr<const KeyRing> ring() {
+    const std::lock_guard lock(mutex_);
+    if (!file_.empty()) (void)look();
+    return ring_;
+  }
+  Result<void> set(std::span<const ClusterKey> keys) {
+    auto ring = make_ring(keys);
+    if (!ring) return std::unexpected(ring.error());
+    ring_ = std::make_shared<const KeyRing>(std::move(*ring));
+    return {};
+  }
+  Result<void> follow(const std::filesystem::path& file) {
+    file_ = file;
+    return look();
+  }
+
+ private:
+  /// What is read belongs to the stamp or to what came after it: then the next look reads once more.
+  Result<void> look() {
+    const auto stamp = stamp_of(file_);
+    if (ring_ && (!stamp || stamp == stamp_)) return {};
+    const auto keys = ClusterKey::load(file_);
+    if (!keys) return std::unexpected(keys.error());
+    if (auto done = set(*keys); !done) return done;
+    stamp_ = stamp;
+    return {};
+  }
+
+  std::mutex mutex_;
+  std::filesystem::path file_;
+  std::optional<Stamp> stamp_;
+  std::shared_ptr<const KeyRing> ring_;
 };
 
 Result<TlsContext> TlsContext::create(const ClusterKey& key) {
+  auto shared = make();
+  if (!shared) return std::unexpected(shared.error());
+  if (auto done = (*shared)->set({&key, 1}); !done) return std::unexpected(done.error());
+  return TlsContext(std::move(*shared));
+}
+
+Result<TlsContext> TlsContext::follow(const std::filesystem::path& key_file) {
+  auto shared = make();
+  if (!shared) return std::unexpected(shared.error());
+  if (auto done = (*shared)->follow(key_file); !done) return std::unexpected(done.error());
+  return TlsContext(std::move(*shared));
+}
+
+Result<std::shared_ptr<TlsContext::Shared>> TlsContext::make() {
   ERR_clear_error();
   auto shared = std::make_shared<Shared>();
-  auto psk = key.derive(kTlsLabel);
-  if (!psk) return std::unexpected(psk.error());
-  shared->psk = std::move(*psk);
   shared->context.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* context = shared->context.get();
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
@@ -131,14 +223,14 @@ Result<TlsContext> TlsContext::create(const ClusterKey& key) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // an idle session holds no record buffers (34 KB)
-  SSL_CTX_set_app_data(context, &shared->psk);
   SSL_CTX_set_psk_use_session_callback(context, offer_psk);
   SSL_CTX_set_psk_find_session_callback(context, find_psk);
-  return TlsContext(std::move(shared));
+  return shared;
 }
 
 struct TlsSession::State {
-  std::shared_ptr<const TlsContext::Shared> shared;  // the PSK must outlive the handshake
+  std::shared_ptr<TlsContext::Shared> shared;
+  std::shared_ptr<const KeyRing> ring;  // the PSKs must outlive the handshake
   std::unique_ptr<SSL, SslDeleter> ssl;
   BIO* incoming = nullptr;  // owned by ssl
   BIO* outgoing = nullptr;
@@ -152,6 +244,7 @@ TlsSession::~TlsSession() = default;
 Result<TlsSession> TlsSession::create(const TlsContext& context, Role role) {
   auto state = std::make_unique<State>();
   state->shared = context.shared_;
+  state->ring = context.shared_->ring();
   state->ssl.reset(SSL_new(context.shared_->context.get()));
   state->incoming = BIO_new(BIO_s_mem());
   state->outgoing = BIO_new(BIO_s_mem());
@@ -161,7 +254,8 @@ Result<TlsSession> TlsSession::create(const TlsContext& context, Role role) {
     return fail(Errc::resource_limit, "no memory for a TLS session");
   }
   SSL* ssl = state->ssl.get();
-  BIO_set_mem_eof_return(state->incoming, -1);  // empty means "later", not the end
+  BIO_set_mem_eof_return(state->incoming, -1);                     // empty means "later", not the end
+  SSL_set_app_data(ssl, const_cast<KeyRing*>(state->ring.get()));  // through a void*; it is only read
   SSL_set_bio(ssl, state->incoming, state->outgoing);
   if (role == Role::client) {
     SSL_set_connect_state(ssl);

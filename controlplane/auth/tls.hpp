@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -15,24 +16,30 @@
 
 namespace rdmc::control {
 
-/// The PSK identity in the ClientHello; it is public.
-inline constexpr std::string_view kTlsIdentity = "rdmc";
-/// The label under which the PSK is derived from the cluster key.
-inline constexpr std::string_view kTlsLabel = "rdmc control tls 1.3 psk";
+/// The PSK identity in the ClientHello, which is public, is "rdmc " and 16 hexadecimal digits that name the
+/// key.
+inline constexpr std::string_view kTlsIdentity = "rdmc ";
+/// The labels under which the PSK and the name are derived from a cluster key.
+inline constexpr std::string_view kTlsLabel = "rdmc control tls 1.3 psk",
+                                  kTlsNameLabel = "rdmc control key name";
 
 enum class Role { client, server };
 
-/// What every session of one key has in common. A cheap handle: copies share one context.
+/// What every session of one cluster has in common. A cheap handle: copies share one context.
 class TlsContext {
  public:
   /// Keeps what it derives from `key`, not the key. Errors: unsupported (this OpenSSL cannot do it).
   static Result<TlsContext> create(const ClusterKey& key);
+  /// With the keys of a file, whatever they are when a session begins: clients prove the first, servers
+  /// accept any. While the file cannot be read, the keys stay. Errors: those of ClusterKey::load and create.
+  static Result<TlsContext> follow(const std::filesystem::path& key_file);
 
  private:
   friend class TlsSession;
   struct Shared;
-  explicit TlsContext(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
-  std::shared_ptr<const Shared> shared_;
+  static Result<std::shared_ptr<Shared>> make();
+  explicit TlsContext(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  std::shared_ptr<Shared> shared_;
 };
 
 class TlsSession {

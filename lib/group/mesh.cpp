@@ -23,9 +23,7 @@ Result<control::Security> security_of(const MeshOptions& options) {
   if (options.insecure == !options.key_file.empty())
     return fail(Errc::invalid_argument, "a mesh needs a key file, or is insecure on purpose");
   if (options.insecure) return control::Insecure{};
-  const auto key = control::ClusterKey::load(std::filesystem::path(options.key_file));
-  if (!key) return std::unexpected(key.error());
-  auto context = control::TlsContext::create(*key);
+  auto context = control::TlsContext::follow(options.key_file);
   if (!context) return std::unexpected(context.error());
   return *context;
 }

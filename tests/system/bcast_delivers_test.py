@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import unittest
@@ -164,6 +165,28 @@ class CommandLine(BcastCase):
         again = self.run_bcast("keygen", self.folder / "key")
         self.assertEqual(again.returncode, ExitCode.LOCAL_ERROR, "a key is not replaced")
         self.assertIn("exists", again.stderr)
+
+    def test_the_key_is_changed_while_the_agents_run(self):
+        folders = [self.folder / name for name in ("sender", "one", "other")]
+        for folder in folders:
+            folder.mkdir()
+            shutil.copy(self.key(), folder / "key")
+        old = shutil.copy(self.key(), self.folder / "old")
+        agents = [self.agent(key=folder / "key") for folder in folders[1:]]
+        source = self.file(BLOCK)
+        for step in ("add", "promote", "retire"):
+            done = self.run_bcast("keygen", "--rotate", step, folders[0] / "key")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for folder in folders[1:]:  # one after the other, and every time all meet
+                shutil.copy(folders[0] / "key", folder / "key.new")
+                os.rename(folder / "key.new", folder / "key")
+                self.assert_code(self.send(source, f"{step}-{folder.name}", to=agents, key=folders[0] / "key"), ExitCode.SUCCESS)
+        refused = self.send(source, "refused", to=agents, key=old)
+        self.assert_code(refused, ExitCode.ALL_REFUSED)
+        self.assert_cause(refused, agents[0].host, "refused", "key", "authentication")
+        nothing_added = self.run_bcast("keygen", "--rotate", "promote", folders[0] / "key")
+        self.assertEqual(nothing_added.returncode, ExitCode.LOCAL_ERROR)
+        self.assertIn("no key was added", nothing_added.stderr)
 
     def test_keys_are_new_each_time(self):
         self.assertNotEqual(self.run_bcast("keygen").stdout, self.run_bcast("keygen").stdout)

@@ -32,7 +32,8 @@ void put(const fs::path& path, std::string_view text, mode_t mode = 0600) {
   BOOST_TEST_REQUIRE(::chmod(path.c_str(), mode) == 0);
 }
 
-Error error_of(const Result<ClusterKey>& result) {
+template <typename T>
+Error error_of(const Result<T>& result) {
   BOOST_TEST_REQUIRE(!result.has_value());
   return result.error();
 }
@@ -54,7 +55,7 @@ BOOST_FIXTURE_TEST_CASE(a_written_key_is_read_back_and_its_file_is_private_whate
     struct stat status;
     BOOST_TEST_REQUIRE(::stat(file.c_str(), &status) == 0);
     BOOST_TEST((status.st_mode & 07777u) == 0600u);
-    BOOST_TEST(ClusterKey::load(file).value().text() == key.text());
+    BOOST_TEST(ClusterKey::load(file).value().front().text() == key.text());
   }
 }
 
@@ -67,7 +68,7 @@ BOOST_FIXTURE_TEST_CASE(an_existing_file_is_never_replaced, TemporaryFolder) {
   const auto written = ClusterKey::generate().value().write(path / "key");
   BOOST_TEST_REQUIRE(!written.has_value());
   BOOST_TEST((written.error().code == Errc::already_exists));
-  BOOST_TEST(ClusterKey::load(path / "key").value().text() == kSample);
+  BOOST_TEST(ClusterKey::load(path / "key").value().front().text() == kSample);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_missing_file_is_named, TemporaryFolder) {
@@ -117,6 +118,21 @@ BOOST_AUTO_TEST_CASE(arbitrary_text_is_a_key_only_if_it_reads_back_as_itself) {
       if (!key) RC_ASSERT(key.error().code == Errc::invalid_argument);
     }
   }));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_file_holds_as_many_keys_as_a_rotation_needs_and_nothing_else, TemporaryFolder) {
+  std::vector<ClusterKey> keys;
+  BOOST_TEST(!ClusterKey::replace(path / "key", keys));
+  for (std::size_t count = 1; count <= ClusterKey::kMostKeys + 1; ++count) {
+    keys.push_back(ClusterKey::generate().value());
+    const bool fits = count <= ClusterKey::kMostKeys;
+    BOOST_TEST(ClusterKey::replace(path / "key", keys).has_value() == fits);
+    const auto read = ClusterKey::load(path / "key").value();
+    BOOST_TEST_REQUIRE(read.size() == std::min(count, ClusterKey::kMostKeys));
+    for (std::size_t i = 0; i < read.size(); ++i) BOOST_TEST(read[i].text() == keys[i].text());
+  }
+  std::ofstream(path / "key", std::ios::app) << keys.back().text() << "\n";
+  BOOST_TEST((error_of(ClusterKey::load(path / "key")).code == Errc::invalid_argument));
 }
 
 BOOST_AUTO_TEST_CASE(labels_give_independent_keys_and_the_derivation_is_fixed) {

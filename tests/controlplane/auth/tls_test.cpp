@@ -1,9 +1,12 @@
 #define BOOST_TEST_MODULE tls
 #include "controlplane/auth/tls.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <optional>
 
 namespace rdmc::control {
@@ -15,9 +18,11 @@ TlsContext context_of(const ClusterKey& key) {
 
 /// A client and a server joined by nothing but two vectors.
 struct Pair {
+  Pair(const TlsContext& client_context, const TlsContext& server_context)
+      : client(TlsSession::create(client_context, Role::client).value()),
+        server(TlsSession::create(server_context, Role::server).value()) {}
   Pair(const ClusterKey& client_key, const ClusterKey& server_key)
-      : client(TlsSession::create(context_of(client_key), Role::client).value()),
-        server(TlsSession::create(context_of(server_key), Role::server).value()) {}
+      : Pair(context_of(client_key), context_of(server_key)) {}
 
   static void turn(TlsSession& from, TlsSession& to, std::optional<Error>& error) {
     if (!error)
@@ -75,6 +80,40 @@ BOOST_AUTO_TEST_CASE(different_keys_fail_with_authentication_on_both_sides) {
   BOOST_TEST((pair.client_error->code == Errc::authentication), pair.client_error->what);
   BOOST_TEST((pair.server_error->code == Errc::authentication), pair.server_error->what);
   BOOST_TEST_MESSAGE(pair.client_error->what << " / " << pair.server_error->what);
+}
+
+BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in_which_they_do_not_meet) {
+  char folder[] = "/tmp/rdmc-tls-XXXXXX";
+  BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::filesystem::path path(folder), ours = path / "ours", theirs = path / "theirs";
+  const auto meet = [&](const TlsContext& client, const TlsContext& server) {
+    Pair pair(client, server);
+    pair.run();
+    return pair.client.established() && pair.server.established();
+  };
+  // All that a file holds in the course of a rotation; the two hosts are never more than a step apart.
+  const auto keys = [fresh = std::array{ClusterKey::generate().value(), ClusterKey::generate().value()}](
+                        std::initializer_list<std::size_t> which) {
+    std::vector<ClusterKey> chosen;
+    for (const std::size_t i : which) chosen.push_back(ClusterKey::parse(fresh[i].text()).value());
+    return chosen;
+  };
+  for (const auto& file : {ours, theirs}) BOOST_REQUIRE(keys({0})[0].write(file));
+  const auto first = TlsContext::follow(ours).value(), second = TlsContext::follow(theirs).value();
+  const auto old = TlsContext::create(keys({0})[0]).value();
+  BOOST_TEST((meet(first, second) && meet(old, second)));
+  for (const auto& step : {keys({0, 1}), keys({1, 0}), keys({1})}) {
+    for (const auto& file : {ours, theirs}) {
+      BOOST_REQUIRE(ClusterKey::replace(file, step));
+      BOOST_TEST((meet(first, second) && meet(second, first)));
+    }
+  }
+  BOOST_TEST(!meet(old, second));  // who has only the old key
+  BOOST_TEST(!meet(second, old));
+  std::filesystem::remove(ours);
+  BOOST_TEST(meet(first, second));  // what was read stays
+  BOOST_TEST((TlsContext::follow(ours).error().code == Errc::not_found));
+  std::filesystem::remove_all(path);
 }
 
 BOOST_AUTO_TEST_CASE(a_record_changed_on_the_way_is_corrupt) {

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   store::RaftOptions options{.directory = argv[1], .self = std::stoul(argv[2])};
   for (int i = 5; i < argc; ++i) options.nodes.push_back(must(parse_address(argv[i], 0)));
   const auto loop = must(control::ControlLoop::create());
-  const auto key = must(control::ClusterKey::load(std::filesystem::path(argv[4])));
+  const auto key = std::move(must(control::ClusterKey::load(std::filesystem::path(argv[4]))).front());
   std::atomic<store::StoreServer*> server = nullptr;
   const auto node = must(store::RaftNode::start(options, [&](const std::string& group) {
     if (store::StoreServer* const serving = server) serving->changed(group);
