@@ -36,11 +36,10 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
   std::unique_ptr<DataPlaneThread> self(new DataPlaneThread(loop));
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto opened = open_at_any_port(
-      fabric, address,
-      {.entropy = [random = *random] { return random.next32(); },
-       .host_id = fabric::host_identity(),
-       .encrypt = fabric.encrypt});
+  auto opened = open_at_any_port(fabric, address,
+                                 {.entropy = [random = *random] { return random.next32(); },
+                                  .host_id = fabric::host_identity(),
+                                  .encrypt = fabric.encrypt});
   if (!opened) return std::unexpected(opened.error());
   self->opened_ = std::move(*opened);
   auto ring = self->opened_.fabric->make_arena(ring_bytes);
