@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::bcast {

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/received_file.hpp"
 #include "dataplane/base/error.hpp"
 #include "lib/group/store.hpp"

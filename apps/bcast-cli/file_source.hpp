@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/file_digest.hpp"
 #include "apps/bcast-cli/file_io.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/received_file.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/fabric_choice.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/topology.hpp"
 #include "controlplane/launch/hostlist.hpp"
 #include "dataplane/base/address.hpp"

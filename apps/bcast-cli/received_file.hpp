@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/file_digest.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/partial_file.hpp"
 #include "dataplane/base/error.hpp"
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/relay/succession.hpp"
+
 namespace rdmc::bcast {
 namespace {
 
@@ -16,28 +18,23 @@ BlockMap held_by(const session::ParametersNeeded::Candidate& candidate, std::uin
 }  // namespace
 
 Result<SuccessorEpoch> plan_succession(const session::ParametersNeeded& needed, std::uint64_t blocks) {
-  BlockMap lacking(blocks), available(blocks);
-  for (const auto& candidate : needed.candidates) {
-    const auto held = held_by(candidate, blocks);
-    available = available | held;
-    if (candidate.lacks) lacking = lacking | held.complement();
-  }
-  if (lacking.count() == 0) lacking.insert(0);  // who holds everything has not said that it is whole
-  const auto lost = lacking & available.complement();
-  if (lost.count() > 0) {
+  std::vector<relay::Holder> holders;
+  for (const auto& candidate : needed.candidates)
+    holders.push_back({.held = held_by(candidate, blocks), .lacks = candidate.lacks});
+  if (const auto lost = relay::lost_blocks(holders); lost.count() > 0) {
     return fail(Errc::peer_failed, fmt::format("the sender died and nobody alive holds {} of the {} blocks",
                                                lost.count(), blocks));
   }
-  SuccessorEpoch epoch{.blocks = BlockMap(blocks)};
-  for (const auto& candidate : needed.candidates) {
-    auto useful = held_by(candidate, blocks) & lacking;
-    if (useful.count() <= epoch.blocks.count()) continue;
-    epoch.source = candidate.member;
-    epoch.blocks = std::move(useful);
+  auto round = relay::next_round(holders);
+  if (round.blocks.count() == 0) {  // who holds everything has not said that it is whole: a block again
+    const auto holds = [](const relay::Holder& holder) { return holder.held.contains(0); };
+    const auto source = std::ranges::find_if(holders, holds);
+    if (source == holders.end()) return fail(Errc::peer_failed, "the sender died and nobody holds anything");
+    round.source = static_cast<std::size_t>(source - holders.begin());
+    round.blocks.insert(0);
   }
-  // Fewer ranges fit into a message than a map may have: the rest is for a later epoch.
-  if (epoch.blocks.ranges().size() > BlockMap::kMaxRanges)
-    epoch.blocks = epoch.blocks.complement().superset(BlockMap::kMaxRanges - 1).complement();
+  SuccessorEpoch epoch{
+      .source = needed.candidates[round.source].member, .blocks = std::move(round.blocks), .members = {}};
   epoch.members.push_back(epoch.source);
   for (const auto& candidate : needed.candidates)
     if (candidate.lacks && candidate.member != epoch.source) epoch.members.push_back(candidate.member);

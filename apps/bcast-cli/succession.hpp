@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "controlplane/session/coordinator.hpp"
 #include "dataplane/base/error.hpp"
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-#include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/channel_options.hpp"

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/file_digest.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/ranking.hpp"
 #include "controlplane/session/types.hpp"
 #include "dataplane/base/error.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/bcast-cli/block_map.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/memory/arena.hpp"
 #include "lib/group/store.hpp"

@@ -9,8 +9,8 @@
 #include <deque>
 #include <memory>
 
-#include "apps/bcast-cli/block_map.hpp"
 #include "apps/bcast-cli/data_plane.hpp"
+#include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/ranking.hpp"
 #include "controlplane/connect/framing.hpp"
 #include "dataplane/base/bytes.hpp"

@@ -159,6 +159,15 @@ bool Relay::holds(std::uint64_t block) const {
   return block < released_ + held_.size() && held_[block % held_.size()];
 }
 
+BlockMap Relay::held() const {
+  BlockMap map(blocks_);
+  const bool arena = arena_ == Arena::holds_first_block;
+  for (std::uint64_t block = 0; block < blocks_; ++block) {
+    if (memory_ && holds(block) && !(arena && block == first_block())) map.insert(block);
+  }
+  return map;
+}
+
 std::size_t Relay::state_bytes() const {
   return sizeof *this + window_.bytes() + sources_.capacity() * sizeof(Source) +
          destinations_.capacity() * sizeof(Destination) + (held_.capacity() + consumed_.capacity()) / 8;

@@ -19,6 +19,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/block_map.hpp"
 #include "dataplane/relay/grant.hpp"
 #include "dataplane/relay/schedule.hpp"
 #include "dataplane/relay/send_window.hpp"
@@ -151,6 +152,8 @@ class Relay {
   /// again.
   std::uint64_t released_limit() const { return released_; }
   std::uint64_t blocks_held() const { return received_; }
+  /// Which ones, of a message that is whole in memory; what lies in the arena is not among them.
+  BlockMap held() const;
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
   /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
   std::size_t state_bytes() const;

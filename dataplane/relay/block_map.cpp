@@ -1,46 +1,12 @@
-#include "apps/bcast-cli/block_map.hpp"
+#include "dataplane/relay/block_map.hpp"
 
-#include <bit>
+#include <algorithm>
 #include <cassert>
-#include <optional>
 #include <utility>
 
-namespace rdmc::bcast {
-namespace {
+#include "dataplane/base/varint.hpp"
 
-void put_varint(std::vector<std::byte>& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>(value | 0x80));
-  out.push_back(static_cast<std::byte>(value));
-}
-
-/// LEB128 with one spelling for each number: no trailing zero groups, no bits past the 64th.
-std::optional<std::uint64_t> take_varint(std::span<const std::byte>& in) {
-  std::uint64_t value = 0;
-  for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    const auto group = std::to_integer<std::uint64_t>(in.front());
-    in = in.subspan(1);
-    if (shift == 63 && group > 1) return std::nullopt;
-    value |= (group & 0x7F) << shift;
-    if (group < 0x80) return group == 0 && shift > 0 ? std::nullopt : std::optional(value);
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::uint32_t default_block_size(std::uint64_t file_size) {
-  constexpr std::uint64_t kSmallest = 64 << 10;
-  constexpr std::uint64_t kLargest = 512 << 10;
-  constexpr std::uint64_t kBlocks = 64;
-  return static_cast<std::uint32_t>(std::bit_floor(std::clamp(file_size / kBlocks, kSmallest, kLargest)));
-}
-
-Result<FileShape> FileShape::make(std::uint64_t size, std::uint64_t block_size) {
-  if (size > std::uint64_t{1} << 62) return fail(Errc::protocol_error, "a file of more than 2^62 bytes");
-  if (block_size < kMinBlockSize || block_size > kMaxBlockSize || block_size % kMinBlockSize != 0)
-    return fail(Errc::protocol_error, "a block size out of bounds");
-  return FileShape{size, static_cast<std::uint32_t>(block_size)};
-}
+namespace rdmc::relay {
 
 BlockMap BlockMap::full(std::uint64_t blocks) {
   BlockMap map(blocks);
@@ -59,6 +25,11 @@ void BlockMap::append(BlockRange range) {
     ranges_.back().end = range.end;
   else
     ranges_.push_back(range);
+}
+
+void BlockMap::append(const BlockMap& behind) {
+  for (const auto& range : behind.ranges_) append({blocks_ + range.begin, blocks_ + range.end});
+  blocks_ += behind.blocks_;
 }
 
 void BlockMap::insert(BlockRange range) {
@@ -166,24 +137,4 @@ Result<BlockMap> BlockMap::decode(std::span<const std::byte> bytes, std::uint64_
   return map;
 }
 
-VirtualBlocks::VirtualBlocks(FileShape shape, BlockMap map) : shape_(shape), map_(std::move(map)) {
-  assert(map_.blocks() == shape_.blocks());
-  std::uint64_t before = 0;
-  for (const auto& range : map_.ranges()) {
-    before_.push_back(before);
-    before += range.end - range.begin;
-  }
-}
-
-std::uint64_t VirtualBlocks::size() const {
-  return count() == 0 ? 0 : (count() - 1) * shape_.block_size + bytes(count() - 1);
-}
-
-std::uint64_t VirtualBlocks::real(std::uint64_t index) const {
-  assert(index < count());
-  const auto after = std::ranges::upper_bound(before_, index);
-  const auto which = static_cast<std::size_t>(after - before_.begin()) - 1;
-  return map_.ranges()[which].begin + (index - before_[which]);
-}
-
-}  // namespace rdmc::bcast
+}  // namespace rdmc::relay

@@ -1,5 +1,5 @@
-#define BOOST_TEST_MODULE bcast_cli_block_map
-#include "apps/bcast-cli/block_map.hpp"
+#define BOOST_TEST_MODULE block_map
+#include "dataplane/relay/block_map.hpp"
 
 #include <rapidcheck.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 using namespace rdmc;
-using namespace rdmc::bcast;
+using namespace rdmc::relay;
 
 namespace {
 
@@ -56,38 +56,6 @@ std::vector<std::byte> bytes(std::initializer_list<int> values) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_CASE(a_file_is_cut_into_equal_blocks_and_a_rest) {
-  const FileShape shape{10'000, 4096};
-  BOOST_TEST(shape.blocks() == 3u);
-  BOOST_TEST(shape.offset(2) == 8192u);
-  BOOST_TEST(shape.bytes(1) == 4096u);
-  BOOST_TEST(shape.bytes(2) == 1808u);
-  BOOST_TEST((FileShape{8192, 4096}.blocks()) == 2u);
-  BOOST_TEST((FileShape{8192, 4096}.bytes(1)) == 4096u);
-}
-
-BOOST_AUTO_TEST_CASE(an_empty_file_is_one_block_of_no_bytes) {
-  const FileShape shape{0, 4096};
-  BOOST_TEST(shape.blocks() == 1u);
-  BOOST_TEST(shape.bytes(0) == 0u);
-  BOOST_TEST(VirtualBlocks(shape, BlockMap::full(1)).size() == 0u);
-}
-
-BOOST_AUTO_TEST_CASE(small_files_are_cut_into_smaller_blocks) {
-  BOOST_TEST(default_block_size(0) == 64u << 10);
-  BOOST_TEST(default_block_size(16 << 20) == 256u << 10);
-  BOOST_TEST(default_block_size((32 << 20) - 1) == 256u << 10);
-  BOOST_TEST(default_block_size(std::uint64_t{1} << 40) == 512u << 10);
-}
-
-BOOST_AUTO_TEST_CASE(a_shape_that_a_peer_claims_is_checked) {
-  BOOST_TEST(FileShape::make(123, 4096).has_value());
-  BOOST_TEST(!FileShape::make((std::uint64_t{1} << 62) + 1, 4096).has_value());
-  for (const std::uint64_t block_size :
-       {0ULL, 1ULL, 4095ULL, 4097ULL, 4ULL << 20, 1ULL << 32, (1ULL << 32) + 4096})
-    BOOST_TEST(!FileShape::make(123, block_size).has_value(), "accepted " << block_size);
-}
 
 BOOST_AUTO_TEST_CASE(a_map_holds_what_was_put_in) {
   BOOST_TEST(rc::check([] {
@@ -204,24 +172,5 @@ BOOST_AUTO_TEST_CASE(a_superset_loses_nothing_and_keeps_its_bound) {
     RC_ASSERT(is_normal(larger));
     RC_ASSERT((larger & map) == map);
     RC_ASSERT(larger.ranges().size() == std::min(bound, map.ranges().size()));
-  }));
-}
-
-BOOST_AUTO_TEST_CASE(virtual_blocks_name_each_block_of_the_map_once_in_order) {
-  BOOST_TEST(rc::check([] {
-    const auto universe = *rc::gen::inRange<std::uint64_t>(1, 200);
-    const auto [map, blocks] = random_model(universe);
-    const FileShape shape{universe * 100 - *rc::gen::inRange<std::uint64_t>(0, 100), 100};
-    const VirtualBlocks row(shape, map);
-    RC_ASSERT(row.count() == blocks.size());
-    std::uint64_t index = 0;
-    std::uint64_t size = 0;
-    for (const auto block : blocks) {
-      RC_ASSERT(row.real(index) == block);
-      RC_ASSERT(row.bytes(index) == shape.bytes(block));
-      size += shape.bytes(block);
-      ++index;
-    }
-    RC_ASSERT(row.size() == size);
   }));
 }
