@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,6 +50,13 @@ struct GroupConfig {
   /// A neighbour that does not say so long after the epoch's end that it is over there, too, loses its link,
   /// and all groups with it.
   Duration end_patience = seconds(2);
+  /// The first message's number; those below are everywhere already.
+  std::uint64_t first_message = 0;
+  /// Among members who have just lost others: a neighbour that is not connected is no refusal by create(),
+  /// the group fails for it, and tells everybody. Goes before `connected_only`.
+  bool survives = false;
+  /// A neighbour's silence is a failure even when nothing is under way.
+  bool watches = false;
   /// False: neighbours are told nothing, because somebody else tells them; the end is the group's
   /// destruction.
   bool tells_end = true;
@@ -74,6 +82,8 @@ class Listener {
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
   /// Every member has delivered the messages below this number.
   virtual void stable(std::uint64_t) {}
+  /// Root: a member has told this by tell_root().
+  virtual void told(Rank, std::span<const std::byte>) {}
   /// After failed(), end() or close(): the stores are free, neither the data path nor a peer touches them any
   /// more. After close() it certifies that every member has every message: is_closed().
   virtual void released() {}
@@ -93,6 +103,7 @@ class Group final : public GroupPart {
   static constexpr std::uint64_t kMessagesUnderWay = Peers::kSlotsPerGroup;
   static_assert(kMessagesUnderWay - 1 <= Link::kMessageMask);
   static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
+  static constexpr std::size_t kMostNoteBytes = 1 << 20;  ///< of one member
 
   /// Makes the links to neighbours that are not there; when all are, nothing is sent. Errors:
   /// invalid_argument (an empty group, a member twice, a rank that is none, block size), already_exists and
@@ -116,12 +127,18 @@ class Group final : public GroupPart {
   void end(const Error& cause);
   /// This member cannot go on: the epoch ends with failed(), here and everywhere, and it is to blame.
   void give_up(const Error& error) { fail(config_.rank, error); }
+  /// So it does because of `member`; of another part of the same group's epoch this member knows it.
+  void give_up_on(std::optional<Rank> member, const Error& error) { fail(member, error); }
   bool is_released() const { return phase_ == Phase::released; }
   /// This member wants the end, as a barrier: released() comes when all members have wanted it, have all
   /// messages, and have passed on what they had to. The root sends nothing more. Errors: peer_failed,
   /// cancelled (wanted before), invalid_argument (nothing is confirmed here).
   Result<void> close();
   bool is_closed() const { return closed_; }
+  /// Not the root, in a group that confirms: sends it a note, at most kMostNoteBytes of them in all.
+  void tell_root(std::span<const std::byte> bytes);
+  /// The application keeps something waiting for memory that is no message here: `memory_patience` counts.
+  void set_memory_awaited(bool awaited) { memory_awaited_ = awaited; }
   /// Messages below this number were delivered here; every member has those below stable().
   std::uint64_t delivered() const { return next_to_deliver_; }
   std::uint64_t stable() const { return stable_; }
@@ -133,6 +150,12 @@ class Group final : public GroupPart {
 
   const GroupCounters& counters() const { return counters_; }
   std::uint64_t blocks_received(std::uint64_t message) const;
+  /// Of each message that was not delivered and has memory here: what it has of it.
+  struct Partial {
+    std::uint64_t message = 0, bytes = 0;
+    relay::BlockMap held;
+  };
+  std::vector<Partial> partial_messages() const;
 
   const GroupName& name() const override { return config_.name; }
   void on_record(Link& link, const Record& record) override;
@@ -203,6 +226,11 @@ class Group final : public GroupPart {
   void confirm_own();
   std::size_t confirm();
 
+  // group_notes.cpp
+  void add_note(Rank from, std::span<const std::byte> bytes, bool is_last);
+  Result<void> on_note(Edge& edge, const Note& note);
+  std::size_t pass_notes();
+
   // group_ending.cpp
   void fail(std::optional<Rank> member, const Error& error);
   void begin_ending(std::optional<Rank> member, const Error& error);
@@ -218,6 +246,7 @@ class Group final : public GroupPart {
 
   // group_actions.cpp
   bool is_connected() const;
+  const Edge* lost_edge() const;
   Result<std::size_t> drive_all();
   Result<std::size_t> drive(Message& message);
   Result<std::size_t> announce(Message& message);
@@ -255,12 +284,21 @@ class Group final : public GroupPart {
   std::vector<std::size_t> tree_children_;  // edges
   Confirmation confirmation_{true, 0};
   SmallMessages smalls_;  // not finished, in as far as they had to wait
+  struct KeptNote {
+    Rank from{};
+    bool is_last = false;
+    std::vector<std::byte> bytes;
+  };
+  std::deque<KeptNote> notes_;                         // to pass on
+  std::map<Rank, std::size_t> note_bytes_;             // that came from below
+  std::map<Rank, std::vector<std::byte>> note_parts_;  // root: of notes that are not complete
   SmallWindow small_window_;
   std::uint64_t next_small_ = 0;        // no lower number is small any more
   std::uint64_t kept_charge_ = 0;       // of smalls_, at receivers
   std::uint64_t charge_delivered_ = 0;  // at receivers
   std::uint64_t stable_ = 0;
   Time memory_due_ = Time::never();  // the oldest message has waited for memory too long then
+  bool memory_awaited_ = false;
   bool closing_ = false, closed_ = false;
   Phase phase_ = Phase::open;
   std::optional<Rank> blamed_;

@@ -8,7 +8,12 @@ namespace rdmc::group {
 
 std::size_t Group::work(Time now) {
   if (phase_ == Phase::ending) return go_on_ending(now);
-  if (phase_ == Phase::released || !is_connected()) return 0;
+  if (phase_ == Phase::released) return 0;
+  if (const Edge* const lost = lost_edge()) {
+    fail(lost->rank, {Errc::peer_failed, "it was lost before the group was made"});
+    return 1;
+  }
+  if (!is_connected()) return 0;
   std::size_t done = 0;
   for (std::uint64_t before = UINT64_MAX; phase_ == Phase::open && next_to_finish_ != before;) {
     before = next_to_finish_;
@@ -21,19 +26,27 @@ std::size_t Group::work(Time now) {
   }
   if (phase_ == Phase::open) done += forward_smalls() + finish_messages();
   if (phase_ == Phase::open) watch_memory(now);
-  if (phase_ == Phase::open) done += confirm();
+  if (phase_ == Phase::open) done += pass_notes() + confirm();
   return done;
 }
 
 bool Group::is_busy() const {
   if (phase_ == Phase::ending) return true;
   if (phase_ == Phase::released) return false;
+  if (config_.watches) return true;
   if (config_.confirms && (closing_ || stable_ < std::max(next_number_, next_to_deliver_))) return true;
   return !smalls_.empty() || (!messages_.empty() && messages_.front().relay.has_length());
 }
 
 bool Group::is_connected() const {
   return std::ranges::all_of(edges_, [](const Edge& edge) { return edge.link->is_connected(); });
+}
+
+/// Whom we were not connected with from the beginning, until the group has failed for it.
+const Group::Edge* Group::lost_edge() const {
+  if (!config_.survives) return nullptr;
+  const auto lost = std::ranges::find(edges_, nullptr, &Edge::link);
+  return lost == edges_.end() ? nullptr : &*lost;
 }
 
 bool Group::control_room() {
@@ -237,11 +250,11 @@ bool Group::finish_next() {
 }
 
 void Group::watch_memory(Time now) {
-  if (config_.memory_patience == Duration{} || is_root()) return;
+  if (config_.memory_patience == Duration{}) return;
   const Message* const next = find(next_to_deliver_);
   const bool waits =
       next != nullptr ? next->upcalled && next->store == nullptr : smalls_.find(next_to_deliver_) != nullptr;
-  if (!waits)
+  if (!memory_awaited_ && (is_root() || !waits))
     memory_due_ = Time::never();
   else if (memory_due_ == Time::never())
     memory_due_ = now + config_.memory_patience;

@@ -28,7 +28,7 @@ void Group::on_write_complete(Link& link, std::uint64_t message_low_bits, std::u
 void Group::on_record(Link& link, const Record& record) {
   Edge& edge = *find(link);
   if (const auto* end = std::get_if<End>(&record)) return on_end(edge, *end);
-  if (phase_ != Phase::open) return;
+  if (phase_ != Phase::open || lost_edge() != nullptr) return;
   Result<void> taken;
   if (const auto* announcement = std::get_if<Announcement>(&record))
     taken = on_announcement(edge, *announcement);
@@ -40,6 +40,8 @@ void Group::on_record(Link& link, const Record& record) {
     taken = on_report(edge, *report);
   else if (const auto* verdict = std::get_if<Verdict>(&record))
     taken = on_verdict(edge, *verdict);
+  else if (const auto* note = std::get_if<Note>(&record))
+    taken = on_note(edge, *note);
   if (!taken) fail(edge.rank, taken.error());
 }
 

@@ -100,7 +100,7 @@ bool Link::open_frame(std::size_t least, bool urgent) {
 }
 
 bool Link::make_room(std::size_t bytes) {
-  static const std::size_t of_group = encoded_bytes(OfGroup{});
+  static const std::size_t of_group = encoded_bytes(OfGroup{{.part = 1}});
   if (!is_connected()) return false;
   bytes += of_group;
   if (used_ != 0 && room_.bytes - used_ >= bytes) return true;

@@ -15,12 +15,14 @@ enum class PeerId : std::uint32_t {};
 struct GroupName {
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
+  /// 0: the application's messages. Others serve to continue an earlier epoch as this one (Succession).
+  std::uint64_t part = 0;
   friend auto operator<=>(const GroupName&, const GroupName&) = default;
 };
 
 struct GroupNameHash {
   std::size_t operator()(const GroupName& name) const {
-    return std::hash<std::uint64_t>{}(name.number * 0x9E37'79B9'7F4A'7C15 ^ name.epoch);
+    return std::hash<std::uint64_t>{}((name.number * 0x9E37'79B9'7F4A'7C15 ^ name.epoch) * 31 + name.part);
   }
 };
 

@@ -97,7 +97,8 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
     if (state_->find(number))
       return fail(Errc::already_exists,
                   "group " + std::to_string(value_of(number)) + " is in use: destroy it first");
-    const auto made = std::make_shared<group::NodeGroup>(*ranks, std::move(callbacks), state_->some_over);
+    const auto made = std::make_shared<group::NodeGroup>(*ranks, options.can_continue, std::move(callbacks),
+                                                         state_->some_changed);
     if (auto opened = made->open(*state_->peers, config); !opened) return opened;
     const std::lock_guard lock(state_->mutex);
     state_->groups[number] = made;
@@ -111,6 +112,17 @@ Result<std::uint64_t> Node::send(GroupNumber number, std::span<const std::byte> 
 
 Result<void> Node::post_receive_buffer(GroupNumber number, std::span<std::byte> buffer) {
   return state_->command(number, [&](group::NodeGroup& group) { return group.post(buffer); });
+}
+
+Result<void> Node::continue_group(GroupNumber number, std::uint64_t epoch, std::vector<NodeId> survivors,
+                                  NodeId root) {
+  const auto ranks = by_rank(std::move(survivors), root, id());
+  if (!ranks) return std::unexpected(ranks.error());
+  return state_->in_engine([&]() -> Result<void> {
+    const auto group = state_->find(number);
+    if (!group) return no_group(number);
+    return group->continue_as(epoch, *ranks, id());
+  });
 }
 
 Result<void> Node::destroy_group(GroupNumber number, std::function<void(Result<void>)> destroyed) {

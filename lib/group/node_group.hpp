@@ -1,5 +1,7 @@
 // One group of a Node: what the application has asked for and its callbacks on one side, the group's member
-// on the other. Commands come from any thread through a queue; all else is the engine's thread's.
+// in its present epoch, or the succession to the next, on the other. Commands come from any thread through a
+// queue; all else is the engine's thread's. Its bodies: node_group.cpp what the application calls,
+// node_group_messages.cpp messages and their memory, node_group_continuing.cpp one epoch's end and the next.
 #pragma once
 
 #include <atomic>
@@ -13,11 +15,12 @@
 
 #include "lib/group/group.hpp"
 #include "lib/group/memory_store.hpp"
+#include "lib/group/succession.hpp"
 #include "lib/include/rdmc/group.hpp"
 
 namespace rdmc::group {
 
-class NodeGroup final : public Listener {
+class NodeGroup final : public Listener, public Survivor {
  public:
   /// Commands that wait for the engine.
   static constexpr std::size_t kMostCommands = 1 << 16;
@@ -33,10 +36,12 @@ class NodeGroup final : public Listener {
   };
   using Command = std::variant<Send, Buffer, Destroy>;
 
-  /// `members` by rank.
-  /// `some_over` is set when the group is over.
-  NodeGroup(std::vector<NodeId> members, GroupCallbacks callbacks, bool& some_over)
-      : members_(std::move(members)), callbacks_(std::move(callbacks)), some_over_(some_over) {}
+  /// `members` by rank. `some_changed` is set when somebody must call tidy().
+  NodeGroup(std::vector<NodeId> members, bool can_continue, GroupCallbacks callbacks, bool& some_changed)
+      : members_(std::move(members)),
+        can_continue_(can_continue),
+        callbacks_(std::move(callbacks)),
+        some_changed_(some_changed) {}
 
   /// Errors: those of Group::create.
   Result<void> open(Peers& peers, const GroupConfig& config);
@@ -54,25 +59,55 @@ class NodeGroup final : public Listener {
 
   /// Does what was asked.
   void run();
+  /// Among `survivors`, by rank. Errors: as Node::continue_group.
+  Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId us);
+  /// From one epoch to the next, which no upcall can do. Between turns.
+  void tidy();
   /// All is said and done, the memory is the application's. Any thread.
   bool is_over() const { return over_; }
 
  private:
+  /// open: messages are sent and delivered; failed: until continue_as(); continuing: until the next epoch.
+  enum class Phase : std::uint8_t { open, failed, continuing };
+  /// Memory that the application has given for a message.
+  struct Place {
+    std::span<std::byte> bytes;   // as long as the message
+    std::span<std::byte> posted;  // the whole buffer, if it was posted
+  };
   /// A message's memory, from the moment it has some to the moment it is the application's again.
   struct Held {
     std::span<std::byte> bytes;
-    std::unique_ptr<MemoryStore> store;  // none: the message is small
+    std::unique_ptr<MemoryStore> store;   // none: the message is small
+    std::span<std::byte> posted;          // the whole buffer, if it was posted
+    std::optional<relay::BlockMap> have;  // after a failure: what is there of a message not delivered
+    memory::Arena stand_in;               // of a message that is recovered before it has memory …
+    std::optional<Place> awaited;         // … that it has got meanwhile
   };
 
   Result<void> may_call() const;
-  Result<void> push(Command command);
   void execute(Send& send);
   void execute(Buffer& buffer);
   void execute(Destroy& destroy);
-  void serve_waiting();
-  std::optional<std::span<std::byte>> place(std::uint64_t message, std::uint64_t bytes);
-  Store& hold(std::uint64_t message, std::span<std::byte> memory, std::uint64_t bytes);
+  void submit(std::uint64_t number);
   void finish();
+
+  // node_group_messages.cpp
+  void give_up(const Error& error);
+  void serve_waiting();
+  std::optional<Place> find_place(std::uint64_t message, std::uint64_t bytes, bool ask);
+  bool fits(std::span<std::byte> memory, std::uint64_t bytes);
+  Store& hold(std::uint64_t message, const Place& place);
+  void deliver(std::uint64_t message, std::span<std::byte> bytes);
+  void reuse();
+
+  // node_group_continuing.cpp
+  void set_phase(Phase phase);
+  void fail_with(std::optional<Rank> member, const Error& error);
+  bool is_quiet() const;
+  void begin_next();
+  void deliver_recovered();
+  void drop_void_messages();
+  void open_next();
 
   Store* incoming(std::uint64_t message, std::uint64_t bytes) override;
   bool small(std::uint64_t message, std::span<const std::byte> bytes) override;
@@ -82,29 +117,56 @@ class NodeGroup final : public Listener {
   void failed(std::optional<Rank> member, const Error& error) override;
   void released() override;
 
-  const std::vector<NodeId> members_;
+  SurvivorState survivor_state() override;
+  Result<void> on_plan(const RecoveryPlan& plan) override;
+  std::span<std::byte> bytes_of(std::uint64_t message) override;
+  bool has_block(std::uint64_t message, std::uint64_t block) const override;
+  void recovered(std::uint64_t message, std::uint64_t block) override;
+  void all_recovered() override;
+  void succeeded() override;
+  void succession_failed(std::optional<Rank> member, const Error& error) override;
+  void succession_released() override;
+
+  std::vector<NodeId> members_;
+  const bool can_continue_;
   GroupCallbacks callbacks_;
-  bool& some_over_;
+  bool& some_changed_;
+  Peers* peers_ = nullptr;
+  GroupConfig config_;
   std::unique_ptr<Group> group_;
-  bool is_root_ = false;
 
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
   bool told_ = false;  // that there are commands
   std::uint64_t next_send_ = 0;
-  bool destroying_ = false, failed_ = false;
+  bool is_root_ = false, destroying_ = false;
+  Phase phase_ = Phase::open;
 
   std::map<std::uint64_t, Held> held_;
+  std::uint64_t next_to_send_ = 0;  // root: messages below were given to the data path, or would have been
+  std::uint64_t delivered_ = 0;     // receivers: messages below
+  std::uint64_t completed_ = 0, stable_ = 0, reusable_ = 0;
   std::deque<std::span<std::byte>> buffers_;
   struct Waiting {
     std::uint64_t message = 0, bytes = 0;
   };
   std::deque<Waiting> waiting_;         // large ones that the application had no memory for
-  std::optional<std::uint64_t> asked_;  // the small message that was asked about last
+  std::optional<std::uint64_t> asked_;  // the message that incoming() was called for last
   std::optional<Destroyed> done_;
   std::optional<Error> failure_;
-  bool released_ = false;
   std::atomic<bool> over_ = false;
+
+  struct Next {
+    std::uint64_t epoch = 0;
+    std::vector<NodeId> members;
+    Rank rank{};
+  };
+  std::optional<Next> next_;  // asked for, and not begun
+  std::unique_ptr<Succession> succession_;
+  std::uint64_t handed_ = 0;          // a sender's: messages below have begun
+  std::optional<RecoveryPlan> plan_;  // of the succession
+  bool succeeded_ = false;            // it has, and the next epoch is not open yet
+  bool all_recovered_ = false;
 };
 
 }  // namespace rdmc::group

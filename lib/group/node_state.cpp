@@ -42,8 +42,7 @@ void Node::State::end() {
 }
 
 void Node::State::turn(Duration longest) {
-  engine->turn(longest);
-  forget_groups();
+  engine->turn(tidy_groups() ? Duration{} : longest);
 }
 
 std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
@@ -52,15 +51,18 @@ std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
   return found == groups.end() || found->second->is_over() ? nullptr : found->second;
 }
 
-/// Those that were destroyed in this turn: not in their own upcall.
-void Node::State::forget_groups() {
-  if (!std::exchange(some_over, false)) return;
-  std::vector<std::shared_ptr<group::NodeGroup>> over;
-  const std::lock_guard lock(mutex);
-  for (auto& [number, group] : groups) {
-    if (group->is_over()) over.push_back(group);
+/// What groups cannot do in their own upcalls; and those that are over are forgotten. False: nothing.
+bool Node::State::tidy_groups() {
+  if (!std::exchange(some_changed, false)) return false;
+  std::vector<std::shared_ptr<group::NodeGroup>> all;
+  {
+    const std::lock_guard lock(mutex);
+    for (auto& [number, group] : groups) all.push_back(group);
   }
+  for (const auto& group : all) group->tidy();
+  const std::lock_guard lock(mutex);
   std::erase_if(groups, [](const auto& entry) { return entry.second->is_over(); });
+  return true;
 }
 
 }  // namespace rdmc

@@ -37,7 +37,7 @@ struct Node::State {
   template <typename Call>
   std::invoke_result_t<Call, group::NodeGroup&> command(GroupNumber number, Call call);
   std::shared_ptr<group::NodeGroup> find(GroupNumber number);
-  void forget_groups();
+  bool tidy_groups();
 
   NodeOptions options;
   fabric::OpenedFabric opened;
@@ -47,12 +47,16 @@ struct Node::State {
 
   std::mutex mutex;  // of groups
   std::map<GroupNumber, std::shared_ptr<group::NodeGroup>> groups;
-  bool some_over = false;  // the engine's
+  bool some_changed = false;  // the engine's
 
   std::atomic<std::thread::id> owner = std::this_thread::get_id();  // whose the fabric and all groups are
   std::atomic<bool> stopping = false;
   std::thread thread;
 };
+
+inline std::unexpected<Error> no_group(GroupNumber number) {
+  return fail(Errc::not_found, "no group " + std::to_string(value_of(number)));
+}
 
 template <typename Function>
 auto Node::State::in_engine(Function function) {
@@ -66,7 +70,7 @@ auto Node::State::in_engine(Function function) {
 template <typename Call>
 std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber number, Call call) {
   const auto group = find(number);
-  if (!group) return fail(Errc::not_found, "no group " + std::to_string(value_of(number)));
+  if (!group) return no_group(number);
   auto answer = call(*group);
   if (!answer || !group->wants_to_run()) return answer;
   static_assert(group::Peers::kMostGroups < engine::Engine::kQueueDepth);  // one task for each at most

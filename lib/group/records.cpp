@@ -8,9 +8,10 @@
 namespace rdmc::group {
 namespace {
 
-enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict };
+enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict, note };
 
-constexpr std::size_t kPairBytes = 16, kGrantBody = 8 + relay::kGrantBytes, kEndHead = 8, kReportBytes = 32;
+constexpr std::size_t kPairBytes = 16, kPartBytes = 24, kNoteHead = 8, kGrantBody = 8 + relay::kGrantBytes,
+                      kEndHead = 8, kReportBytes = 32;
 constexpr std::uint32_t kNobody = 0xFFFF'FFFF;
 constexpr auto kLastCode = Errc::resource_limit;
 
@@ -23,11 +24,13 @@ Overloaded(Cases...)->Overloaded<Cases...>;
 
 std::size_t body_bytes(const Record& record) {
   return std::visit(
-      Overloaded{[](const OfGroup&) { return kPairBytes; }, [](const Announcement&) { return kPairBytes; },
+      Overloaded{[](const OfGroup& of) { return of.name.part == 0 ? kPairBytes : kPartBytes; },
+                 [](const Announcement&) { return kPairBytes; },
                  [](const GrantRecord&) { return kGrantBody; },
                  [](const End& end) { return kEndHead + std::min(end.what.size(), kMostEndText); },
                  [](const SmallMessage& small) { return 8 + small.bytes.size(); },
-                 [](const Report&) { return kReportBytes; }, [](const Verdict&) { return kPairBytes; }},
+                 [](const Report&) { return kReportBytes; }, [](const Verdict&) { return kPairBytes; },
+                 [](const Note& note) { return kNoteHead + note.bytes.size(); }},
       record);
 }
 
@@ -76,7 +79,12 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
   assert(out.size() >= encoded_bytes(record));
   std::byte* const body = out.data() + kRecordHeadBytes;
   const std::size_t bytes = std::visit(
-      Overloaded{[&](const OfGroup& of) { return put_pair(body, of.name.number, of.name.epoch); },
+      Overloaded{[&](const OfGroup& of) {
+                   put_pair(body, of.name.number, of.name.epoch);
+                   if (of.name.part == 0) return kPairBytes;
+                   store_be(body + kPairBytes, of.name.part);
+                   return kPartBytes;
+                 },
                  [&](const Announcement& one) { return put_pair(body, one.message, one.bytes); },
                  [&](const GrantRecord& one) {
                    store_be(body, one.message);
@@ -94,7 +102,13 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    put_pair(body + kPairBytes, report.charge, report.closing);
                    return kReportBytes;
                  },
-                 [&](const Verdict& verdict) { return put_pair(body, verdict.stable, verdict.closed); }},
+                 [&](const Verdict& verdict) { return put_pair(body, verdict.stable, verdict.closed); },
+                 [&](const Note& note) {
+                   store_be(body, value_of(note.from));
+                   store_be(body + 4, std::uint32_t{note.is_last});
+                   std::ranges::copy(note.bytes, body + kNoteHead);
+                   return kNoteHead + note.bytes.size();
+                 }},
       record);
   store_be(out.data(), static_cast<std::uint32_t>(record.index() + 1) << 24);
   store_be(out.data() + 4, static_cast<std::uint32_t>(bytes));
@@ -113,9 +127,12 @@ Result<Record> RecordReader::next() {
     return std::pair(load_be<std::uint64_t>(&body[0]), load_be<std::uint64_t>(&body[8]));
   };
   switch (static_cast<Kind>(head >> 24)) {
-    case Kind::of_group:
-      if (bytes != kPairBytes) break;
-      return OfGroup{{.number = pair().first, .epoch = pair().second}};
+    case Kind::of_group: {
+      if (bytes != kPairBytes && bytes != kPartBytes) break;
+      const auto part = bytes == kPartBytes ? load_be<std::uint64_t>(&body[kPairBytes]) : 0;
+      if (bytes == kPartBytes && part == 0) return bad("record: a part that is none");
+      return OfGroup{{.number = pair().first, .epoch = pair().second, .part = part}};
+    }
     case Kind::announcement:
       if (bytes != kPairBytes) break;
       return Announcement{.message = pair().first, .bytes = pair().second};
@@ -139,6 +156,12 @@ Result<Record> RecordReader::next() {
       if (bytes != kPairBytes) break;
       if (pair().second > 1) return bad("record: a verdict that makes no sense");
       return Verdict{pair().first, pair().second == 1};
+    case Kind::note: {
+      if (bytes < kNoteHead) break;
+      const auto last = load_be<std::uint32_t>(&body[4]);
+      if (last > 1) return bad("record: a note that makes no sense");
+      return Note{Rank{load_be<std::uint32_t>(&body[0])}, last == 1, body.subspan(kNoteHead)};
+    }
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

@@ -49,6 +49,16 @@ struct End {
 };
 inline constexpr std::size_t kMostEndText = 120;
 
+/// Something that a member tells the root, on its way up the tree: a piece of it, all pieces in their order.
+struct Note {
+  Rank from{};
+  bool is_last = false;  ///< of this note
+  std::span<const std::byte> bytes;
+  friend bool operator==(const Note& a, const Note& b) {
+    return a.from == b.from && a.is_last == b.is_last && std::ranges::equal(a.bytes, b.bytes);
+  }
+};
+
 /// A whole message that is small enough.
 struct SmallMessage {
   std::uint64_t message = 0;
@@ -58,7 +68,7 @@ struct SmallMessage {
   }
 };
 
-using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict>;
+using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict, Note>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 

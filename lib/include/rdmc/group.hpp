@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dataplane/base/address.hpp"
@@ -52,15 +53,26 @@ struct GroupOptions {
   std::uint32_t small_bytes = 4096;
   /// How long a message may wait for memory; then this member fails, and with it the group. 0: for ever.
   Duration receive_timeout = seconds(30);
+  /// Everybody keeps every message - reusable() waits for stable() -, so that after a failure the survivors
+  /// can continue_group(). The same at every member.
+  bool can_continue = false;
+};
+
+/// A message that has begun, and which of its blocks are missing: ranges [first, second) of them, ascending.
+struct PartialMessage {
+  std::uint64_t message = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> missing;
 };
 
 /// Why a group came to its end, and what this member has of it. Messages come in order: it has exactly those
-/// below `delivered`.
+/// below `delivered`, and of the others only what is told of those in `partial`.
 struct GroupFailure {
   std::optional<NodeId> node;  ///< who is to blame, as far as is known
   Error error;
   std::uint64_t delivered = 0;  ///< the first message that this member has not got
   std::uint64_t stable = 0;     ///< messages below it are known to be everywhere
+  std::vector<PartialMessage> partial;
 };
 
 /// Upcalls; any may be empty. Messages are numbered from 0.
@@ -75,8 +87,13 @@ struct GroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   /// Every member has the messages below this number.
   std::function<void(std::uint64_t count)> stable;
-  /// The group has come to its end before destroy_group. Nothing more is delivered.
+  /// The group has come to its end before destroy_group. Nothing more is delivered, unless it is continued;
+  /// then it may fail again.
   std::function<void(const GroupFailure&)> failed;
+  /// The group goes on: every survivor has the messages below `next`, they are stable, and the next one sent
+  /// is number `next`. What else had begun is void, its memory the application's again - but buffers that
+  /// were posted for it serve again, and a root that stays sends what it had to.
+  std::function<void(std::uint64_t next)> continued;
 };
 
 class Node {
@@ -119,6 +136,18 @@ class Node {
   /// those of send; invalid_argument for a buffer too small when the message is known - later that is
   /// failed().
   Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
+
+  /// After failed(), among its survivors: the group goes on, in the same order and with the same numbers,
+  /// once everybody has what anybody has delivered, and all else that the survivors have together; only
+  /// blocks that somebody lacks are sent, by whoever has most of them. All survivors call it with the same
+  /// list, a subset of the members, the same root - any of them - and the same epoch, higher than any before;
+  /// who they are is the application's to agree upon. May be called again, with a higher epoch, when that
+  /// fails or others are lost meanwhile. Connections to members that are left out are ended, and all groups
+  /// with them. Until continued() sends are refused; post_receive_buffer and incoming() serve what is
+  /// delivered. Errors: not_found, invalid_argument (it has not failed; not `can_continue`; survivors who
+  /// were no members, one twice, without us or the root; no higher epoch), cancelled (it is being destroyed).
+  Result<void> continue_group(GroupNumber group, std::uint64_t epoch, std::vector<NodeId> survivors,
+                              NodeId root);
 
   /// The group's end as a barrier: when all members have called it, and have all messages, `destroyed` is
   /// called with success. Otherwise with why not, after failed(). Then all memory of the group is the

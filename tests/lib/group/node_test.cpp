@@ -176,3 +176,50 @@ BOOST_AUTO_TEST_CASE(an_application_may_own_the_loop) {
   BOOST_TEST(at_root.stable == messages.size());
   BOOST_TEST(are(at_leaf, messages));
 }
+
+BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_close_in_the_end) {
+  constexpr GroupOptions kOptions{.receive_timeout = seconds(30), .can_continue = true};
+  std::vector<Heard> heard(4);
+  const std::vector<std::byte> large(3'000'000, std::byte{5}), small(100, std::byte{6});
+  Nodes nodes(4);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, kOptions, heard[i].callbacks(i != 3)));
+  const std::vector<NodeId> survivors{nodes.ids.begin() + 1, nodes.ids.end()};
+  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, survivors, NodeId{1}), Errc::invalid_argument));
+  BOOST_REQUIRE(nodes[0].send(kGroup, small));
+  BOOST_REQUIRE(nodes[0].send(kGroup, large));
+  for (const std::size_t i : {1, 2})
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == 1; }));
+  nodes.nodes[0].reset();
+  for (const std::size_t i : {1, 2, 3}) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].failures.size() == 1; }));
+    BOOST_TEST((heard[i].failures[0].node == NodeId{0}));
+  }
+  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 0, survivors, NodeId{1}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, survivors, NodeId{0}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(nodes[1].continue_group(GroupNumber{9}, 1, survivors, NodeId{1}), Errc::not_found));
+  for (const std::size_t i : {1, 2, 3})
+    BOOST_REQUIRE(nodes[i].continue_group(kGroup, 1, survivors, NodeId{1}));
+  // Node 3 had no memory, but what the others have delivered comes to it as soon as it has.
+  std::vector<std::byte> first(100), second(3'000'000), third(100);
+  for (auto* const buffer : {&first, &second, &third})
+    BOOST_REQUIRE(nodes[3].post_receive_buffer(kGroup, *buffer));
+  for (const std::size_t i : {1, 2, 3}) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].continued.has_value(); }));
+    BOOST_TEST((*heard[i].continued == 1 || *heard[i].continued == 2));
+    BOOST_TEST(*heard[i].continued == *heard[1].continued);
+    BOOST_TEST((heard[i].delivered.at(0).second == small));
+  }
+  BOOST_REQUIRE(nodes[1].send(kGroup, small));
+  const std::uint64_t last = *heard[1].continued;
+  for (const std::size_t i : {2, 3}) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == last + 1; }));
+    BOOST_TEST((heard[i].delivered.back() == std::pair(last, small)));
+  }
+  for (const std::size_t i : {1, 2, 3})
+    BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
+  for (const std::size_t i : {1, 2, 3}) {
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+    BOOST_TEST(heard[i].destroyed->has_value());
+  }
+}

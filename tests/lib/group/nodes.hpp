@@ -70,6 +70,11 @@ class Heard {
       failures.push_back(why);
       changed_.notify_all();
     };
+    on.continued = [this](std::uint64_t next) {
+      const std::lock_guard lock(mutex_);
+      continued = next;
+      changed_.notify_all();
+    };
     return on;
   }
   std::function<void(Result<void>)> on_destroyed() {
@@ -90,6 +95,7 @@ class Heard {
   std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> delivered;
   std::uint64_t reusable = 0, stable = 0;
   std::vector<GroupFailure> failures;
+  std::optional<std::uint64_t> continued;
   std::optional<Result<void>> destroyed;
 
  private:

@@ -19,8 +19,8 @@ std::vector<std::byte> bytes_of(const Record& record) {
 Record any_record() {
   static const std::vector<std::byte> payload(300, std::byte{7});
   const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
-  switch (*rc::gen::inRange(0, 7)) {
-    case 0: return OfGroup{{number(), number()}};
+  switch (*rc::gen::inRange(0, 8)) {
+    case 0: return OfGroup{{number(), number(), *rc::gen::inRange<std::uint64_t>(0, 3)}};
     case 1: return Announcement{number(), number()};
     case 2:
       return GrantRecord{number(),
@@ -32,6 +32,8 @@ Record any_record() {
     case 3: return SmallMessage{number(), std::span(payload).first(*rc::gen::inRange(0u, 300u))};
     case 4: return Report{number(), number(), number(), *rc::gen::arbitrary<bool>()};
     case 5: return Verdict{number(), *rc::gen::arbitrary<bool>()};
+    case 6:
+      return Note{Rank{*rc::gen::inRange(0u, 9u)}, *rc::gen::arbitrary<bool>(), std::span(payload).first(20)};
     default:
       return End{.is_answer = *rc::gen::arbitrary<bool>(),
                  .failed = *rc::gen::arbitrary<bool>() ? std::optional(Rank{*rc::gen::inRange(0u, 9u)})

@@ -12,11 +12,12 @@
 namespace rdmc::group {
 
 /// Processes that are all connected to each other.
-struct World {
-  explicit World(std::uint64_t seed, std::size_t count, const PeersConfig& config = {})
+template <typename Peer>
+struct WorldOf {
+  explicit WorldOf(std::uint64_t seed, std::size_t count, const PeersConfig& config = {})
       : simulation(seed), network(simulation) {
     for (std::size_t i = 0; i < count; ++i)
-      processes.push_back(std::make_unique<SimPeer>(network, port::SimPortOptions{}, config));
+      processes.push_back(std::make_unique<Peer>(network, port::SimPortOptions{}, config));
     const auto ids = first_peers(count);
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = 0; j < i; ++j)
@@ -34,8 +35,9 @@ struct World {
 
   sim::Simulation simulation;
   sim::Network network;
-  std::vector<std::unique_ptr<SimPeer>> processes;
+  std::vector<std::unique_ptr<Peer>> processes;
 };
+using World = WorldOf<SimPeer>;
 
 /// A group of them: `members` are their numbers, the root first; the rest of `config` is everybody's.
 struct SharedGroup {

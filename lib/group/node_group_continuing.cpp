@@ -1,0 +1,243 @@
+// One epoch's end and the way to the next: what this member has kept, what it gets back, and what is void.
+#include <algorithm>
+#include <utility>
+
+#include "lib/group/node_group.hpp"
+
+namespace rdmc::group {
+
+void NodeGroup::set_phase(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  phase_ = phase;
+}
+
+void NodeGroup::failed(std::optional<Rank> member, const Error& error) {
+  if (is_root_) handed_ = group_->delivered();
+  for (auto& partial : group_->partial_messages()) held_[partial.message].have = std::move(partial.held);
+  fail_with(member, error);
+}
+
+void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
+  set_phase(Phase::failed);
+  failure_ = error;
+  GroupFailure failure{.node = member ? std::optional(members_[value_of(*member)]) : std::nullopt,
+                       .error = error,
+                       .delivered = is_root_ ? handed_ : delivered_,
+                       .stable = stable_,
+                       .partial = {}};
+  for (const auto& [message, held] : held_) {
+    if (is_root_ || message < delivered_ || !held.have) continue;
+    auto& partial = failure.partial.emplace_back(message, held.bytes.size());
+    for (const auto& range : held.have->complement().ranges())
+      partial.missing.emplace_back(range.begin, range.end);
+  }
+  if (callbacks_.failed) callbacks_.failed(failure);
+}
+
+void NodeGroup::released() {
+  some_changed_ = true;
+}
+
+bool NodeGroup::is_quiet() const {
+  return group_->is_released() && !next_ && (!succession_ || succession_->is_released());
+}
+
+Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId us) {
+  const auto refuse = [](const char* what) { return fail(Errc::invalid_argument, what); };
+  if (done_) return fail(Errc::cancelled, "the group is being destroyed");
+  if (!can_continue_) return refuse("a group that was not made to be continued");
+  if (phase_ == Phase::open) return refuse("a group that has not failed");
+  if (epoch <= (next_ ? next_->epoch : config_.name.epoch)) return refuse("an epoch that is not later");
+  for (auto at = survivors.begin(); at != survivors.end(); ++at) {
+    if (std::ranges::find(members_, *at) == members_.end()) return refuse("a survivor who was no member");
+    if (std::find(survivors.begin(), at, *at) != at) return refuse("the same survivor twice");
+  }
+  const auto rank = static_cast<std::uint32_t>(std::ranges::find(survivors, us) - survivors.begin());
+  next_ = Next{epoch, std::move(survivors), Rank{rank}};
+  set_phase(Phase::continuing);
+  some_changed_ = true;
+  return {};
+}
+
+void NodeGroup::tidy() {
+  if (next_) begin_next();
+  if (succeeded_) open_next();
+  finish();
+}
+
+/// Not before everybody has ended the epoch before: then nobody writes into the messages any more. Those who
+/// are left out are not waited for.
+void NodeGroup::begin_next() {
+  if (succession_) succession_->end({Errc::cancelled, "a later epoch was begun"});
+  for (const NodeId member : members_) {
+    if (std::ranges::find(next_->members, member) == next_->members.end())
+      peers_->disconnect(PeerId{value_of(member)}, {Errc::peer_failed, "it was left out of a group"});
+  }
+  const Next next = *next_;
+  next_.reset();
+  if (!is_quiet()) {
+    next_ = next;
+    return;
+  }
+  members_ = next.members;
+  config_.name.epoch = next.epoch;
+  config_.rank = next.rank;
+  config_.members.clear();
+  for (const NodeId member : members_) config_.members.push_back(PeerId{value_of(member)});
+  plan_.reset();
+  all_recovered_ = false;
+  auto made = Succession::create(*peers_,
+                                 {.name = config_.name,
+                                  .rank = config_.rank,
+                                  .members = config_.members,
+                                  .block_bytes = config_.block_bytes,
+                                  .memory_patience = config_.memory_patience},
+                                 *this);
+  if (!made) return fail_with(std::nullopt, made.error());
+  succession_ = std::move(*made);
+  succession_->begin();
+}
+
+SurvivorState NodeGroup::survivor_state() {
+  SurvivorState state{
+      .members = {}, .delivered = is_root_ ? stable_ : delivered_, .first = reusable_, .messages = {}};
+  for (const auto& [message, held] : held_) {
+    const bool is_whole = is_root_ || message < delivered_;
+    if ((is_root_ && message >= handed_) || (!is_whole && !held.have)) continue;
+    state.messages.resize(message - reusable_ + 1);
+    const std::uint64_t blocks = blocks_of(held.bytes.size(), config_.block_bytes);
+    state.messages.back() = {.is_known = true,
+                             .bytes = held.bytes.size(),
+                             .held = is_whole ? relay::BlockMap::full(blocks) : *held.have};
+  }
+  return state;
+}
+
+/// What the application has no memory for now is recovered into some of ours: others may need it.
+Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
+  plan_ = plan;
+  std::deque<Waiting> were_waiting;
+  were_waiting.swap(waiting_);
+  for (std::uint64_t message = is_root_ ? plan.end() : delivered_; message < plan.end(); ++message) {
+    const std::uint64_t bytes = plan.lengths[message - plan.first];
+    const auto known = held_.find(message);
+    if (known != held_.end() && known->second.bytes.size() != bytes)
+      return fail(Errc::protocol_error, "a message of two lengths");
+    if (known != held_.end() && (known->second.stand_in.bytes().empty() || known->second.awaited)) continue;
+    const bool was_asked = asked_ == message || known != held_.end() ||
+                           std::ranges::find(were_waiting, message, &Waiting::message) != were_waiting.end();
+    const auto place = find_place(message, bytes, !was_asked);
+    if (phase_ != Phase::continuing) return {};  // it was too small
+    Held& held = held_[message];
+    if (!place) waiting_.push_back({message, bytes});
+    if (known != held_.end()) {
+      held.awaited = place;
+      continue;
+    }
+    held.have = relay::BlockMap(blocks_of(bytes, config_.block_bytes));
+    if (place) {
+      held.bytes = place->bytes;
+      held.posted = place->posted;
+      continue;
+    }
+    auto arena = memory::Arena::make(std::max<std::uint64_t>(bytes, 1));
+    if (!arena) return std::unexpected(arena.error());
+    held.stand_in = std::move(*arena);
+    held.bytes = held.stand_in.bytes().first(bytes);
+  }
+  return {};
+}
+
+std::span<std::byte> NodeGroup::bytes_of(std::uint64_t message) {
+  return held_[message].bytes;
+}
+
+bool NodeGroup::has_block(std::uint64_t message, std::uint64_t block) const {
+  if (is_root_ || message < delivered_) return true;
+  const auto found = held_.find(message);
+  return found != held_.end() && found->second.have && found->second.have->contains(block);
+}
+
+void NodeGroup::recovered(std::uint64_t message, std::uint64_t block) {
+  held_[message].have->insert(block);
+}
+
+void NodeGroup::all_recovered() {
+  all_recovered_ = true;
+  deliver_recovered();
+}
+
+void NodeGroup::deliver_recovered() {
+  if (phase_ != Phase::continuing || !all_recovered_) return;
+  while (!is_root_ && delivered_ < plan_->end()) {
+    Held& held = held_[delivered_];
+    if (!waiting_.empty() && waiting_.front().message == delivered_)
+      return succession_->set_memory_awaited(true);
+    if (held.awaited) {
+      std::ranges::copy(held.bytes, held.awaited->bytes.begin());
+      held.bytes = held.awaited->bytes;
+      held.posted = held.awaited->posted;
+      held.awaited.reset();
+      held.stand_in = {};
+    }
+    deliver(delivered_, held.bytes);
+    if (phase_ != Phase::continuing) return;
+  }
+  succession_->set_memory_awaited(false);
+  succession_->finish();
+}
+
+void NodeGroup::succeeded() {
+  succeeded_ = some_changed_ = true;
+}
+
+void NodeGroup::succession_failed(std::optional<Rank> member, const Error& error) {
+  fail_with(member, error);
+}
+
+void NodeGroup::succession_released() {
+  some_changed_ = true;
+}
+
+/// What has begun and is not saved: a sender that stays sends it anew, for all others it is as if it had
+/// never been.
+void NodeGroup::drop_void_messages() {
+  const bool sends_on = is_root_ && value_of(config_.rank) == 0;
+  while (!sends_on && !held_.empty() && held_.rbegin()->first >= plan_->end()) {
+    const Held& held = held_.rbegin()->second;
+    const auto posted = held.awaited ? held.awaited->posted : held.posted;
+    if (!posted.empty()) buffers_.push_front(posted);
+    held_.erase(std::prev(held_.end()));
+  }
+  waiting_.clear();
+  asked_.reset();
+  if (sends_on) return;
+  next_to_send_ = plan_->end();
+  const std::lock_guard lock(mutex_);
+  next_send_ = next_to_send_;
+}
+
+void NodeGroup::open_next() {
+  succeeded_ = false;
+  const std::uint64_t next = plan_->end();
+  config_.first_message = next;
+  config_.survives = true;
+  auto group = Group::create(*peers_, config_, *this);
+  if (!group) return fail_with(std::nullopt, group.error());
+  drop_void_messages();
+  group_ = std::move(*group);
+  succession_.reset();
+  delivered_ = completed_ = next;
+  {
+    const std::lock_guard lock(mutex_);
+    is_root_ = value_of(config_.rank) == 0;
+    phase_ = Phase::open;
+  }
+  failure_.reset();
+  if (stable_ != next) stable(next);
+  reuse();
+  for (std::uint64_t message = next; message < next_to_send_; ++message) submit(message);
+  if (callbacks_.continued) callbacks_.continued(next);
+}
+
+}  // namespace rdmc::group

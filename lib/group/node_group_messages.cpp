@@ -1,0 +1,105 @@
+// Messages and their memory: what the application is asked for, what it is told, and when its memory is its
+// own again.
+#include <algorithm>
+
+#include "lib/group/node_group.hpp"
+
+namespace rdmc::group {
+
+void NodeGroup::give_up(const Error& error) {
+  if (phase_ == Phase::continuing)
+    succession_->give_up(error);
+  else
+    group_->give_up(error);
+}
+
+bool NodeGroup::fits(std::span<std::byte> memory, std::uint64_t bytes) {
+  if (memory.size() >= bytes) return true;
+  give_up({Errc::invalid_argument, "memory of " + std::to_string(memory.size()) + " bytes for a message of " +
+                                       std::to_string(bytes)});
+  return false;
+}
+
+/// The application's memory for a message that begins; `ask`: it was not asked yet. Memory too small ends the
+/// group.
+std::optional<NodeGroup::Place> NodeGroup::find_place(std::uint64_t message, std::uint64_t bytes, bool ask) {
+  if (callbacks_.incoming && ask) {
+    asked_ = message;
+    if (const auto memory = callbacks_.incoming(message, bytes))
+      return fits(*memory, bytes) ? std::optional(Place{memory->first(bytes), {}}) : std::nullopt;
+  }
+  if (!waiting_.empty() || buffers_.empty()) return std::nullopt;
+  const auto buffer = buffers_.front();
+  buffers_.pop_front();
+  return fits(buffer, bytes) ? std::optional(Place{buffer.first(bytes), buffer}) : std::nullopt;
+}
+
+Store& NodeGroup::hold(std::uint64_t message, const Place& place) {
+  Held& held = held_[message];
+  held.bytes = place.bytes;
+  held.posted = place.posted;
+  held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), config_.block_bytes);
+  return *held.store;
+}
+
+void NodeGroup::serve_waiting() {
+  while (!waiting_.empty() && !buffers_.empty() && phase_ != Phase::failed) {
+    const auto [message, bytes] = waiting_.front();
+    const auto buffer = buffers_.front();
+    waiting_.pop_front();
+    buffers_.pop_front();
+    if (!fits(buffer, bytes)) return;
+    const Place place{buffer.first(bytes), buffer};
+    if (phase_ == Phase::continuing)
+      held_[message].awaited = place;
+    else if (auto taken = group_->accept(message, hold(message, place)); !taken)
+      return give_up(taken.error());
+  }
+  deliver_recovered();
+}
+
+Store* NodeGroup::incoming(std::uint64_t message, std::uint64_t bytes) {
+  if (const auto place = find_place(message, bytes, true)) return &hold(message, *place);
+  waiting_.push_back({message, bytes});
+  return nullptr;
+}
+
+bool NodeGroup::small(std::uint64_t message, std::span<const std::byte> bytes) {
+  const auto place = find_place(message, bytes.size(), asked_ != message);
+  if (!place) return false;
+  std::ranges::copy(bytes, place->bytes.begin());
+  if (can_continue_) held_[message].bytes = place->bytes;
+  deliver(message, place->bytes);
+  return true;
+}
+
+void NodeGroup::deliver(std::uint64_t message, std::span<std::byte> bytes) {
+  delivered_ = message + 1;
+  if (callbacks_.delivered) callbacks_.delivered(message, bytes);
+}
+
+void NodeGroup::delivered(std::uint64_t message) {
+  if (!is_root_) deliver(message, held_[message].bytes);
+}
+
+void NodeGroup::completed(std::uint64_t message) {
+  completed_ = message + 1;
+  reuse();
+}
+
+void NodeGroup::stable(std::uint64_t count) {
+  stable_ = count;
+  if (callbacks_.stable) callbacks_.stable(count);
+  reuse();
+}
+
+/// In a group that can be continued not before nobody can need it any more.
+void NodeGroup::reuse() {
+  const std::uint64_t end = can_continue_ ? std::min(completed_, stable_) : completed_;
+  for (; reusable_ < end; ++reusable_) {
+    held_.erase(reusable_);
+    if (callbacks_.reusable) callbacks_.reusable(reusable_);
+  }
+}
+
+}  // namespace rdmc::group

@@ -1,0 +1,177 @@
+// Simulated processes with the application's interface to a group that is continued after failures, and who
+// tells them who is alive: after each failure that is reported, all live members hear of one more view.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lib/group/node_group.hpp"
+#include "tests/lib/group/world.hpp"
+
+namespace rdmc::group {
+
+/// A process with one group, as an application sees it.
+class SimApplication final : public SimPeer {
+ public:
+  using SimPeer::SimPeer;
+  void run(Time now) override {
+    if (std::exchange(changed, false)) group->tidy();
+    SimPeer::run(now);
+    if (group && group->wants_to_run()) {
+      group->run();
+      changed = true;  // an engine has another turn after a command
+    }
+    if (changed) wake();
+  }
+
+  bool changed = false;  // before the group, which refers to it
+  std::unique_ptr<NodeGroup> group;
+};
+
+/// How an application gives memory: asked for each message, in buffers posted beforehand, or one at a time.
+enum class Gives : std::uint8_t { when_asked, many_buffers, one_buffer };
+
+constexpr std::uint32_t kBlock = 4096;
+constexpr std::uint64_t kMostBytes = 16 * kBlock;
+
+/// What one member has heard, and what it does about it.
+struct Member {
+  GroupCallbacks callbacks() {
+    GroupCallbacks on;
+    on.incoming = [this](std::uint64_t, std::uint64_t bytes) -> std::optional<std::span<std::byte>> {
+      if (gives != Gives::when_asked) return std::nullopt;
+      return std::span(*memory.emplace_back(std::make_unique<std::vector<std::byte>>(bytes)));
+    };
+    on.delivered = [this](std::uint64_t message, std::span<std::byte> bytes) {
+      in_order = in_order && message == delivered.size();
+      delivered.push_back(bytes);
+      copies.emplace_back(bytes.begin(), bytes.end());
+      if (gives == Gives::one_buffer) post();
+    };
+    on.reusable = [this](std::uint64_t message) {
+      in_order = in_order && message == reusable;
+      // Nothing that was delivered has changed since.
+      if (message < copies.size()) intact = intact && std::ranges::equal(copies[message], delivered[message]);
+      ++reusable;
+    };
+    on.stable = [this](std::uint64_t count) {
+      in_order = in_order && count > stable;
+      stable = count;
+    };
+    on.failed = [this](const GroupFailure& why) {
+      has_failed = true;
+      failures.push_back(why);
+      on_failed(why);
+    };
+    on.continued = [this](std::uint64_t next) {
+      has_failed = false;
+      next_message = next;
+      ++continued;
+    };
+    return on;
+  }
+  void post() {
+    auto& buffer = *memory.emplace_back(std::make_unique<std::vector<std::byte>>(kMostBytes));
+    (void)process->group->post(buffer);
+    process->wake();
+  }
+
+  Gives gives = Gives::when_asked;
+  SimApplication* process = nullptr;
+  std::function<void(const GroupFailure&)> on_failed;
+  std::vector<std::unique_ptr<std::vector<std::byte>>> memory;
+  std::vector<std::span<std::byte>> delivered;
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<GroupFailure> failures;
+  std::uint64_t reusable = 0, stable = 0, epoch = 0;
+  std::optional<std::uint64_t> next_message;
+  int continued = 0;
+  bool has_failed = false, is_alive = true, in_order = true, intact = true;
+};
+
+/// All of them, and the views. Node 0 is the first root; the first live one of each view the next.
+class Survivors {
+ public:
+  Survivors(std::uint64_t seed, std::size_t count, bool all_ask)
+      : world(seed, count, {.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}}),
+        members(count) {
+    GroupConfig config{.name = {.number = 1},
+                       .members = first_peers(count),
+                       .block_bytes = kBlock,
+                       .connected_only = true,
+                       .confirms = true,
+                       .small_bytes = 1000,
+                       .memory_patience = seconds(30)};
+    for (std::size_t i = 0; i < count; ++i) view.push_back(NodeId{static_cast<std::uint32_t>(i)});
+    for (std::size_t i = 0; i < count; ++i) {
+      Member& member = members[i];
+      SimApplication& process = *world.processes[i];
+      member.process = &process;
+      if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
+      member.on_failed = [this, i](const GroupFailure& why) { on_failed(i, why); };
+      process.group = std::make_unique<NodeGroup>(view, true, member.callbacks(), process.changed);
+      config.rank = Rank{static_cast<std::uint32_t>(i)};
+      BOOST_REQUIRE(process.group->open(process.peers(), config));
+      const int buffers = member.gives == Gives::many_buffers ? 12
+                          : member.gives == Gives::one_buffer ? 1
+                                                              : 0;
+      for (int posted = 0; i != 0 && posted < buffers; ++posted) member.post();
+    }
+  }
+
+  std::size_t root() const { return value_of(view.front()); }
+  /// The root of the view sends; its content tells its number and its sender.
+  void send(std::uint64_t bytes) {
+    auto& content = sent.emplace_back(bytes);
+    for (std::byte& b : content) b = static_cast<std::byte>(world.simulation.random().next());
+    const auto number = members[root()].process->group->send(content);
+    BOOST_TEST_REQUIRE((number && *number + 1 == sent.size()));
+    members[root()].process->wake();
+  }
+  void kill(std::size_t victim) {
+    members[victim].is_alive = false;
+    world.simulation.kill(members[victim].process->process());
+  }
+  /// Everybody alive goes on in the last view, and all have all that its root has sent.
+  bool is_settled() const {
+    const Member& leader = members[root()];
+    const std::uint64_t count = root() == 0 && leader.is_alive ? sent.size() : leader.stable;
+    return std::ranges::all_of(members, [&](const Member& m) {
+      return !m.is_alive || (!m.has_failed && m.epoch == epoch && m.stable == count);
+    });
+  }
+
+  void on_failed(std::size_t reporter, const GroupFailure& why) {
+    const auto blamed = why.node ? std::ranges::find(view, *why.node) : view.end();
+    if (why.node) wrongly_blamed = wrongly_blamed || members[value_of(*why.node)].is_alive;
+    if (blamed != view.end()) {
+      view.erase(blamed);
+      ++epoch;
+    } else if (members[reporter].epoch == epoch) {
+      ++epoch;  // the same again
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Duration delay = microseconds(static_cast<std::int64_t>(world.simulation.random().below(3000)));
+      world.simulation.at(world.simulation.now() + delay, [this, i] { follow(i); });
+    }
+  }
+  void follow(std::size_t i) {
+    Member& member = members[i];
+    const NodeId us{static_cast<std::uint32_t>(i)};
+    if (!member.is_alive || !member.has_failed || member.epoch == epoch) return;
+    if (std::ranges::find(view, us) == view.end()) return;
+    BOOST_TEST_REQUIRE(member.process->group->continue_as(epoch, view, us).has_value());
+    member.epoch = epoch;
+    member.process->wake();
+  }
+
+  WorldOf<SimApplication> world;
+  std::vector<Member> members;
+  std::vector<std::vector<std::byte>> sent;  // by number
+  std::vector<NodeId> view;
+  std::uint64_t epoch = 0;
+  bool wrongly_blamed = false;
+};
+
+}  // namespace rdmc::group
