@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The example of the group interface, run as its users run it: four processes, all deliver both messages, all exit 0."""
+"""The example of the group interface, run as its users run it: four processes, all deliver both messages, all exit 0.
+With --installed it is compiled first, against nothing but what `meson install` has put into an empty directory."""
 import os
+import pathlib
 import socket
 import subprocess
 import sys
 import tempfile
 
-EXAMPLE, RDMC_BCAST = os.environ["RDMC_GROUP_EXAMPLE"], os.environ["RDMC_BCAST"]
+RDMC_BCAST = os.environ["RDMC_BCAST"]
 COUNT = 4
 
 
@@ -23,13 +25,32 @@ def free_ports(count):
     sys.exit("no free ports")
 
 
+def build_with_installed(build, source, directory):
+    """Installs into `directory`, compiles `source` there, and says how to run it."""
+    root = os.path.join(directory, "root")
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], check=True,
+                   stdout=subprocess.DEVNULL)
+    described = next(pathlib.Path(root).rglob("rdmc.pc"))
+    environment = dict(os.environ, PKG_CONFIG_LIBDIR=str(described.parent), PKG_CONFIG_SYSROOT_DIR=root)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "rdmc"], check=True, env=environment,
+                           stdout=subprocess.PIPE, text=True).stdout.split()
+    example = os.path.join(directory, "example")
+    subprocess.run([os.environ["CXX"], source, *flags, f"-Wl,-rpath,{described.parent.parent}", "-o", example], check=True,
+                   cwd=directory)
+    return example
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
+        if sys.argv[1:2] == ["--installed"]:
+            example = build_with_installed(*sys.argv[2:], directory)
+        else:
+            example = os.environ["RDMC_GROUP_EXAMPLE"]
         key = os.path.join(directory, "key")
         subprocess.run([RDMC_BCAST, "keygen", key], check=True, stdout=subprocess.DEVNULL)
         first = free_ports(COUNT)
         job = {**os.environ, "RDMC_KEY_FILE": key, "RDMC_HOSTS": f"127.0.0.1:[{first}-{first + COUNT - 1}]"}
-        running = [subprocess.Popen([EXAMPLE, "hostlist"], env={**job, "RDMC_RANK": str(i)}, stdout=subprocess.PIPE, text=True)
+        running = [subprocess.Popen([example, "hostlist"], env={**job, "RDMC_RANK": str(i)}, stdout=subprocess.PIPE, text=True)
                    for i in range(COUNT)]
         said = [process.communicate(timeout=60)[0] for process in running]
         assert [process.returncode for process in running] == [0] * COUNT, [p.returncode for p in running]

@@ -36,6 +36,40 @@ BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {
   BOOST_TEST(failed_with(nodes[1].send(kGroup, {}), Errc::invalid_argument));
 }
 
+BOOST_AUTO_TEST_CASE(a_length_that_no_message_has_is_refused_and_costs_nothing) {
+  std::vector<Heard> heard(2);
+  const std::vector<std::byte> message(100'000);
+  Nodes nodes(2);
+  for (std::uint32_t i = 0; i < 2; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
+  const std::span endless(message.data(), std::size_t{1} << 62);  // nobody looks at it
+  BOOST_TEST(failed_with(nodes[0].send(kGroup, endless), Errc::invalid_argument));
+  const auto sent = nodes[0].send(kGroup, message);
+  BOOST_TEST((sent && *sent == 0));
+  BOOST_TEST(heard[1].wait_until([&] { return heard[1].delivered.size() == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_group_destroyed_in_mid_message_delivers_it_and_refuses_all_else_by_name) {
+  std::vector<Heard> heard(2);
+  const std::vector<std::byte> message(5'000'000, std::byte{1});
+  std::vector<std::byte> buffer(message.size());
+  Nodes nodes(2);
+  for (std::uint32_t i = 0; i < 2; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(false)));
+  BOOST_REQUIRE(nodes[0].send(kGroup, message));
+  BOOST_TEST(heard[1].wait_until([&] { return heard[1].lengths.contains(0); }));
+  BOOST_REQUIRE(nodes[0].destroy_group(kGroup, heard[0].on_destroyed()));
+  BOOST_TEST(failed_with(nodes[0].send(kGroup, message), Errc::cancelled));
+  BOOST_TEST(failed_with(nodes[0].destroy_group(kGroup), Errc::cancelled));
+  BOOST_REQUIRE(nodes[1].post_receive_buffer(kGroup, buffer));
+  BOOST_REQUIRE(nodes[1].destroy_group(kGroup, heard[1].on_destroyed()));
+  for (Heard& one : heard) {
+    BOOST_TEST(one.wait_until([&] { return one.destroyed.has_value(); }));
+    BOOST_TEST(one.destroyed->has_value());
+  }
+  BOOST_TEST((buffer == message));
+}
+
 BOOST_AUTO_TEST_CASE(a_group_of_one_sends_to_nobody_and_closes) {
   Heard heard;
   const std::vector<std::byte> large(100'000), small(3);
