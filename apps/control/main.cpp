@@ -1,6 +1,6 @@
 // rdmc_control: the views of a cluster, for operators and scripts, and a node of the store that keeps them.
 // Exit status: 0 done, 1 usage, 2 the store cannot be reached, refuses, or cannot be run, 3 no such group or
-// member.
+// member, 4 removed from the group.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -13,18 +13,18 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "apps/control/member.hpp"
 #include "apps/control/store_session.hpp"
+#include "apps/control/view_json.hpp"
 #include "controlplane/store/store_server.hpp"
 
 namespace {
 
 using namespace rdmc;
 using namespace rdmc::control_app;
-using Json = nlohmann::ordered_json;
 
-constexpr int kDone = 0, kUsage = 1, kFailed = 2, kNotFound = 3;
+constexpr int kDone = 0, kUsage = 1, kFailed = 2, kNotFound = 3, kRemoved = 4;
 /// Attempts to remove a member from a view that others change meanwhile.
 constexpr int kRemovals = 20;
 /// A watch may miss a change.
@@ -44,25 +44,9 @@ int complain(const Error& error) {
   return error.code == Errc::not_found ? kNotFound : kFailed;
 }
 
-std::string id_text(view::MemberId id) {
-  return fmt::format("{:016x}", value_of(id));
-}
-
-Json json_of(const std::string& group, const view::View& view) {
-  Json members = Json::array();
-  for (const view::Member& member : view.members)
-    members.push_back({{"id", id_text(member.id)},
-                       {"name", member.name},
-                       {"address", to_string(member.address)},
-                       {"fabrics", member.fabrics},
-                       {"since", value_of(member.since)}});
-  return {{"group", group}, {"epoch", value_of(view.epoch)}, {"members", std::move(members)}};
-}
-
 void print(const Options& options, const std::string& group, const view::View& view, bool members) {
   if (options.json) {
-    // Names are what a peer says they are: any bytes.
-    fmt::print("{}\n", json_of(group, view).dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", line_of(json_of(group, view)));
   } else {
     fmt::print("{}: epoch {}, {} members\n", group, value_of(view.epoch), view.members.size());
     for (const view::Member& member : view.members)
@@ -190,7 +174,8 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes:\n  0    done\n  1    usage\n  2    the store cannot be reached, refuses, or cannot be "
       "run\n"
-      "  3    no such group or member");
+      "  3    no such group or member\n"
+      "  4    removed from the group by the others (member)");
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", options.json, "one JSON object a line on stdout");
@@ -218,12 +203,23 @@ int main(int argc, char** argv) {
   serve_command->add_option("--nodes", options.nodes,
                             "ADDR[:7702],… of three, for each other; on a network of the cluster's own");
   serve_command->add_option("--self", options.self, "which of --nodes it is, from 0");
+  MemberOptions member;
+  CLI::App* const member_command =
+      with_group("member", "takes part in a group until a signal, and prints what becomes of it");
+  member_command->add_option("--name", member.name, "for people");
+  member_command->add_option("--listen", member.listen, "ADDR[:PORT] where the others find it")
+      ->capture_default_str();
+  member_command->add_option("--fabric", member.fabric, "of the data path")->capture_default_str();
+  member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }
-  const bool etcd = options.choice.store.starts_with("etcd:") && !serve_command->parsed();
+  // Members and nodes of the store need a key for themselves.
+  const bool etcd =
+      options.choice.store.starts_with("etcd:") && !serve_command->parsed() && !member_command->parsed();
   if (!etcd && options.insecure == !options.choice.key_file.empty()) {
     fmt::print(stderr, "rdmc_control: either --key-file or --insecure\n");
     return kUsage;
@@ -237,6 +233,14 @@ int main(int argc, char** argv) {
   if (serve_command->parsed()) return serve(options, signals.get());
   const auto store = StoreSession::open(options.choice);
   if (!store) return complain(store.error());
+  if (member_command->parsed()) {
+    member.group = options.group;
+    member.key_file = options.choice.key_file;
+    member.json = options.json;
+    const auto removed = take_part(**store, member, signals.get());
+    if (!removed) return complain(removed.error());
+    return *removed ? kRemoved : kDone;
+  }
   if (views_command->parsed()) return views(options, **store);
   if (members_command->parsed()) return members(options, **store);
   if (remove_command->parsed()) return remove(options, **store);

@@ -29,6 +29,10 @@ class StoreSession {
   static Result<std::unique_ptr<StoreSession>> open(const StoreChoice& choice);
   ~StoreSession();
 
+  /// For who goes on with the store by itself, on the loop's thread.
+  control::ControlLoop& loop() { return *loop_; }
+  view::ViewStore& store() { return *store_; }
+
   Result<std::vector<view::GroupView>> list();
   Result<view::View> read(const std::string& group);
   Result<view::SwapResult> swap(const std::string& group, const view::View& next);

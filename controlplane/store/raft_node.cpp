@@ -60,6 +60,8 @@ raft_uv_transport no_transport() {
 
 class RaftNode::Impl {
  public:
+  using Reached = std::move_only_function<void(Result<void>)>;
+
   Impl(const RaftOptions& options, Changed changed) : options_(options), changed_(std::move(changed)) {}
 
   ~Impl() {
@@ -137,34 +139,49 @@ class RaftNode::Impl {
     asked->done(not_here(code));
   }
 
-  /// `answer` is called when everything that was committed before has been applied here, or with why not.
-  void after_barrier(std::move_only_function<void(Result<void>)> answer) {
-    struct Asked {
-      struct raft_barrier request {};
-      Impl* impl;
-      std::move_only_function<void(Result<void>)> answer;
-    };
+  /// `answer` is called when everything that was committed before has been applied here, or with why not. A
+  /// barrier is an entry of the log, and costs a flush: all who ask while one is on its way share the next.
+  void after_barrier(Reached answer) {
     if (ending_) return answer(not_here(RAFT_SHUTDOWN));
-    auto asked = std::make_unique<Asked>();
-    asked->impl = this;
-    asked->answer = std::move(answer);
-    asked->request.data = asked.get();
-    const int code = raft_barrier(&raft_, &asked->request, [](struct raft_barrier* request, int status) {
-      const std::unique_ptr<Asked> mine(static_cast<Asked*>(request->data));
-      mine->impl->answered();
-      mine->answer(status == 0 ? Result<void>{} : not_here(status));
-    });
-    if (code == 0) {
-      ++outstanding_;
-      asked.release();  // raft calls back
-      return;
-    }
-    asked->answer(not_here(code));
+    if (caught_up_) return answer({});
+    readers_.push_back(std::move(answer));
+    if (!barrier_) begin_barrier();
   }
 
   const ViewMap& views() const { return views_; }
 
  private:
+  void begin_barrier() {
+    struct Asked {
+      struct raft_barrier request {};
+      Impl* impl;
+      std::vector<Reached> readers;
+    };
+    auto asked = std::make_unique<Asked>();
+    asked->impl = this;
+    asked->readers = std::exchange(readers_, {});
+    asked->request.data = asked.get();
+    const int code = raft_barrier(&raft_, &asked->request, [](struct raft_barrier* request, int status) {
+      const std::unique_ptr<Asked> mine(static_cast<Asked*>(request->data));
+      mine->impl->barrier_ = false;
+      mine->impl->answered();
+      // One alone leads for ever, and from now on has applied whatever it has acknowledged.
+      mine->impl->caught_up_ = status == 0 && mine->impl->alone();
+      tell(mine->readers, status);
+      mine->impl->serve_readers();
+    });
+    if (code != 0) return tell(asked->readers, code);
+    barrier_ = true;
+    ++outstanding_;
+    asked.release();  // raft calls back
+  }
+  void serve_readers() {
+    for (Reached& reader : std::exchange(readers_, {})) after_barrier(std::move(reader));
+  }
+  static void tell(std::vector<Reached>& readers, int status) {
+    for (Reached& reader : readers) reader(status == 0 ? Result<void>{} : not_here(status));
+  }
+
   void answered() {
     if (--outstanding_ == 0 && ending_) post([this] { close(); });
   }
@@ -283,6 +300,8 @@ class RaftNode::Impl {
   uv_timer_t drain_{};
   std::uint64_t outstanding_ = 0;
   bool ending_ = false, closing_ = false;
+  bool barrier_ = false, caught_up_ = false;
+  std::vector<Reached> readers_;  // who wait for the next barrier
   raft_uv_transport transport_{};
   raft_io io_{};
   raft_fsm fsm_{};

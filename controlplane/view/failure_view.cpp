@@ -116,7 +116,8 @@ void FailureView::settle() {
   tend_claim();
   if (dirty_) evaluate();
   if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
-  if (say_soon_ || local_.now() >= next_status_) say_status();
+  if (std::exchange(say_soon_, false)) next_status_ = std::min(next_status_, local_.now() + timing_.soon);
+  if (local_.now() >= next_status_) say_status();
 }
 
 bool FailureView::is_heard(MemberId id, const Peer& peer) const {
@@ -136,7 +137,6 @@ Row FailureView::who_is_heard() const {
 }
 
 void FailureView::say_status() {
-  say_soon_ = false;
   next_status_ = local_.now() + timing_.heartbeat;
   forget_old_peers();
   Status status{.from = self_.id, .sequence = ++sequence_, .epoch = view_.epoch};

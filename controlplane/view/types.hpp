@@ -56,6 +56,7 @@ inline constexpr Epoch next(Epoch epoch) {
 /// within 700 ms of its last word (docs/decisions/0060-suspicion-between-two-bounds.md).
 struct Timing {
   Duration heartbeat = milliseconds(50);       ///< a status goes to every member at least this often
+  Duration soon = milliseconds(2);             ///< what has changed is said so soon, once for all of it
   double phi = 8;                              ///< the level at which a silent member is suspected …
   Duration phi_pause = milliseconds(350);      ///< … by a distribution of gaps moved by this pause
   Duration suspect_floor = milliseconds(450);  ///< but never sooner after its last word,

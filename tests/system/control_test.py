@@ -10,13 +10,14 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
 
 CONTROL = os.environ["RDMC_CONTROL"]
 SECONDS = 60
-DONE, USAGE, FAILED, NOT_FOUND = 0, 1, 2, 3
+DONE, USAGE, FAILED, NOT_FOUND, REMOVED = 0, 1, 2, 3, 4
 
 
 def free_address():
@@ -58,13 +59,14 @@ class Scratch(unittest.TestCase):
         return program
 
 
-class OwnNode(Scratch):
     def key(self, name):
         path = self.path / name
         path.touch(mode=0o600)
         path.write_text(f"rdmc-key-1:{secrets.token_hex(32)}\n", encoding="ascii")
         return str(path)
 
+
+class OwnNode(Scratch):
     def test_a_node_says_that_it_is_ready_serves_who_has_the_key_and_ends_when_asked(self):
         key, ready = self.key("key"), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(ready.close)
@@ -92,6 +94,104 @@ class OwnNode(Scratch):
     def test_a_wrong_command_line_is_a_usage_error(self):
         for words in [[], ["views"], ["views", "--insecure", "--key-file", "k"], ["members", "--insecure"], ["nonsense"]]:
             self.assertEqual(run(*words)[0], USAGE, words)
+
+
+class Member:
+    """A process that takes part; its events are read as they come."""
+
+    def __init__(self, case, *words):
+        self.process = case.start(CONTROL, "member", "g", "--json", *words, stdout=subprocess.PIPE, text=True)
+        self.events, self.changed = [], threading.Condition()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+        case.addCleanup(self.reader.join)
+        case.addCleanup(self.process.kill)
+        self.id = self.wait_for(lambda event: event["event"] == "joining", "it begins")["id"]
+
+    def read(self):
+        with self.process.stdout:
+            for line in self.process.stdout:
+                with self.changed:
+                    self.events.append(json.loads(line))
+                    self.changed.notify_all()
+
+    def wait_for(self, test, what, after=0):
+        """The first event later than `after` for which `test` holds."""
+        found = []
+        with self.changed:
+            self.changed.wait_for(lambda: found.extend(e for e in self.events if e["us"] > after and test(e)) or found, SECONDS)
+            assert found, f"not within {SECONDS} s: {what}; {self.events}"
+        return found[0]
+
+    def wait_for_view_of(self, members, after=0):
+        ids = {member.id for member in members}
+        return self.wait_for(lambda e: e["event"] == "installed" and {one["id"] for one in e["members"]} == ids, f"a view of {ids}", after)
+
+    def wait_for_event(self, kind, after=0):
+        return self.wait_for(lambda event: event["event"] == kind, kind, after)
+
+    def has(self, kind):
+        with self.changed:
+            return any(event["event"] == kind for event in self.events)
+
+
+class Members(Scratch):
+    def setUp(self):
+        super().setUp()
+        address = free_address()
+        self.common = ["--store", address, "--key-file", self.key("key")]
+        self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", address, *self.common[2:], stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + SECONDS
+        while run("views", *self.common)[0] != DONE:
+            self.assertLess(time.monotonic(), deadline)
+
+    def form(self, count, *words):
+        members = [Member(self, "--name", f"m{i}", "--beat", "20", *self.common, *words) for i in range(count)]
+        for member in members:
+            member.wait_for_view_of(members)
+        return members
+
+    def test_members_come_and_go_and_are_removed_and_the_others_hear_each_other_in_every_view(self):
+        members = self.form(4, "--fabric", "udp")
+        killed, left, removed, last = members
+        before = time.monotonic_ns() // 1000
+        killed.process.kill()
+        for member in members[1:]:
+            member.wait_for_view_of(members[1:], before)
+            member.wait_for_event("first_delivery", before)
+        left.process.terminate()
+        self.assertEqual(left.process.wait(SECONDS), DONE)
+        last.wait_for_view_of([removed, last])
+        code, out, _ = run("remove", "g", removed.id, "--json", *self.common)
+        self.assertEqual((code, [one["id"] for one in json.loads(out)["members"]]), (DONE, [last.id]))
+        self.assertEqual(removed.process.wait(SECONDS), REMOVED)
+        last.wait_for_view_of([last])
+        self.assertFalse(any(member.has("visible") for member in members))
+
+    def test_who_is_stopped_and_continued_learns_that_it_is_out_and_what_it_did_is_seen_by_nobody(self):
+        for fabric in "udp", "auto":
+            with self.subTest(fabric=fabric):
+                stopped, *others = members = self.form(3, "--fabric", fabric)
+                for member in members:
+                    member.wait_for_event("written_to")
+                before = time.monotonic_ns() // 1000
+                stopped.process.send_signal(signal.SIGSTOP)
+                for member in others:
+                    member.wait_for_view_of(others, before)
+                stopped.process.send_signal(signal.SIGCONT)
+                stopped.wait_for_event("removed", before)
+                self.assertEqual(stopped.process.wait(SECONDS), REMOVED)
+                # The others go on, and have looked at what they were sent since.
+                after = time.monotonic_ns() // 1000
+                others.append(Member(self, "--name", "new", "--beat", "20", "--fabric", fabric, *self.common))
+                for member in others:
+                    member.wait_for_view_of(others, before)
+                    member.wait_for_event("first_delivery", after)
+                    member.process.terminate()
+                for member in others:
+                    self.assertIn(member.process.wait(SECONDS), (DONE, REMOVED))
+                    member.reader.join()
+                self.assertEqual([member.wait_for_event("end")["visible"] for member in members + others[2:]], [0] * 4)
 
 
 class InEtcd(Scratch):

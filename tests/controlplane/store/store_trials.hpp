@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -26,6 +27,30 @@ class History {
   std::mutex mutex_;
   std::map<Epoch, view::View> views_;
   std::size_t disagreements_ = 0;
+};
+
+/// Hints of a watch, counted on its loop's thread.
+class Hints {
+ public:
+  void add() {
+    const std::scoped_lock lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  std::uint64_t count() {
+    const std::scoped_lock lock(mutex_);
+    return count_;
+  }
+  /// Waits until there are; false: kPatience is over.
+  bool more_than(std::uint64_t before) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, [&] { return count_ > before; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t count_ = 0;
 };
 
 template <typename ClientOf>
@@ -59,19 +84,13 @@ void is_found_again_after_its_death_by_requests_and_watches(ServerProcesses& ser
   StoreClient client = client_of(servers.endpoints());
   StoreClient watcher = client_of(servers.endpoints());
   BOOST_TEST_REQUIRE(client.wait_until_up());
-  std::atomic<std::uint64_t> hints = 0;
-  watcher.watch("g", [&] {
-    ++hints;
-    hints.notify_all();
-  });
-  const auto wait_for_more_than = [&](std::uint64_t before) {
-    for (std::uint64_t now = hints; now <= before; now = hints) hints.wait(now);
-  };
-  wait_for_more_than(0);  // it has begun
+  const auto hints = std::make_shared<Hints>();
+  watcher.watch("g", [hints] { hints->add(); });
+  BOOST_TEST_REQUIRE(hints->more_than(0));  // it has begun
   BOOST_TEST(client.swap("g", view_of(1, 1)).value().swapped);
-  wait_for_more_than(1);
+  BOOST_TEST_REQUIRE(hints->more_than(1));
   servers.kill(0);
-  const std::uint64_t before = hints;
+  const std::uint64_t before = hints->count();
   const auto refused = client.swap("g", view_of(2, 1));
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST((refused.error().code == Errc::peer_failed));
@@ -79,7 +98,7 @@ void is_found_again_after_its_death_by_requests_and_watches(ServerProcesses& ser
   BOOST_TEST_REQUIRE(client.wait_until_up());
   BOOST_TEST((client.read("g").value() == view_of(1, 1)));
   // The watch comes back by itself, and then says so.
-  wait_for_more_than(before);
+  BOOST_TEST_REQUIRE(hints->more_than(before));
   BOOST_TEST(client.swap("g", view_of(2, 1)).value().swapped);
 }
 

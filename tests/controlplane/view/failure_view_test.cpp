@@ -104,6 +104,7 @@ BOOST_AUTO_TEST_CASE(who_comes_second_asks_the_first_and_waits_to_be_taken_in) {
   const auto swaps = process.take<SwapStore>();
   BOOST_TEST_REQUIRE(swaps.size() == 1u);
   process.core.on_swapped(swaps[0].request, SwapResult{false, view_of(1, {1})}, process.now);
+  process.wait(milliseconds(3));
   const auto said = process.take<Transmit>();
   BOOST_TEST_REQUIRE(!said.empty());
   BOOST_TEST((said.back().to == std::vector{member(1).address}));

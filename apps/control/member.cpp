@@ -1,0 +1,172 @@
+#include "apps/control/member.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+#include "apps/control/view_json.hpp"
+#include "controlplane/membership/membership.hpp"
+#include "dataplane/base/bytes.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::control_app {
+namespace {
+
+/// How long the others may take to agree that we leave.
+constexpr int kLeaveWithinMs = 2000;
+/// What is said, and written into the others' windows at our rank: our epoch, and a number that rises.
+constexpr std::size_t kBeatBytes = 16;
+
+class Member {
+ public:
+  Member(StoreSession& session, const MemberOptions& options) : session_(session), options_(options) {}
+
+  Result<bool> run(int signals) {
+    auto listen = parse_address(options_.listen, 0);
+    if (!listen) return std::unexpected(listen.error());
+    auto security = security_of(options_.key_file);
+    if (!security) return std::unexpected(security.error());
+    auto joined = membership::Membership::join(
+        session_.loop(), session_.store(),
+        {.group = options_.group,
+         .name = options_.name,
+         .listen = *listen,
+         .fabric = options_.fabric,
+         .channel = {.security = std::move(*security)},
+         .window_bytes = static_cast<std::uint32_t>(kBeatBytes * view::kMaxMembers)},
+        {.installed = [this](const view::View& view) { on_installed(view); },
+         .removed = [this](const view::View& view) { on_removed(view); },
+         .delivered = [this](view::MemberId from,
+                             std::span<const std::byte> bytes) { on_delivered(from, bytes); },
+         .store_lost =
+             [this](const Error& cause) {
+               say("store_lost", {{"cause", cause.what}});
+             },
+         .store_found = [this] { say("store_found"); },
+         .agreed =
+             [this](const view::View& view) {
+               say("agreed", {{"epoch", value_of(view.epoch)}});
+             }});
+    if (!joined) return std::unexpected(joined.error());
+    session_.loop().call([&] {
+      membership_ = joined->get();
+      const view::Member& self = membership_->view().self();
+      say("joining", {{"group", options_.group},
+                      {"id", id_text(self.id)},
+                      {"address", to_string(self.address)},
+                      {"fabric", membership_->fabric()},
+                      {"reason", membership_->fabric_reason()}});
+      beat();
+    });
+    const bool asked = !wait(signals, -1);
+    if (asked) {
+      session_.loop().call([&] { membership_->leave(); });
+      wait(-1, kLeaveWithinMs);
+    }
+    session_.loop().call([&] {
+      const membership::Counters counters = membership_->counters();
+      say("end", {{"delivered", counters.delivered},
+                  {"fenced", counters.fenced},
+                  {"packets_refused", counters.packets_refused},
+                  {"deaths_seen", counters.deaths_seen},
+                  {"paths_failed", counters.paths_failed},
+                  {"visible", visible_}});
+      timer_ = {};
+      membership_ = nullptr;
+    });
+    joined->reset();
+    return !asked;
+  }
+
+ private:
+  /// True when we were removed; false: a signal, or the time is over.
+  bool wait(int signals, int limit_ms) const {
+    pollfd events[] = {{removed_.get(), POLLIN, 0}, {signals, POLLIN, 0}};
+    while (::poll(events, 2, limit_ms) < 0) {
+    }
+    return events[0].revents != 0;
+  }
+
+  void say(const char* event, const Json& more = Json::object()) const {
+    Json json{{"event", event}, {"us", monotonic_now().ns / 1000}};
+    json.update(more);
+    // In one piece: a line is never half there.
+    const std::string line = line_of(json) + "\n";
+    std::FILE* const to = options_.json ? stdout : stderr;
+    std::fwrite(line.data(), 1, line.size(), to);
+    std::fflush(to);
+  }
+
+  void on_installed(const view::View& view) {
+    view_ = view;
+    heard_ = false;
+    say("installed", json_of(options_.group, view));
+    if (membership_ != nullptr) beat();
+  }
+  void on_removed(const view::View& view) {
+    say("removed", {{"epoch", value_of(view.epoch)}});
+    ::eventfd_write(removed_.get(), 1);
+  }
+  void on_delivered(view::MemberId from, std::span<const std::byte> bytes) {
+    if (bytes.size() != kBeatBytes) return;
+    if (Epoch{load_be<std::uint64_t>(bytes.data())} != view_.epoch || !view_.contains(from))
+      return make_visible("a message", load_be<std::uint64_t>(bytes.data()));
+    if (!std::exchange(heard_, true))
+      say("first_delivery", {{"epoch", value_of(view_.epoch)}, {"from", id_text(from)}});
+  }
+
+  /// Says something, writes something, and looks at what others have written.
+  void beat() {
+    std::array<std::byte, kBeatBytes> bytes;
+    store_be(&bytes[0], value_of(view_.epoch));
+    store_be(&bytes[8], ++beats_);
+    const auto self = std::ranges::find(view_.members, membership_->view().self().id, &view::Member::id);
+    if (self != view_.members.end() && options_.beat_ms > 0) {
+      const auto rank = static_cast<std::uint64_t>(self - view_.members.begin());
+      static_cast<void>(membership_->broadcast(bytes));
+      static_cast<void>(membership_->write(rank * kBeatBytes, bytes));
+    }
+    look_at_window();
+    if (options_.beat_ms > 0)
+      timer_ = session_.loop().after(milliseconds(options_.beat_ms), [this] {
+        if (membership_ != nullptr) beat();
+      });
+  }
+
+  void look_at_window() {
+    const auto window = membership_->window();
+    for (std::size_t at = 0; at + kBeatBytes <= window.size(); at += kBeatBytes) {
+      const auto epoch = load_be<std::uint64_t>(&window[at]);
+      if (epoch != 0 && epoch != value_of(view_.epoch)) make_visible("a write", epoch);
+      written_ = written_ || epoch != 0;
+    }
+    if (written_ && !std::exchange(written_told_, true)) say("written_to");
+  }
+
+  /// What must never be seen.
+  void make_visible(const char* what, std::uint64_t epoch) {
+    if (visible_++ == 0)
+      say("visible", {{"what", what}, {"of_epoch", epoch}, {"in_epoch", value_of(view_.epoch)}});
+  }
+
+  StoreSession& session_;
+  const MemberOptions options_;
+  const Descriptor removed_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  membership::Membership* membership_ = nullptr;
+  view::View view_;
+  control::Timer timer_;
+  std::uint64_t beats_ = 0, visible_ = 0;
+  bool heard_ = false, written_ = false, written_told_ = false;
+};
+
+}  // namespace
+
+Result<bool> take_part(StoreSession& store, const MemberOptions& options, int signals) {
+  return Member(store, options).run(signals);
+}
+
+}  // namespace rdmc::control_app

@@ -1,0 +1,26 @@
+#include "apps/control/view_json.hpp"
+
+#include <fmt/format.h>
+
+namespace rdmc::control_app {
+
+std::string id_text(view::MemberId id) {
+  return fmt::format("{:016x}", value_of(id));
+}
+
+Json json_of(const std::string& group, const view::View& view) {
+  Json members = Json::array();
+  for (const view::Member& member : view.members)
+    members.push_back({{"id", id_text(member.id)},
+                       {"name", member.name},
+                       {"address", to_string(member.address)},
+                       {"fabrics", member.fabrics},
+                       {"since", value_of(member.since)}});
+  return {{"group", group}, {"epoch", value_of(view.epoch)}, {"members", std::move(members)}};
+}
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace rdmc::control_app

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""view_changes.py RDMC_CONTROL [--members N] [--rounds N] [--store embedded|etcd] [--fabric F]: how fast real processes agree.
+
+Starts a store and N members on this machine, and measures on one clock: a group formed after its last process is up; a process killed
+until every other has installed the view without it; one that falls silent (SIGSTOP) likewise; from the store's agreement to the first
+delivery in the new epoch. One that is stopped for 300 ms must stay, and what a removed one does afterwards must be seen by nobody.
+Prints one JSON object. Exit: 0 all stayed that had to and nothing was visible, 1 not."""
+import argparse
+import json
+import pathlib
+import secrets
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+PATIENCE = 30
+
+
+def now_us():
+    return time.monotonic_ns() // 1000
+
+
+def free_address():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+class Member:
+    """A member process; its events are read as they come."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.events, self.changed = [], threading.Condition()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.events.append(json.loads(line))
+                self.changed.notify_all()
+
+    def wait_for(self, test, what):
+        """The first event for which `test` holds."""
+        with self.changed:
+            found = []
+            if not self.changed.wait_for(lambda: found.extend(filter(test, self.events)) or found, PATIENCE):
+                raise SystemExit(f"not within {PATIENCE} s: {what}; {self.events[-3:]}")
+            return found[0]
+
+    def all_of(self, kind):
+        with self.changed:
+            return [event for event in self.events if event["event"] == kind]
+
+    def id(self):
+        return self.wait_for(lambda e: e["event"] == "joining", "it begins")["id"]
+
+    def end(self, number):
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+        self.reader.join(PATIENCE)
+
+
+class Group:
+    def __init__(self, options, folder):
+        self.options = options
+        key = folder / "key"
+        key.touch(mode=0o600)
+        key.write_text(f"rdmc-key-1:{secrets.token_hex(32)}\n", encoding="ascii")
+        self.quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        address = free_address()
+        if options.store == "etcd":
+            peer = f"http://{free_address()}"
+            self.server = subprocess.Popen(["etcd", "--data-dir", folder / "etcd", "--listen-client-urls", f"http://{address}",
+                                            "--advertise-client-urls", f"http://{address}", "--listen-peer-urls", peer,
+                                            "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"], **self.quiet)
+            address = "etcd:" + address
+        else:
+            self.server = subprocess.Popen([options.rdmc_control, "serve", "--directory", folder / "node", "--listen", address,
+                                            "--key-file", key], **self.quiet)
+        self.common = ["--store", address, "--key-file", str(key)]
+        while subprocess.run([options.rdmc_control, "views", *self.common], check=False, **self.quiet).returncode != 0:
+            pass
+        self.members, self.left = [], []
+
+    def start(self):
+        self.members.append(Member([self.options.rdmc_control, "member", "g", "--fabric", self.options.fabric, "--beat", "1000", "--json",
+                                    *self.common]))
+        return self.members[-1]
+
+    def installed(self, test, what):
+        """When the last of us has installed a view for whose members `test` holds."""
+        def holds(event):
+            return event["event"] == "installed" and test({one["id"] for one in event["members"]})
+        return max(member.wait_for(holds, what)["us"] for member in self.members)
+
+    def whole(self):
+        ids = {member.id() for member in self.members}
+        return self.installed(lambda members: members == ids, "a view of all")
+
+    def form(self):
+        for _ in range(self.options.members):
+            self.start()
+        last_up = max(member.wait_for(lambda e: e["event"] == "joining", "it begins")["us"] for member in self.members)
+        return self.whole() - last_up
+
+    def lose(self, number):
+        """One is sent `number`; how long until all others are in a view without it."""
+        victim = self.members.pop(secrets.randbelow(len(self.members)))
+        lost, begin = victim.id(), now_us()
+        victim.process.send_signal(number)
+        # The view before may have been without it, too, before it joined.
+        def without(event):
+            return event["event"] == "installed" and event["us"] > begin and lost not in {one["id"] for one in event["members"]}
+        took = max(member.wait_for(without, "a view without it")["us"] for member in self.members) - begin
+        return victim, took
+
+    def restore(self):
+        self.start()
+        self.whole()
+
+
+def summary(microseconds):
+    ordered = sorted(microseconds)
+    return {"median_ms": round(statistics.median(ordered) / 1000, 2), "p99_ms": round(ordered[(len(ordered) - 1) * 99 // 100] / 1000, 2),
+            "max_ms": round(ordered[-1] / 1000, 2), "count": len(ordered)}
+
+
+def change_times(members):
+    """For every change and member: from the store's agreement to the member's first delivery in the new epoch."""
+    agreed = {event["epoch"]: event["us"] for member in members for event in member.all_of("agreed")}
+    return [event["us"] - agreed[event["epoch"]] for member in members for event in member.all_of("first_delivery")
+            if event["epoch"] in agreed]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rdmc_control")
+    parser.add_argument("--members", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--store", choices=["embedded", "etcd"], default="embedded")
+    parser.add_argument("--fabric", default="udp")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        group = Group(options, pathlib.Path(name))
+        ended = []
+        try:
+            formed = group.form()
+            killed, silent, stayed = [], [], True
+            for _ in range(options.rounds):
+                victim, took = group.lose(signal.SIGKILL)
+                killed.append(took)
+                victim.process.wait(PATIENCE)
+                ended.append(victim)
+                group.restore()
+            for _ in range(max(1, options.rounds // 4)):
+                time.sleep(1)  # its gaps are to be as usual
+                epochs = len(group.members[0].all_of("installed"))
+                still = group.members[secrets.randbelow(len(group.members))]
+                still.process.send_signal(signal.SIGSTOP)
+                time.sleep(0.3)
+                still.process.send_signal(signal.SIGCONT)
+                time.sleep(0.7)
+                stayed = stayed and len(group.members[0].all_of("installed")) == epochs
+                victim, took = group.lose(signal.SIGSTOP)
+                silent.append(took)
+                victim.process.send_signal(signal.SIGCONT)
+                victim.wait_for(lambda e: e["event"] == "removed", "it is told that it was removed")
+                victim.process.wait(PATIENCE)
+                ended.append(victim)
+                group.restore()
+            changes = change_times([*group.members, *ended])
+        finally:
+            for member in group.members:
+                member.end(signal.SIGKILL)
+            group.server.kill()
+            group.server.wait()
+        visible = sum(len(member.all_of("visible")) for member in [*group.members, *ended])
+        print(json.dumps({"members": options.members, "store": options.store, "fabric": options.fabric, "formed_ms": formed / 1000,
+                          "killed": summary(killed), "silent": summary(silent), "change": summary(changes),
+                          "stopped_300_ms_stays": stayed, "visible": visible}))
+        sys.exit(0 if stayed and visible == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()

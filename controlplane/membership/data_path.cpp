@@ -1,0 +1,175 @@
+#include "controlplane/membership/data_path.hpp"
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <thread>
+
+#include "controlplane/auth/random.hpp"
+#include "controlplane/membership/path.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
+
+namespace rdmc::membership {
+
+/// The thread, what it owns, and its duty cycle.
+class DataPath::Engine final : public engine::Agent, public engine::Waiter {
+ public:
+  explicit Engine(Handlers handlers) : handlers_(std::move(handlers)) {}
+  ~Engine() override {
+    if (!thread_.joinable()) return;
+    engine_.stop();
+    thread_.join();
+  }
+
+  Result<void> start(const DataPathOptions& options) {
+    const auto random = control::SystemRandom::open();
+    if (!random) return std::unexpected(random.error());
+    auto opened = fabric::open_fabric(
+        options.fabric, {.address = options.address},
+        {.entropy = [random = *random] { return random.next32(); }, .host_id = fabric::host_identity()});
+    if (!opened) return std::unexpected(opened.error());
+    opened_ = std::move(*opened);
+    auto window = opened_.fabric->make_arena(options.window_bytes);
+    if (!window) return std::unexpected(window.error());
+    window_ = std::move(*window);
+    engine_.add(*this);
+    try {
+      thread_ = std::thread([this] {
+        engine_.run();
+        paths_.clear();  // on the thread that they lived on
+        region_.reset();
+      });
+    } catch (const std::system_error& error) {
+      return fail(Errc::resource_limit, std::string("no thread for the engine: ") + error.what());
+    }
+    return {};
+  }
+
+  /// Runs `function` on the engine's thread and waits for its result.
+  template <typename Function>
+  auto call(Function function) {
+    std::packaged_task<std::invoke_result_t<Function>()> task(std::move(function));
+    auto result = task.get_future();
+    while (!engine_.post([&task] { task(); })) std::this_thread::yield();
+    return result.get();
+  }
+  void post(engine::Engine::Task task) {
+    // Without room it is as if the network had lost it.
+    static_cast<void>(engine_.post(std::move(task)));
+  }
+
+  Result<fabric::ConnectionBlob> offer(LinkId link) {
+    auto path = Path::create(*opened_.fabric);
+    if (!path) return std::unexpected(path.error());
+    return (paths_[link] = std::move(*path))->queue_pair().local_blob();
+  }
+  Path* find(LinkId link) {
+    const auto found = paths_.find(link);
+    return found == paths_.end() ? nullptr : found->second.get();
+  }
+  void forget(std::span<const LinkId> links) {
+    for (const LinkId link : links) paths_.erase(link);
+  }
+  Result<WindowKey> renew_window() {
+    region_.reset();
+    std::ranges::fill(window_.bytes(), std::byte{});
+    auto region = opened_.fabric->register_memory(window_.bytes());
+    if (!region) return std::unexpected(region.error());
+    region_ = std::move(*region);
+    return WindowKey{region_->remote_address(), region_->remote_key()};
+  }
+
+  const fabric::OpenedFabric& opened() const { return opened_; }
+  std::span<const std::byte> window() const { return window_.bytes(); }
+
+  std::size_t work(Time now) override {
+    std::size_t done = opened_.fabric->progress(now);
+    for (auto& [link, path] : paths_) {
+      done += path->poll([&, id = link](std::span<const std::byte> bytes) {
+        handlers_.heard(id, Bytes(bytes.begin(), bytes.end()));
+      });
+      if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
+    }
+    return done;
+  }
+  Time next_deadline() const override { return opened_.fabric->next_deadline(); }
+  void wait(Time deadline) override { opened_.fabric->wait(deadline); }
+  void wake() noexcept override { opened_.fabric->wake(); }
+  void pause() override { opened_.fabric->pause(); }
+
+ private:
+  const Handlers handlers_;
+  fabric::OpenedFabric opened_;
+  memory::Arena window_;
+  std::unique_ptr<fabric::MemoryRegion> region_;
+  std::map<LinkId, std::unique_ptr<Path>> paths_;
+  // Heartbeats come rarely: to look again for long would only cost others the core.
+  engine::Engine engine_{*this, {.spin = microseconds(5)}};
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<DataPath>> DataPath::open(const DataPathOptions& options, Handlers handlers) {
+  auto engine = std::make_unique<Engine>(std::move(handlers));
+  if (auto started = engine->start(options); !started) return std::unexpected(started.error());
+  return std::unique_ptr<DataPath>(new DataPath(std::move(engine)));
+}
+
+DataPath::DataPath(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+DataPath::~DataPath() = default;
+
+const std::string& DataPath::fabric_name() const {
+  return engine_->opened().name;
+}
+const std::string& DataPath::reason() const {
+  return engine_->opened().reason;
+}
+std::span<const std::byte> DataPath::window() const {
+  return engine_->window();
+}
+
+Result<fabric::ConnectionBlob> DataPath::offer(LinkId link) {
+  return engine_->call([&] { return engine_->offer(link); });
+}
+
+Result<void> DataPath::connect(LinkId link, std::span<const std::byte> blob) {
+  return engine_->call([&]() -> Result<void> {
+    Path* const path = engine_->find(link);
+    if (path == nullptr) return fail(Errc::not_found, "nothing was offered there");
+    return path->queue_pair().connect(blob);
+  });
+}
+
+void DataPath::say(LinkId link, Bytes message) {
+  engine_->post([engine = engine_.get(), link, message = std::move(message)] {
+    if (Path* const path = engine->find(link)) path->say(message);
+  });
+}
+
+void DataPath::write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes) {
+  engine_->post([engine = engine_.get(), link, window, offset, bytes = std::move(bytes)] {
+    if (Path* const path = engine->find(link)) path->write(window, offset, bytes);
+  });
+}
+
+Result<WindowKey> DataPath::fence(std::span<const LinkId> closed) {
+  return engine_->call([&] {
+    engine_->forget(closed);
+    return engine_->renew_window();
+  });
+}
+
+void DataPath::forget(std::span<const LinkId> links) {
+  engine_->call([&] { engine_->forget(links); });
+}
+
+std::uint64_t DataPath::packets_refused() const {
+  return engine_->call([&]() -> std::uint64_t {
+    const auto* const software = engine_->opened().software;
+    if (software == nullptr) return 0;
+    return software->counters().unknown_queue_pair + software->counters().wrong_source;
+  });
+}
+
+}  // namespace rdmc::membership

@@ -1,0 +1,84 @@
+// The part of a membership that lives on the data path: an engine's thread with a fabric, a queue pair to
+// each process that we are connected to, small messages over them, and one window of memory that members may
+// write while they are of our epoch. It knows no views: it opens, revokes and destroys as it is told. All
+// functions may be called from any one thread, the control loop's; they return when the engine has done it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/fabric/queue_pair.hpp"
+
+namespace rdmc::membership {
+
+enum class LinkId : std::uint64_t {};
+using Bytes = std::vector<std::byte>;
+
+/// What a process needs to write into another's window.
+struct WindowKey {
+  std::uint64_t address = 0;
+  RemoteKey key{};
+};
+
+struct DataPathOptions {
+  std::string fabric = "auto";  ///< as open_fabric takes it
+  Address address;              ///< of this host; port 0: any
+  std::uint32_t window_bytes = 4096;
+};
+
+class DataPath {
+ public:
+  /// The longest small message; longer ones go another way.
+  static constexpr std::size_t kMostBytes = 4096;
+
+  /// On the engine's thread; must not call back in, and must not block.
+  struct Handlers {
+    std::function<void(LinkId, Bytes)> heard;
+    /// The queue pair gave up, or what the peer did was an error.
+    std::function<void(LinkId, std::string cause)> failed;
+  };
+
+  /// Errors: those of opening the fabric; resource_limit.
+  static Result<std::unique_ptr<DataPath>> open(const DataPathOptions& options, Handlers handlers);
+  /// Destroys all queue pairs. Nothing is heard any more.
+  ~DataPath();
+
+  /// "udp", "shm+udp", …, and why this one; for people.
+  const std::string& fabric_name() const;
+  const std::string& reason() const;
+
+  /// A queue pair for `link`, and what the peer needs to connect. Errors: resource_limit.
+  Result<fabric::ConnectionBlob> offer(LinkId link);
+  /// Errors: those of QueuePair::connect; not_found.
+  Result<void> connect(LinkId link, std::span<const std::byte> blob);
+  /// Sends a message of at most kMostBytes. Later, without an answer: one that finds no room is dropped, as
+  /// is one to a link that is closed.
+  void say(LinkId link, Bytes message);
+  /// Writes into the peer's window. Later, without an answer.
+  void write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes);
+
+  /// The fence. When it returns, the queue pairs of `closed` are no more, no packet of whomever changes a
+  /// byte of the window by its former key, the window is all zeroes, and the key is the one to hand out.
+  /// Errors: those of Fabric::register_memory.
+  Result<WindowKey> fence(std::span<const LinkId> closed);
+  void close(LinkId link) { forget({&link, 1}); }
+
+  /// Written by others meanwhile.
+  std::span<const std::byte> window() const;
+  /// Packets that found no queue pair, or not their peer's: of members that were fenced off, as a rule. 0
+  /// where the fabric does not say.
+  std::uint64_t packets_refused() const;
+
+ private:
+  class Engine;
+  explicit DataPath(std::unique_ptr<Engine> engine);
+  void forget(std::span<const LinkId> links);
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace rdmc::membership

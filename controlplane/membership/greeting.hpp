@@ -1,0 +1,46 @@
+// What two processes say to each other on the control connection between them, before and beside the data
+// path: who they are and how to connect, and words too long for it. Stateless; any thread.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "controlplane/membership/data_path.hpp"
+#include "controlplane/membership/signs_of_death.hpp"
+#include "controlplane/view/types.hpp"
+
+namespace rdmc::membership {
+
+/// The first message each way.
+struct Greeting {
+  view::MemberId id{};
+  Address address;  ///< of its control listener
+  ProcessIdentity process;
+  fabric::ConnectionBlob blob;
+};
+/// The sender's queue pair is connected: it may be spoken to there.
+struct Ready {};
+/// For the failure view.
+struct Words {
+  Bytes bytes;
+};
+/// What the sender has in its window, in an epoch of both.
+struct Grant {
+  Epoch epoch{};
+  WindowKey window;
+};
+/// An application's, sent in that epoch.
+struct Data {
+  Epoch epoch{};
+  Bytes bytes;
+};
+using Message = std::variant<Greeting, Ready, Words, Grant, Data>;
+
+/// What a Data message adds to its bytes.
+inline constexpr std::size_t kDataHeadBytes = 9;
+
+Bytes encode(const Message& message);
+/// Errors: protocol_error.
+Result<Message> decode(std::span<const std::byte> bytes);
+
+}  // namespace rdmc::membership

@@ -1,0 +1,172 @@
+// The links of a membership: who dials whom, what is said on the control connection before the data path can
+// be used, and what it means that one of the two ends.
+#include <algorithm>
+
+#include "controlplane/membership/membership_impl.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::membership {
+namespace {
+
+constexpr Duration kDialWithin = seconds(2);
+
+}  // namespace
+
+Membership::Impl::Link* Membership::Impl::find(LinkId id) {
+  const auto found = links_.find(id);
+  return found == links_.end() ? nullptr : &found->second;
+}
+
+void Membership::Impl::say(const Address& to, const Bytes& words) {
+  const auto found = std::ranges::find_if(
+      links_, [&](const auto& entry) { return entry.second.peer && entry.second.address == to; });
+  if (found != links_.end()) return send(found->first, found->second, Words{words});
+  if (!is_ours_to_dial(to)) return;
+  unsaid_[to] = words;
+  dial(to);
+}
+
+/// Over the data path as soon as both ends of it are connected, unless it is too long for it.
+void Membership::Impl::send(LinkId id, Link& link, const Message& message) {
+  Bytes bytes = encode(message);
+  if (link.connected && link.ready && bytes.size() <= DataPath::kMostBytes)
+    data_->say(id, std::move(bytes));
+  else
+    // What the channel does not take is said again, or its end says more.
+    static_cast<void>(link.channel->send(std::move(bytes)));
+}
+
+/// Of two members the younger one dials; a joiner whomever it wants to reach.
+bool Membership::Impl::is_ours_to_dial(const Address& address) const {
+  if (!is_member()) return true;
+  const auto& members = core_->view().members;
+  const auto other = std::ranges::find(members, address, &view::Member::address);
+  const auto self = std::ranges::find(members, core_->self().id, &view::Member::id);
+  return other != members.end() && other < self;
+}
+
+void Membership::Impl::dial(const Address& address) {
+  if (dialing_.contains(address)) return;
+  dialing_[address] =
+      control::connect(loop_, host_string(address), address.port, options_.channel, kDialWithin,
+                       [self = weak_from_this(), address](Result<control::Channel> channel) {
+                         const auto impl = self.lock();
+                         if (!impl || impl->closed_) return;
+                         impl->dialing_.erase(address);
+                         if (channel) return impl->add_link(std::move(*channel), true, address);
+                         if (channel.error().code == Errc::peer_failed) impl->probe(address, std::nullopt);
+                       });
+}
+
+/// `peer`: who was there, else whoever the view says.
+void Membership::Impl::probe(const Address& address, std::optional<view::MemberId> peer) {
+  if (!peer) {
+    const auto& members = core_->view().members;
+    const auto member = std::ranges::find(members, address, &view::Member::address);
+    if (member == members.end()) return;
+    peer = member->id;
+  }
+  probes_[address] = probe_listener(loop_, address, [this, address, peer = *peer](bool refused) {
+    const auto done = std::move(probes_[address]);
+    probes_.erase(address);
+    if (refused) saw_death(peer);
+  });
+}
+
+void Membership::Impl::add_link(control::Channel channel, bool dialed, const Address& address) {
+  const LinkId id{++last_link_};
+  auto blob = data_->offer(id);
+  if (!blob) return;  // the channel ends, and is dialed again
+  Link& link = links_[id];
+  link.dialed = dialed;
+  link.address = address;
+  link.channel.emplace(std::move(channel));
+  link.channel->start(
+      [self = weak_from_this(), id](const Bytes& message) {
+        const auto impl = self.lock();
+        if (impl && !impl->closed_) impl->hear(id, message);
+      },
+      [self = weak_from_this(), id](const Error& cause) {
+        const auto impl = self.lock();
+        if (impl && !impl->closed_) impl->channel_closed(id, cause);
+      });
+  send(id, link, Greeting{core_->self().id, core_->self().address, process_, std::move(*blob)});
+}
+
+/// From the channel or the data path: what came from either is taken alike, once the peer is known.
+void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
+  Link* const link = find(id);
+  if (link == nullptr) return;
+  auto message = decode(bytes);
+  if (!message) return drop(id);
+  if (auto* const greeting = std::get_if<Greeting>(&*message))
+    return greeted(id, *link, std::move(*greeting));
+  if (!link->peer) return drop(id);
+  if (const auto* const words = std::get_if<Words>(&*message)) {
+    static_cast<void>(core_->on_message(words->bytes, link->address, monotonic_now()));
+    drive();
+  } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
+    if (grant->epoch > link->grant.epoch) link->grant = *grant;
+  } else if (auto* const data = std::get_if<Data>(&*message)) {
+    take(*link, std::move(*data));
+  } else {
+    link->ready = true;
+    became_ready(id, *link);
+  }
+}
+
+void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
+  const bool expected = !link.dialed || link.address == greeting.address;
+  if (link.peer || !expected || greeting.id == core_->self().id) return drop(id);
+  const auto other = std::ranges::find(links_, std::optional(greeting.id),
+                                       [](const auto& entry) { return entry.second.peer; });
+  if (other != links_.end()) {
+    // Both have dialed: the one that the greater id has dialed stays, as the other end finds, too. Or the
+    // other link is dead and we do not know it yet.
+    const bool crossing = other->second.dialed != link.dialed;
+    if (crossing && link.dialed != (core_->self().id > greeting.id)) return drop(id);
+    drop(other->first);
+  }
+  link.peer = greeting.id;
+  link.address = greeting.address;
+  if (!data_->connect(id, greeting.blob)) return drop(id);
+  link.connected = true;
+  link.member = rank_of(greeting.id).has_value();
+  ++counters_.connected;
+  static_cast<void>(link.channel->send(encode(Ready{})));
+  link.exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
+  if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
+}
+
+/// The peer's queue pair is connected, or an epoch has begun: it may write into our window, as a member.
+void Membership::Impl::became_ready(LinkId id, Link& link) {
+  if (window_ && is_member() && rank_of(*link.peer)) send(id, link, Grant{core_->view().epoch, *window_});
+}
+
+void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
+  const Link* const link = find(id);
+  if (link == nullptr) return;
+  const auto peer = link->peer;
+  const Address address = link->address;
+  drop(id);
+  // A goodbye is none; whoever dies says none.
+  if (peer && cause.code == Errc::peer_failed) probe(address, peer);
+}
+
+void Membership::Impl::path_failed(LinkId id) {
+  const Link* const link = find(id);
+  if (link == nullptr) return;
+  ++counters_.paths_failed;
+  const auto peer = link->peer;
+  drop(id);
+  if (!peer) return;
+  core_->on_path_failed(*peer, core_->view().epoch, monotonic_now());
+  drive();
+}
+
+void Membership::Impl::drop(LinkId id) {
+  data_->close(id);
+  links_.erase(id);
+}
+
+}  // namespace rdmc::membership

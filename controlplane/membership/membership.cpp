@@ -1,0 +1,256 @@
+#include "controlplane/membership/membership.hpp"
+
+#include <algorithm>
+
+#include "controlplane/auth/random.hpp"
+#include "controlplane/membership/membership_impl.hpp"
+#include "dataplane/base/clock.hpp"
+
+namespace rdmc::membership {
+
+Result<void> Membership::Impl::open() {
+  const auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  auto listener = control::Listener::listen(loop_, options_.listen, {.channel = options_.channel},
+                                            {.on_channel =
+                                                 [self = weak_from_this()](control::Channel channel) {
+                                                   const auto impl = self.lock();
+                                                   if (impl && impl->core_ && !impl->closed_)
+                                                     impl->add_link(std::move(channel), false, {});
+                                                 },
+                                             .on_refused = {}});
+  if (!listener) return std::unexpected(listener.error());
+  listener_ = std::move(*listener);
+  Address data_address = options_.listen;
+  data_address.port = 0;
+  const auto post = [&loop = loop_, self = weak_from_this()](auto action) {
+    loop.post([self, action = std::move(action)] {
+      const auto impl = self.lock();
+      if (impl && !impl->closed_) action(*impl);
+    });
+  };
+  auto data = DataPath::open(
+      {.fabric = options_.fabric, .address = data_address, .window_bytes = options_.window_bytes},
+      {.heard =
+           [post](LinkId link, Bytes bytes) {
+             post([link, bytes = std::move(bytes)](Impl& impl) { impl.hear(link, bytes); });
+           },
+       .failed = [post](LinkId link,
+                        const std::string&) { post([link](Impl& impl) { impl.path_failed(link); }); }});
+  if (!data) return std::unexpected(data.error());
+  data_ = std::move(*data);
+  view::Member self{.id = view::MemberId{random->next64()},
+                    .name = options_.name,
+                    .address = listener_->address(),
+                    .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)}};
+  if (const auto valid = view::check(self); !valid) return valid;
+  loop_.call([&] {
+    core_.emplace(std::move(self), options_.timing);
+    store_.watch(options_.group, [self = weak_from_this()] {
+      const auto impl = self.lock();
+      if (!impl || impl->closed_) return;
+      impl->core_->on_hint(monotonic_now());
+      impl->drive();
+    });
+    core_->start(monotonic_now());
+    drive();
+  });
+  return {};
+}
+
+void Membership::Impl::close() {
+  closed_ = true;
+  timer_ = {};
+  listener_.reset();
+  dialing_.clear();
+  probes_.clear();
+  links_.clear();
+}
+
+/// What every input ends with.
+void Membership::Impl::drive() {
+  while (auto output = core_->poll()) handle(*output);
+  const Time deadline = core_->next_deadline();
+  if (deadline == Time::never()) return;
+  timer_ = loop_.after(std::max(Duration{}, deadline - monotonic_now()), [self = weak_from_this()] {
+    const auto impl = self.lock();
+    if (!impl || impl->closed_) return;
+    impl->core_->on_timer(monotonic_now());
+    impl->drive();
+  });
+}
+
+void Membership::Impl::handle(view::Output& output) {
+  if (const auto* const transmit = std::get_if<view::Transmit>(&output)) {
+    for (const Address& to : transmit->to) say(to, transmit->message);
+  } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
+    read_store(*read);
+  } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {
+    swap_store(*swap);
+  } else if (const auto* const installed = std::get_if<view::Installed>(&output)) {
+    install(installed->view);
+  } else if (const auto* const removed = std::get_if<view::Removed>(&output)) {
+    be_removed(removed->view);
+  } else if (const auto* const lost = std::get_if<view::StoreLost>(&output)) {
+    if (upcalls_.store_lost) upcalls_.store_lost(lost->cause);
+  } else if (upcalls_.store_found) {
+    upcalls_.store_found();
+  }
+}
+
+void Membership::Impl::read_store(const view::ReadStore& read) {
+  store_.read(view::name_of(read.record, options_.group),
+              [self = weak_from_this(), request = read.request](Result<view::View> result) {
+                const auto impl = self.lock();
+                if (!impl || impl->closed_) return;
+                impl->core_->on_read(request, std::move(result), monotonic_now());
+                impl->drive();
+              });
+}
+
+void Membership::Impl::swap_store(const view::SwapStore& swap) {
+  store_.compare_and_swap(view::name_of(swap.record, options_.group), swap.next,
+                          [self = weak_from_this(), request = swap.request,
+                           record = swap.record](Result<view::SwapResult> result) {
+                            const auto impl = self.lock();
+                            if (!impl || impl->closed_) return;
+                            const bool agreed = record == view::Record::view && result && result->swapped;
+                            if (agreed && impl->upcalls_.agreed) impl->upcalls_.agreed(result->current);
+                            impl->core_->on_swapped(request, std::move(result), monotonic_now());
+                            impl->drive();
+                          });
+}
+
+/// First the fence, then whatever follows from the new view.
+void Membership::Impl::install(const view::View& view) {
+  std::vector<LinkId> closed;
+  for (auto& [id, link] : links_) {
+    const bool stays = link.peer && view.contains(*link.peer);
+    // A joiner's stays, too: it may only speak.
+    if (!stays && link.member && link.connected) {
+      closed.push_back(id);
+      link.connected = link.ready = false;
+    }
+    link.member = stays;
+  }
+  const auto window = data_->fence(closed);
+  window_ = window ? std::optional(*window) : std::nullopt;
+  if (upcalls_.installed) upcalls_.installed(view);
+  for (auto& [id, link] : links_) {
+    if (!link.peer || !view.contains(*link.peer)) continue;
+    if (link.ready) became_ready(id, link);
+    for (Data& data : std::exchange(link.early, {})) take(link, std::move(data));
+  }
+}
+
+void Membership::Impl::be_removed(const view::View& view) {
+  std::vector<LinkId> all;
+  for (const auto& [id, link] : links_) all.push_back(id);
+  static_cast<void>(data_->fence(all));
+  close();
+  if (upcalls_.removed) upcalls_.removed(view);
+}
+
+/// What a member sent to its application here.
+void Membership::Impl::take(Link& link, Data data) {
+  if (core_->admits(data.epoch, *link.peer)) {
+    ++counters_.delivered;
+    if (upcalls_.delivered) upcalls_.delivered(*link.peer, data.bytes);
+  } else if (data.epoch > core_->view().epoch && link.early.size() < kMostEarly) {
+    link.early.push_back(std::move(data));
+  } else {
+    ++counters_.fenced;
+  }
+}
+
+std::optional<std::size_t> Membership::Impl::rank_of(view::MemberId id) const {
+  const auto& members = core_->view().members;
+  const auto found = std::ranges::find(members, id, &view::Member::id);
+  if (found == members.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - members.begin());
+}
+
+void Membership::Impl::saw_death(view::MemberId id) {
+  ++counters_.deaths_seen;
+  core_->on_gone(id, monotonic_now());
+  drive();
+}
+
+Result<void> Membership::Impl::broadcast(std::span<const std::byte> bytes) {
+  if (!is_member() || closed_) return fail(Errc::cancelled, "this process is no member of the view");
+  if (bytes.size() > kMostBytes) return fail(Errc::invalid_argument, "a message that is too long");
+  const Message message = Data{core_->view().epoch, {bytes.begin(), bytes.end()}};
+  for (auto& [id, link] : links_)
+    if (link.peer && rank_of(*link.peer)) send(id, link, message);
+  return {};
+}
+
+Result<void> Membership::Impl::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (!is_member() || closed_) return fail(Errc::cancelled, "this process is no member of the view");
+  if (offset > options_.window_bytes || bytes.size() > options_.window_bytes - offset ||
+      bytes.size() > kMostBytes)
+    return fail(Errc::invalid_argument, "a write beyond the window");
+  for (auto& [id, link] : links_)
+    if (link.ready && link.connected && link.grant.epoch == core_->view().epoch)
+      data_->write(id, link.grant.window, offset, {bytes.begin(), bytes.end()});
+  return {};
+}
+
+Result<void> Membership::Impl::remove(view::MemberId member) {
+  auto removed = core_->remove(member, monotonic_now());
+  drive();
+  return removed;
+}
+
+void Membership::Impl::leave() {
+  core_->leave(monotonic_now());
+  drive();
+}
+
+Counters Membership::Impl::counters() const {
+  Counters counters = counters_;
+  counters.packets_refused = data_->packets_refused();
+  return counters;
+}
+
+Result<std::unique_ptr<Membership>> Membership::join(control::ControlLoop& loop, view::ViewStore& store,
+                                                     const MembershipOptions& options, Upcalls upcalls) {
+  const auto impl = std::make_shared<Impl>(loop, store, options, std::move(upcalls));
+  auto membership = std::unique_ptr<Membership>(new Membership(impl));
+  if (auto opened = impl->open(); !opened) return std::unexpected(opened.error());
+  return membership;
+}
+
+Membership::~Membership() {
+  impl_->loop().call([this] { impl_->close(); });
+}
+
+Result<void> Membership::broadcast(std::span<const std::byte> bytes) {
+  return impl_->broadcast(bytes);
+}
+Result<void> Membership::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  return impl_->write(offset, bytes);
+}
+std::span<const std::byte> Membership::window() const {
+  return impl_->data().window();
+}
+Result<void> Membership::remove(view::MemberId member) {
+  return impl_->remove(member);
+}
+void Membership::leave() {
+  impl_->leave();
+}
+const view::FailureView& Membership::view() const {
+  return impl_->core();
+}
+Counters Membership::counters() const {
+  return impl_->counters();
+}
+const std::string& Membership::fabric() const {
+  return impl_->data().fabric_name();
+}
+const std::string& Membership::fabric_reason() const {
+  return impl_->data().reason();
+}
+
+}  // namespace rdmc::membership

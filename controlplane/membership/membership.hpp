@@ -1,0 +1,93 @@
+// A process's part in a group, for real: the failure view (controlplane/view) with a store, control
+// connections to the other members, heartbeats and the application's small messages over the data path, and
+// the fence. It lives on a control loop, in a process whose data path has a thread of its own. What a process
+// that is out of the view sends reaches nobody: its queue pairs are destroyed, the keys to what it could
+// write are revoked, and what it still says is of an epoch that is over.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "controlplane/connect/channel_options.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "controlplane/membership/data_path.hpp"
+#include "controlplane/view/failure_view.hpp"
+#include "controlplane/view/view_store.hpp"
+
+namespace rdmc::membership {
+
+struct MembershipOptions {
+  std::string group;
+  std::string name;  ///< for people
+  Address listen;    ///< of the control listener, concrete; port 0: any. The data path has its host
+  std::string fabric = "auto";  ///< as open_fabric takes it
+  control::ChannelOptions channel;
+  std::uint32_t window_bytes = 4096;
+  view::Timing timing{};
+};
+
+/// On the loop's thread; any may be empty. They must not destroy the membership.
+struct Upcalls {
+  /// The view is agreed and the epochs before are fenced off: the window is all zeroes.
+  std::function<void(const view::View&)> installed;
+  /// Agreed without us. The last upcall.
+  std::function<void(const view::View&)> removed;
+  /// Sent by a member in the epoch that is installed.
+  std::function<void(view::MemberId from, std::span<const std::byte> bytes)> delivered;
+  std::function<void(const Error& cause)> store_lost;
+  std::function<void()> store_found;
+  /// The store has agreed to the view that we proposed.
+  std::function<void(const view::View&)> agreed;
+};
+
+/// Monotone.
+struct Counters {
+  std::uint64_t delivered = 0;
+  std::uint64_t fenced = 0;     ///< messages of an epoch that was over
+  std::uint64_t connected = 0;  ///< control connections whose other end has greeted us
+  std::uint64_t paths_failed = 0;
+  std::uint64_t deaths_seen = 0;      ///< by the operating system's word
+  std::uint64_t packets_refused = 0;  ///< see DataPath
+};
+
+class Membership {
+ public:
+  /// The most that one message of the application may have.
+  static constexpr std::size_t kMostBytes = 4000;
+
+  /// Begins to join, or to form the group. `loop` and `store`, which lives on it, outlive the membership.
+  /// Errors: invalid_argument (a name that no view can hold), those of listening and of opening the fabric.
+  static Result<std::unique_ptr<Membership>> join(control::ControlLoop& loop, view::ViewStore& store,
+                                                  const MembershipOptions& options, Upcalls upcalls);
+  /// Any thread but the engine's. To the others it is as if the process had died, unless leave() came first.
+  ~Membership();
+
+  // On the loop's thread.
+
+  /// To all other members, in the epoch that is installed. It may be lost, and arrives in no other epoch.
+  /// Errors: invalid_argument (too long), cancelled (we are no member).
+  Result<void> broadcast(std::span<const std::byte> bytes);
+  /// Into every other member's window, as far as they have let us in in this epoch. Errors: the same;
+  /// invalid_argument beyond the window.
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Ours.
+  std::span<const std::byte> window() const;
+  /// Errors: those of FailureView::remove.
+  Result<void> remove(view::MemberId member);
+  void leave();
+
+  const view::FailureView& view() const;
+  Counters counters() const;
+  /// The data path's, and why this one.
+  const std::string& fabric() const;
+  const std::string& fabric_reason() const;
+
+ private:
+  class Impl;
+  explicit Membership(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace rdmc::membership

@@ -1,0 +1,108 @@
+// The inside of a Membership, in two parts: what the failure view asks for (membership.cpp), and the links to
+// the other processes (links.cpp). The loop's thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "controlplane/connect/connector.hpp"
+#include "controlplane/connect/listener.hpp"
+#include "controlplane/membership/greeting.hpp"
+#include "controlplane/membership/membership.hpp"
+
+namespace rdmc::membership {
+
+class Membership::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(control::ControlLoop& loop, view::ViewStore& store, MembershipOptions options, Upcalls upcalls)
+      : loop_(loop), store_(store), options_(std::move(options)), upcalls_(std::move(upcalls)) {}
+
+  Result<void> open();
+  void close();
+
+  Result<void> broadcast(std::span<const std::byte> bytes);
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
+  Result<void> remove(view::MemberId member);
+  void leave();
+
+  control::ControlLoop& loop() { return loop_; }
+  const view::FailureView& core() const { return *core_; }
+  const DataPath& data() const { return *data_; }
+  Counters counters() const;
+
+ private:
+  /// What an epoch's messages wait in until we have installed it; so many of one peer.
+  static constexpr std::size_t kMostEarly = 64;
+
+  /// A control connection and a queue pair to one process.
+  struct Link {
+    std::optional<control::Channel> channel;
+    bool dialed = false;
+    std::optional<view::MemberId> peer;  ///< once it has greeted us
+    Address address;                     ///< its control listener
+    bool connected = false;              ///< our queue pair; once both are, words go there
+    bool ready = false;                  ///< the peer's
+    bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
+    Grant grant;                         ///< the newest
+    std::deque<Data> early;
+    std::unique_ptr<Watching> exit;
+  };
+
+  // membership.cpp
+  void drive();
+  void handle(view::Output& output);
+  void read_store(const view::ReadStore& read);
+  void swap_store(const view::SwapStore& swap);
+  void install(const view::View& view);
+  void be_removed(const view::View& view);
+  void take(Link& link, Data data);
+  bool is_member() const { return core_->state() == view::FailureView::State::member; }
+  std::optional<std::size_t> rank_of(view::MemberId id) const;
+  void saw_death(view::MemberId id);
+
+  // links.cpp
+  void say(const Address& to, const Bytes& words);
+  void send(LinkId id, Link& link, const Message& message);
+  bool is_ours_to_dial(const Address& address) const;
+  void dial(const Address& address);
+  void probe(const Address& address, std::optional<view::MemberId> peer);
+  void add_link(control::Channel channel, bool dialed, const Address& address);
+  void hear(LinkId id, std::span<const std::byte> bytes);
+  void greeted(LinkId id, Link& link, Greeting greeting);
+  void became_ready(LinkId id, Link& link);
+  void channel_closed(LinkId id, const Error& cause);
+  void path_failed(LinkId id);
+  void drop(LinkId id);
+  Link* find(LinkId id);
+
+  /// `function` later on the loop's thread, if we are still there.
+  template <typename... Arguments>
+  auto later(void (Impl::*function)(Arguments...)) {
+    return [self = weak_from_this(), function](auto&&... arguments) {
+      const auto impl = self.lock();
+      if (impl && !impl->closed_) ((*impl).*function)(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
+
+  control::ControlLoop& loop_;
+  view::ViewStore& store_;
+  const MembershipOptions options_;
+  const Upcalls upcalls_;
+  const ProcessIdentity process_ = identity_of_self();
+  std::optional<view::FailureView> core_;
+  std::unique_ptr<DataPath> data_;
+  std::optional<control::Listener> listener_;
+  control::Timer timer_;
+  bool closed_ = false;
+
+  std::uint64_t last_link_ = 0;
+  std::map<LinkId, Link> links_;
+  std::map<Address, control::Connecting> dialing_;
+  std::map<Address, Bytes> unsaid_;  ///< the newest words to whom we are not connected yet
+  std::map<Address, std::unique_ptr<Watching>> probes_;
+  std::optional<WindowKey> window_;  ///< of the epoch that is installed
+  Counters counters_;
+};
+
+}  // namespace rdmc::membership

@@ -1,0 +1,140 @@
+#include "controlplane/membership/signs_of_death.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "controlplane/connect/loop_core.hpp"
+#include "controlplane/connect/socket.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+
+namespace rdmc::membership {
+namespace {
+
+using control::LoopCore;
+using Stream = boost::asio::posix::stream_descriptor;
+
+/// Field 22 of /proc/PID/stat (proc(5)); the second one may hold spaces and brackets. 0: not there.
+std::uint64_t start_of(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return fields ? std::stoull(field) : 0;
+}
+
+/// A descriptor that becomes ready once.
+class Awaited final : public control::LoopMember, public std::enable_shared_from_this<Awaited> {
+ public:
+  Awaited(std::shared_ptr<LoopCore> core, std::function<void(int descriptor)> ready)
+      : core_(std::move(core)), stream_(core_->context()), ready_(std::move(ready)) {}
+
+  void begin(Descriptor descriptor, Stream::wait_type what) {
+    core_->add(shared_from_this());
+    boost::system::error_code error;
+    stream_.assign(descriptor.get(), error);
+    if (error) return;  // no room in epoll: other signs will tell
+    arm(descriptor.release(), what);
+  }
+  /// Ready from the start; said later all the same.
+  void tell_later(int descriptor) {
+    boost::asio::post(core_->context(), [self = shared_from_this(), descriptor] { self->tell(descriptor); });
+  }
+  void end() {
+    ready_ = nullptr;
+    core_->remove(this);
+    boost::system::error_code ignored;
+    stream_.close(ignored);
+  }
+  void on_loop_stop() override { end(); }
+
+ private:
+  /// A loop may wake who waits for nothing; here that would be a death that was none.
+  void arm(int fd, Stream::wait_type what) {
+    stream_.async_wait(what, [self = shared_from_this(), fd, what](boost::system::error_code aborted) {
+      if (aborted || !self->ready_) return;
+      pollfd now{fd, static_cast<short>(what == Stream::wait_read ? POLLIN : POLLOUT), 0};
+      ::poll(&now, 1, 0) > 0 ? self->tell(fd) : self->arm(fd, what);
+    });
+  }
+  void tell(int descriptor) {
+    if (const auto ready = std::exchange(ready_, nullptr)) ready(descriptor);
+  }
+
+  const std::shared_ptr<LoopCore> core_;
+  Stream stream_;
+  std::function<void(int)> ready_;
+};
+
+class Handle final : public Watching {
+ public:
+  explicit Handle(std::shared_ptr<Awaited> awaited) : awaited_(std::move(awaited)) {}
+  ~Handle() override { awaited_->end(); }
+
+ private:
+  std::shared_ptr<Awaited> awaited_;
+};
+
+}  // namespace
+
+ProcessIdentity identity_of_self() {
+  struct stat pid_namespace {};
+  if (::stat("/proc/self/ns/pid", &pid_namespace) != 0) return {};
+  return {.host = fabric::host_identity(),
+          .pid_namespace = pid_namespace.st_ino,
+          .pid = static_cast<std::uint32_t>(::getpid()),
+          .started = start_of("self")};
+}
+
+std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
+                                     const ProcessIdentity& process, std::function<void()> exited) {
+  if (process.host == 0 || process.host != self.host || process.pid_namespace != self.pid_namespace ||
+      process.started == 0)
+    return nullptr;
+  const auto awaited =
+      std::make_shared<Awaited>(loop.core(), [exited = std::move(exited)](int) { exited(); });
+  // glibc has the call from 2.36 on.
+  Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!pidfd && errno != ESRCH) return nullptr;
+  // Another process may have its number by now. What /proc does not say proves nothing.
+  const std::uint64_t started = pidfd ? start_of(std::to_string(process.pid)) : 0;
+  if (!pidfd || (started != 0 && started != process.started))
+    awaited->tell_later(-1);
+  else
+    awaited->begin(std::move(pidfd), Stream::wait_read);
+  return std::make_unique<Handle>(awaited);
+}
+
+std::unique_ptr<Watching> probe_listener(control::ControlLoop& loop, const Address& address,
+                                         std::function<void(bool)> answered) {
+  sockaddr_storage storage;
+  const socklen_t length = control::to_sockaddr(address, storage);
+  Descriptor socket(
+      ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return nullptr;
+  const bool refused =
+      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 && errno == ECONNREFUSED;
+  const auto awaited =
+      std::make_shared<Awaited>(loop.core(), [refused, answered = std::move(answered)](int descriptor) {
+        answered(refused || control::connect_result(descriptor) == ECONNREFUSED);
+      });
+  if (refused)
+    awaited->tell_later(-1);
+  else
+    awaited->begin(std::move(socket), Stream::wait_write);
+  return std::make_unique<Handle>(awaited);
+}
+
+}  // namespace rdmc::membership

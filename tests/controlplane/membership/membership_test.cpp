@@ -1,0 +1,114 @@
+// What proves that a process is dead and what does not, and the messages of a membership. Whole groups of
+// real processes are in tests/system/control_test.py.
+#define BOOST_TEST_MODULE membership
+#include <rapidcheck.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <future>
+
+#include "controlplane/connect/socket.hpp"
+#include "controlplane/membership/greeting.hpp"
+
+namespace rdmc::membership {
+namespace {
+
+Bytes any_bytes() {
+  Bytes bytes(*rc::gen::inRange<std::size_t>(0, 40));
+  for (std::byte& byte : bytes) byte = std::byte{*rc::gen::arbitrary<std::uint8_t>()};
+  return bytes;
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_heard_as_it_was_said_and_cut_off_it_is_refused_or_another) {
+  BOOST_TEST(rc::check([] {
+    const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
+    const Greeting said{.id = view::MemberId{number()},
+                        .address = Address::ipv4(10, 0, 0, 7, 7700),
+                        .process = {number(), number(), static_cast<std::uint32_t>(number()), number()},
+                        .blob = any_bytes()};
+    const Bytes bytes = encode(said);
+    const auto heard = std::get<Greeting>(decode(bytes).value());
+    RC_ASSERT(heard.id == said.id && heard.address == said.address && heard.process == said.process &&
+              heard.blob == said.blob);
+    const std::size_t head = bytes.size() - said.blob.size();
+    RC_ASSERT(!decode(std::span(bytes).first(*rc::gen::inRange<std::size_t>(0, head))));
+    const Data data{Epoch{number()}, any_bytes()};
+    RC_ASSERT(encode(data).size() == data.bytes.size() + kDataHeadBytes);
+    RC_ASSERT(std::get<Data>(decode(encode(data)).value()).bytes == data.bytes);
+    const Grant grant{Epoch{number()}, {number(), RemoteKey{7}}};
+    RC_ASSERT(std::get<Grant>(decode(encode(grant)).value()).window.address == grant.window.address);
+    static_cast<void>(decode(any_bytes()));
+  }));
+}
+
+/// A process that says who it is, and then nothing until it is killed.
+struct Idler {
+  Idler() {
+    int ends[2];
+    BOOST_TEST_REQUIRE(::pipe(ends) == 0);
+    const Descriptor from(ends[0]), to(ends[1]);
+    pid = ::fork();
+    if (pid == 0) {
+      const ProcessIdentity self = identity_of_self();
+      if (::write(to.get(), &self, sizeof self) == sizeof self)
+        for (;;) ::pause();
+      ::_exit(1);
+    }
+    BOOST_TEST_REQUIRE(::read(from.get(), &identity, sizeof identity) == sizeof identity);
+  }
+  ~Idler() { end(); }
+  void end() {
+    if (pid <= 0) return;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    pid = -1;
+  }
+  pid_t pid = -1;
+  ProcessIdentity identity;
+};
+
+BOOST_AUTO_TEST_CASE(an_exit_is_seen_when_it_comes_and_an_older_life_under_the_same_number_is_over) {
+  Idler idler;
+  const ProcessIdentity self = identity_of_self();
+  BOOST_TEST(idler.identity.pid == static_cast<std::uint32_t>(idler.pid));
+  const auto loop = control::ControlLoop::create().value();
+  const auto watch = [&](const ProcessIdentity& process, std::function<void()> exited) {
+    return loop->call([&] { return watch_exit(*loop, self, process, std::move(exited)); });
+  };
+  ProcessIdentity former = idler.identity, elsewhere = idler.identity;
+  --former.started;
+  ++elsewhere.host;
+  BOOST_TEST(!watch(elsewhere, [] {}));
+  std::promise<void> former_exited, exited;
+  std::atomic<bool> has_exited = false;
+  auto of_it = watch(idler.identity, [&] {
+    has_exited = true;
+    exited.set_value();
+  });
+  auto of_former = watch(former, [&] { former_exited.set_value(); });
+  former_exited.get_future().get();
+  BOOST_TEST(!has_exited);
+  idler.end();
+  exited.get_future().get();
+  loop->call([&] { of_former.reset(), of_it.reset(); });
+}
+
+BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept) {
+  const auto loop = control::ControlLoop::create().value();
+  auto listening = control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value();
+  const Address address = control::local_address(listening.get());
+  for (const bool refused : {false, true}) {
+    if (refused) listening.reset();
+    std::promise<bool> answered;
+    auto probe = loop->call(
+        [&] { return probe_listener(*loop, address, [&](bool nobody) { answered.set_value(nobody); }); });
+    BOOST_TEST(answered.get_future().get() == refused);
+    loop->call([&] { probe.reset(); });
+  }
+}
+
+}  // namespace
+}  // namespace rdmc::membership
