@@ -61,6 +61,10 @@ class VerbsFabric final : public Fabric {
   friend class VerbsQueuePair;
   class Region;
 
+  static constexpr int kPolledAtOnce = 64;
+  /// In the work id of a shared receive's completion, beside the queue's generation and the slot.
+  static constexpr std::uint64_t kSharedReceive = std::uint64_t{1} << 63;
+
   VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy);
   static std::uint64_t work_id(std::uint32_t serial, bool receive) {
     return std::uint64_t{serial} << 1 | (receive ? 1 : 0);
@@ -94,7 +98,8 @@ class VerbsFabric final : public Fabric {
   std::size_t undelivered_ = 0;          // completions that wait to be polled
   bool news_ = false;                    // a queue pair failed since the last progress
   bool broken_ = false;                  // the device failed, or kept a key that was revoked
-  std::uint32_t waiting_ = 0;            // queue pairs with works in the device
+  std::uint32_t waiting_ = 0;            // queue pairs with works posted
+  std::uint32_t introductions_ = 0;      // queue pairs that are being connected
   Time now_{}, next_check_{};
   VerbsFabricCounters counters_;
 };

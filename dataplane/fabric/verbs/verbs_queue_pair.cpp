@@ -13,11 +13,6 @@
 namespace rdmc::fabric {
 namespace {
 
-constexpr std::uint8_t kRetries = 6;  // the most that every device counts: Soft-RoCE takes 7 for "for ever"
-constexpr std::uint8_t kRnrRetryForEver = 7;  // check_patience() bounds it
-/// 640 us (IBTA vol. 1, table 45): a queue that our poll loop has let run empty is full again by then.
-constexpr std::uint8_t kMinRnrTimer = 12;
-constexpr std::uint8_t kHopLimit = 64;
 /// Shared slots that one queue pair may hold before anybody posts receives for them.
 constexpr std::size_t kMostEarly = SharedReceives::kSlots / 4;
 /// Works that are out may take this long for each byte beside all patience: a link of 1 Mb/s.
@@ -58,6 +53,24 @@ Result<void> VerbsQueuePair::post(ibv_send_wr& work, Posted posted, std::span<co
     return rdmc::fail(Errc::invalid_argument, "a message of " + std::to_string(bytes.size()) + " bytes; " +
                                                   fabric_.device_.name + " sends " +
                                                   std::to_string(fabric_.device_.largest_message));
+  posted.bytes = static_cast<std::uint32_t>(bytes.size());
+  if (introduction_) {
+    Waiting& waiting = waiting_.emplace_back(Waiting{work, bytes, {}, may_inline});
+    if (may_inline && bytes.size() <= made_.inline_bytes) std::ranges::copy(bytes, waiting.copy.begin());
+  } else if (auto handed = to_device(work, posted, bytes, may_inline); !handed) {
+    return handed;
+  }
+  if (posted_.empty()) {
+    waiting_since_ = Time::never();
+    ++fabric_.waiting_;
+  }
+  posted_.push(posted);
+  ++sends_held_;
+  return {};
+}
+
+Result<void> VerbsQueuePair::to_device(ibv_send_wr& work, Posted& posted, std::span<const std::byte> bytes,
+                                       bool may_inline) {
   ibv_sge piece{};
   if (!bytes.empty()) {
     piece.addr = reinterpret_cast<std::uint64_t>(bytes.data());
@@ -76,19 +89,12 @@ Result<void> VerbsQueuePair::post(ibv_send_wr& work, Posted posted, std::span<co
     work.num_sge = 1;
   }
   work.wr_id = VerbsFabric::work_id(made_.serial, false);
-  posted.bytes = static_cast<std::uint32_t>(bytes.size());
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(made_.handle.get(), &work, &refused); error != 0) {
-    fabric_.local_keys_.release(posted.lease, LocalKeys::Holder::work);
+    fabric_.local_keys_.release(std::exchange(posted.lease, {}), LocalKeys::Holder::work);
     if (error == ENOMEM) return rdmc::fail(Errc::would_block, "the device's send queue is full");
     return fail_errno("posting to " + fabric_.device_.name, error);
   }
-  if (posted_.empty()) {
-    waiting_since_ = Time::never();
-    ++fabric_.waiting_;
-  }
-  posted_.push(posted);
-  ++sends_held_;
   return {};
 }
 
@@ -226,6 +232,7 @@ void VerbsQueuePair::on_work(const ibv_wc& completion) {
   waiting_since_ = Time::never();
   if (posted_.empty()) --fabric_.waiting_;
   push_done(result);
+  flush_unseen();
   if (completion.status == IBV_WC_WR_FLUSH_ERR && !failed_) fabric_.poll_events();  // which may say why
   if (completion.status != IBV_WC_SUCCESS) fail(text_of(completion.status));
 }
@@ -297,7 +304,10 @@ void VerbsQueuePair::fail(std::string cause) {
   failed_ = true;
   fabric_.news_ = true;
   cause_ = std::move(cause);
-  to_error();
+  if (!introduction_) to_error();
+  unseen_ = static_cast<std::uint32_t>(waiting_.size());
+  waiting_.clear();
+  flush_unseen();
   for (const Early& early : early_) fabric_.shared_receives_->give_back(early.slot);
   early_.clear();
   if (!made_.shares_receives) return;  // the device flushes them
@@ -318,7 +328,7 @@ void VerbsQueuePair::give_everything_back() {
 }
 
 void VerbsQueuePair::check_patience(Time now) {
-  if (failed_ || posted_.empty()) return;
+  if (failed_ || posted_.empty() || introduction_) return;
   waiting_since_ = std::min(waiting_since_, now);
   if (options_.rnr_retry_limit < kRnrRetryForEver || options_.rnr_patience.ns == 0) return;
   const Duration silence = options_.ack_timeout * (options_.retry_limit + 1);
@@ -328,51 +338,6 @@ void VerbsQueuePair::check_patience(Time now) {
     verdict_ = WorkStatus::rnr_retry_exceeded;
     fail("the peer posted no receive");
   }
-}
-
-Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
-  if (connected_ || failed_) return rdmc::fail(Errc::invalid_argument, "the queue pair is connected already");
-  const auto peer = decode_connection(peer_blob);
-  if (!peer) return std::unexpected(peer.error());
-  if (peer->shared.ipv6 != local_.shared.ipv6)
-    return rdmc::fail(Errc::unsupported, "one side has IPv4, the other IPv6");
-  const auto mtu = agree_path_mtu(local_, *peer);
-  if (!mtu) return std::unexpected(mtu.error());
-  const VerbsDevice& device = fabric_.device_;
-  const std::uint8_t peers_most = peer->max_rd_atomic == 0 ? options_.max_rd_atomic : peer->max_rd_atomic;
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu = mtu_of(*mtu);
-  attributes.dest_qp_num = value_of(peer->qpn);
-  attributes.rq_psn = (peer->psn_for_other ? local_.first_psn : peer->first_psn).value();
-  attributes.max_dest_rd_atomic = local_.max_rd_atomic;
-  attributes.min_rnr_timer = kMinRnrTimer;
-  attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.grh.dgid = gid_of(peer->shared);
-  attributes.ah_attr.grh.sgid_index = device.gid_index;
-  attributes.ah_attr.grh.hop_limit = kHopLimit;
-  attributes.ah_attr.port_num = device.port;
-  if (const int error = ibv_modify_qp(made_.handle.get(), &attributes,
-                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-      error != 0)
-    return fail_errno("connecting through " + device.name + " to " + host_string(peer->shared), error);
-  attributes.qp_state = IBV_QPS_RTS;
-  attributes.timeout = ack_timeout_exponent(options_.ack_timeout * (options_.retry_limit + 1), kRetries + 1);
-  attributes.retry_cnt = kRetries;
-  attributes.rnr_retry = std::min(options_.rnr_retry_limit, kRnrRetryForEver);
-  attributes.sq_psn = (peer->psn_for_other ? peer->first_psn : local_.first_psn).value();
-  attributes.max_rd_atomic = VerbsDevice::reads_at_most(std::min(options_.max_rd_atomic, peers_most),
-                                                        device.limits.max_qp_init_rd_atom);
-  if (const int error = ibv_modify_qp(made_.handle.get(), &attributes,
-                                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-      error != 0) {
-    fail("half connected");
-    return fail_errno("connecting through " + device.name + " to " + host_string(peer->shared), error);
-  }
-  connected_ = true;
-  return {};
 }
 
 }  // namespace rdmc::fabric

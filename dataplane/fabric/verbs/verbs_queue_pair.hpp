@@ -1,8 +1,10 @@
-// A queue pair of an RDMA NIC behind our interface. What is posted goes to the device at once; what the
-// device completed waits here until it is polled. Owned by whoever created it; its fabric finds it by number
-// until it is destroyed.
+// A queue pair of an RDMA NIC behind our interface. What is posted goes to the device at once, or as soon as
+// it is connected; what the device completed waits here until it is polled. Connecting returns at once: it
+// takes as long as the kernel looks for the peer, and that it failed is told as that the connection did.
+// Owned by whoever created it; its fabric finds it by number until it is destroyed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -11,6 +13,7 @@
 
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/verbs/introduction.hpp"
 #include "dataplane/fabric/verbs/local_keys.hpp"
 #include "dataplane/fabric/verbs/verbs_handle.hpp"
 #include "dataplane/memory/arena.hpp"
@@ -20,12 +23,17 @@ namespace rdmc::fabric {
 
 class VerbsFabric;
 
+/// Of the IBTA's counts of RNR retries: check_patience() bounds it.
+inline constexpr std::uint8_t kRnrRetryForEver = 7;
+
 class VerbsQueuePair final : public QueuePair {
  public:
+  /// Sends up to here travel in the work itself, where the device can.
+  static constexpr std::uint32_t kInlineBytes = 64;
   struct Made {
     VerbsHandle<ibv_qp> handle;
     std::uint32_t serial = 0;        ///< names it in its completions; never used again
-    std::uint32_t inline_bytes = 0;  ///< sends up to here travel in the work itself
+    std::uint32_t inline_bytes = 0;  ///< kInlineBytes or none
     bool shares_receives = false;
   };
 
@@ -63,6 +71,8 @@ class VerbsQueuePair final : public QueuePair {
 
   Result<void> check_room() const;
   Result<void> post(ibv_send_wr& work, Posted posted, std::span<const std::byte> bytes, bool may_inline);
+  Result<void> to_device(ibv_send_wr& work, Posted& posted, std::span<const std::byte> bytes,
+                         bool may_inline);
   Result<void> post_own_receive(const ReceiveRequest& request);
   Result<std::uint64_t*> atomic_result();
   void push_done(const Completion& completion);
@@ -76,6 +86,10 @@ class VerbsQueuePair final : public QueuePair {
   /// False: the slot has been read. True: it is kept until a receive is posted for it.
   bool on_shared_receive(const ibv_wc& completion, std::uint32_t slot);
   void finish_receive(const ibv_wc& completion);
+  // verbs_connect.cpp
+  void check_introduction();
+  void end_introduction();
+  void flush_unseen();
   /// Brings the queue pair to the error state; everything posted comes back flushed.
   void fail(std::string cause);
   /// Gives up on a peer that lets works wait for longer than RC and `rnr_patience` allow.
@@ -101,6 +115,16 @@ class VerbsQueuePair final : public QueuePair {
   std::deque<Early> early_;            // shared receives that nothing was posted for yet
   bool drained_ = false;               // takes no more shared receives
   std::optional<WorkStatus> verdict_;  // ours, of the oldest work that comes back flushed
+  struct Waiting {
+    ibv_send_wr work;
+    std::span<const std::byte> bytes;          // where they are …
+    std::array<std::byte, kInlineBytes> copy;  // … or were, if they travel in the work itself
+    bool may_inline;
+  };
+  std::deque<Waiting> waiting_;  // the newest of posted_, until the queue pair can send
+  std::uint32_t unseen_ = 0;     // the newest of posted_, which the device will not complete
+  std::string peer_;
+  std::optional<Introduction> introduction_;  // under way
 };
 
 }  // namespace rdmc::fabric

@@ -41,6 +41,40 @@ BOOST_AUTO_TEST_CASE(a_key_that_was_taken_back_or_does_not_permit_it_changes_not
   }
 }
 
+// The kernel looks a second long for who does not answer; the engine's thread has others to serve.
+BOOST_AUTO_TEST_CASE(a_peer_that_is_not_there_holds_up_nobody_and_is_named) {
+  Side side;
+  side.open({.largest_receive = 100});
+  auto nobody = *decode_connection(side.queue_pair->local_blob());
+  nobody.shared.bytes[3] ^= 0x5A;  // on the same link, and not in use
+  const auto message = random_bytes(60);
+  Time start = monotonic_now();
+  BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
+  BOOST_TEST((side.queue_pair->state() == QueuePairState::ready));
+  for (std::uint64_t i = 0; i < 3; ++i)
+    BOOST_REQUIRE(side.queue_pair->post_send({.work_id = i, .bytes = message}));
+  BOOST_TEST((monotonic_now() - start).seconds() < 0.5);
+  for (const Time end = start + seconds(20); side.done.size() < 3 && monotonic_now() < end;) {
+    const Time before = monotonic_now();
+    side.turn();
+    BOOST_REQUIRE((monotonic_now() - before).seconds() < 0.5);
+    side.fabric->wait(monotonic_now() + milliseconds(50));
+  }
+  BOOST_REQUIRE(side.done.size() == 3u);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    BOOST_TEST(side.done[i].work_id == i);
+    BOOST_TEST((side.done[i].status != WorkStatus::success));
+  }
+  BOOST_TEST((side.queue_pair->state() == QueuePairState::error));
+  BOOST_TEST(side.queue_pair->error_cause().find("connecting through") != std::string::npos,
+             side.queue_pair->error_cause());
+  // A second one is given up before the kernel has.
+  side.queue_pair = side.fabric->create_queue_pair({.largest_receive = 100}).value();
+  nobody.shared.bytes[3] ^= 0x11;
+  BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
+  side.queue_pair.reset();
+}
+
 BOOST_AUTO_TEST_CASE(what_comes_before_its_receive_waits_for_it_and_who_sends_too_much_is_cut_off_alone) {
   Pair pair({.send_depth = 512, .largest_receive = 100});
   // A second connection between the same two fabrics.
