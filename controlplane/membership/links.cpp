@@ -59,18 +59,27 @@ void Membership::Impl::dial(const Address& address) {
 }
 
 /// `peer`: who was there, else whoever the view says.
-void Membership::Impl::probe(const Address& address, std::optional<view::MemberId> peer) {
+void Membership::Impl::probe(const Address& address, std::optional<view::MemberId> peer, int again) {
   if (!peer) {
     const auto& members = core_->view().members;
     const auto member = std::ranges::find(members, address, &view::Member::address);
     if (member == members.end()) return;
     peer = member->id;
   }
-  probes_[address] = probe_listener(loop_, address, [this, address, peer = *peer](bool refused) {
+  probes_[address] = probe_listener(loop_, address, [this, address, peer = *peer, again](bool refused) {
     const auto done = std::move(probes_[address]);
     probes_.erase(address);
-    if (refused) saw_death(peer);
+    if (refused) return saw_death(peer);
+    if (again == 0 || has_link(peer)) return;
+    probe_again_[address] = loop_.after(kProbeAgain, [self = weak_from_this(), address, peer, again] {
+      const auto impl = self.lock();
+      if (impl && !impl->closed_) impl->probe(address, peer, again - 1);
+    });
   });
+}
+
+bool Membership::Impl::has_link(view::MemberId peer) const {
+  return std::ranges::any_of(links_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
 
 void Membership::Impl::add_link(control::Channel channel, bool dialed, const Address& address) {
@@ -134,7 +143,9 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   link.member = rank_of(greeting.id).has_value();
   ++counters_.connected;
   static_cast<void>(link.channel->send(encode(Ready{})));
-  link.exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
+  auto& exit = exits_[greeting.id];
+  if (!exit)
+    exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
 
@@ -160,8 +171,12 @@ void Membership::Impl::path_failed(LinkId id) {
   const auto peer = link->peer;
   drop(id);
   if (!peer) return;
-  core_->on_path_failed(*peer, core_->view().epoch, monotonic_now());
-  drive();
+  lost_paths_[*peer] = loop_.after(kReconnectWithin, [self = weak_from_this(), peer = *peer] {
+    const auto impl = self.lock();
+    if (!impl || impl->closed_ || impl->has_link(peer)) return;
+    impl->core_->on_path_failed(peer, impl->core_->view().epoch, monotonic_now());
+    impl->drive();
+  });
 }
 
 void Membership::Impl::drop(LinkId id) {

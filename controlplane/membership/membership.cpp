@@ -64,6 +64,9 @@ void Membership::Impl::close() {
   listener_.reset();
   dialing_.clear();
   probes_.clear();
+  probe_again_.clear();
+  exits_.clear();
+  lost_paths_.clear();
   links_.clear();
 }
 
@@ -133,6 +136,8 @@ void Membership::Impl::install(const view::View& view) {
     }
     link.member = stays;
   }
+  std::erase_if(exits_,
+                [&](const auto& entry) { return !view.contains(entry.first) && !has_link(entry.first); });
   const auto window = data_->fence(closed);
   window_ = window ? std::optional(*window) : std::nullopt;
   if (upcalls_.installed) upcalls_.installed(view);

@@ -34,6 +34,11 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
  private:
   /// What an epoch's messages wait in until we have installed it; so many of one peer.
   static constexpr std::size_t kMostEarly = 64;
+  /// A process that ends closes its connections before its listener, a few milliseconds before.
+  static constexpr int kProbes = 20;
+  static constexpr Duration kProbeAgain = milliseconds(3);
+  /// A queue pair also ends when the peer has made another one.
+  static constexpr Duration kReconnectWithin = milliseconds(100);
 
   /// A control connection and a queue pair to one process.
   struct Link {
@@ -46,7 +51,6 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
     Grant grant;                         ///< the newest
     std::deque<Data> early;
-    std::unique_ptr<Watching> exit;
   };
 
   // membership.cpp
@@ -66,7 +70,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void send(LinkId id, Link& link, const Message& message);
   bool is_ours_to_dial(const Address& address) const;
   void dial(const Address& address);
-  void probe(const Address& address, std::optional<view::MemberId> peer);
+  void probe(const Address& address, std::optional<view::MemberId> peer, int again = kProbes);
+  bool has_link(view::MemberId peer) const;
   void add_link(control::Channel channel, bool dialed, const Address& address);
   void hear(LinkId id, std::span<const std::byte> bytes);
   void greeted(LinkId id, Link& link, Greeting greeting);
@@ -101,6 +106,9 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::map<Address, control::Connecting> dialing_;
   std::map<Address, Bytes> unsaid_;  ///< the newest words to whom we are not connected yet
   std::map<Address, std::unique_ptr<Watching>> probes_;
+  std::map<Address, control::Timer> probe_again_;
+  std::map<view::MemberId, std::unique_ptr<Watching>> exits_;
+  std::map<view::MemberId, control::Timer> lost_paths_;
   std::optional<WindowKey> window_;  ///< of the epoch that is installed
   Counters counters_;
 };
