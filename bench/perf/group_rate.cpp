@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kRingBytes = 256 * 1024;
 /// Messages that the root hands over between two turns.
-constexpr std::uint32_t kTogether = 64;
+constexpr std::uint32_t kTogether = 256;
 
 /// Checks that every message is the next one, and counts.
 class Counter final : public group::Listener {

@@ -96,6 +96,7 @@ bool Link::open_frame(std::size_t least, bool urgent) {
   room_ = *room;
   used_ = kFrameHeadBytes;
   frame_group_.reset();
+  only_smalls_ = true;
   return true;
 }
 
@@ -115,7 +116,14 @@ bool Link::send(const GroupName& name, const Record& record) {
     frame_group_ = name;
   }
   used_ += static_cast<std::uint32_t>(encode(record, out.subspan(used_)));
+  only_smalls_ = only_smalls_ && std::holds_alternative<SmallMessage>(record);
   return true;
+}
+
+Result<void> Link::flush_when_due(bool always) {
+  const bool waits = used_ > kFrameHeadBytes && only_smalls_ && !always && !reader_->owes_credit() &&
+                     writer_->frames_under_way() >= kFramesAhead;
+  return waits ? Result<void>{} : flush(always);
 }
 
 Result<void> Link::flush(bool always) {

@@ -29,6 +29,8 @@ class Link {
   static constexpr std::uint32_t kReceives = 512;
   /// Frames under way at most; 16 KB each, so that a block that is posted behind one waits for little.
   static constexpr std::uint32_t kMostFrames = 64, kMostFrameBytes = 16 * 1024;
+  /// With so many under way a frame of small messages waits until it is full, or one of them has arrived.
+  static constexpr std::uint32_t kFramesAhead = 2;
   /// A frame begins with how far its sender has read.
   static constexpr std::uint32_t kFrameHeadBytes = 8;
   /// The upper half of a frame's immediate; no grant has this slot id. The lower half is its offset in the
@@ -67,6 +69,9 @@ class Link {
   bool send(const GroupName& name, const Record& record);
   /// Sends the open frame, and one without records when the peer is owed credit or `always`.
   Result<void> flush(bool always = false);
+  /// The same at the end of a turn, but a frame of nothing but small messages waits for more of them while
+  /// kFramesAhead others are under way: a stream fills frames, and what is alone leaves at once.
+  Result<void> flush_when_due(bool always);
   /// Flushes, then posts a block's write.
   bool can_write() const { return is_open() && writes_ < most_writes_; }
   Result<void> write(const fabric::WriteRequest& request);
@@ -109,6 +114,7 @@ class Link {
   std::optional<FrameReader> reader_;
   FrameWriter::Room room_{};  // of the open frame
   std::uint32_t used_ = 0;    // of it; 0: no frame is open
+  bool only_smalls_ = false;  // in it
   std::optional<GroupName> frame_group_;
   std::uint32_t writes_ = 0, most_writes_ = 0;  ///< blocks' posted and not completed, and at most
   std::uint64_t frames_sent_ = 0;

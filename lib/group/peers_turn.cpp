@@ -138,7 +138,8 @@ std::size_t Peers::flush(Time now) {
   for (Entry& entry : links_) {
     const bool silent = ping && entry.frames == entry.link->frames_sent() && is_busy(*entry.link);
     const std::uint64_t before = entry.link->frames_sent();
-    (void)entry.link->flush(silent);  // a queue pair that takes nothing is found out by the next poll
+    (void)entry.link->flush_when_due(
+        silent);  // a queue pair that takes nothing is found out by the next poll
     done += entry.link->frames_sent() - before;
     if (ping) entry.frames = entry.link->frames_sent();
   }

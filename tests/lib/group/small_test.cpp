@@ -78,6 +78,23 @@ BOOST_AUTO_TEST_CASE(many_small_messages_share_a_datagram) {
   BOOST_TEST(world.datagrams() - before < 1000u);  // 3000 messages were carried
 }
 
+// While the receiver is slow to answer, what comes leaves together, and not a frame in every turn.
+BOOST_AUTO_TEST_CASE(a_stream_of_small_messages_fills_frames) {
+  World world(6, 2, kPeers);
+  SharedGroup group(world, {.number = 1}, first(2), {.confirms = true});
+  group.make_all();
+  const auto before = world.processes[0]->datagrams_sent();
+  world.simulation.pause(world.processes[1]->process());
+  for (int i = 0; i < 200; ++i) {
+    group.send(20);
+    world.run_for(microseconds(5));
+  }
+  BOOST_TEST(world.processes[0]->datagrams_sent() - before == 2u);
+  world.simulation.resume(world.processes[1]->process());
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
 BOOST_DATA_TEST_CASE(small_messages_without_memory_wait_and_the_window_holds_the_root_back,
                      bdata::make({4, 12}), count) {
   World world(7, static_cast<std::size_t>(count), kPeers);
