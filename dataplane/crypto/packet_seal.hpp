@@ -70,8 +70,9 @@ enum class Authenticity : std::uint8_t {
 class PacketOpener {
  public:
   /// A packet is taken unless so many later ones came before it. RC drops what it has had by PSN, half of
-  /// whose space is 2^23: what is as old as to be taken for new by its PSN never gets that far.
-  static constexpr std::uint64_t kMostOvertaken = 1 << 22;
+  /// whose space is 2^23, and a packet takes at most 32 of them: what is as old as to be taken for new by its
+  /// PSN never gets that far.
+  static constexpr std::uint64_t kMostOvertaken = 1 << 17;
 
   /// Errors: unsupported.
   static Result<PacketOpener> make(const PacketKey& key);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataplane/roce/constants.hpp"
+
 namespace rdmc::fabric {
 namespace {
 
@@ -58,6 +60,9 @@ std::string text_of(roce::FailureCause cause) {
 /// overflowing; but on a machine with more processes than cores an answer takes as long as the scheduler
 /// likes.
 constexpr Duration kSameStackMinimumTimeout = milliseconds(40);
+
+// A READ request is the packet that takes most PSNs.
+static_assert(crypto::PacketOpener::kMostOvertaken * roce::kReadRequestPackets <= (Psn::kMask + 1U) / 2);
 
 /// Of a connection; none where neither side encrypts.
 struct Ciphers {

@@ -94,6 +94,9 @@ struct PortCounters {
   std::uint64_t send_failed = 0;  ///< EMSGSIZE, ENETUNREACH, …: dropped, as a network would
   std::uint64_t receive_truncated = 0;
   std::uint64_t receive_dropped = 0;  ///< reported by the kernel (SO_RXQ_OVFL)
+  /// Frames that were dropped, where the driver sees frames: unfit for use, by reason, or for somebody else.
+  std::uint64_t frames_truncated = 0, frames_of_other_protocols = 0, fragments = 0, frames_with_options = 0,
+                bad_checksums = 0, wrong_hop_limits = 0, for_other_addresses = 0, for_closed_ports = 0;
   /// How often a link that was there has gone, and come back: down while the two differ. Datagrams sent
   /// meanwhile are dropped (send_failed). Drivers that see no link count none.
   std::uint64_t link_losses = 0, link_returns = 0;

@@ -32,6 +32,18 @@ std::size_t index_of_ports(std::span<const std::byte> frame) {
 }
 static_assert(DpdkPort::kKnown == 64, "index_of_ports gives six bits");
 
+std::uint64_t PortCounters::*counter_of(Unusable why) {
+  switch (why) {
+    case Unusable::truncated: return &PortCounters::frames_truncated;
+    case Unusable::other_protocol: return &PortCounters::frames_of_other_protocols;
+    case Unusable::fragment: return &PortCounters::fragments;
+    case Unusable::options: return &PortCounters::frames_with_options;
+    case Unusable::bad_checksum: return &PortCounters::bad_checksums;
+    case Unusable::wrong_hop_limit: return &PortCounters::wrong_hop_limits;
+  }
+  __builtin_unreachable();
+}
+
 }  // namespace
 
 std::size_t DpdkPort::receive_burst(LandingPlanner&, std::span<RxTrain> out) {
@@ -91,10 +103,15 @@ bool DpdkPort::accept(rte_mbuf& buffer, RxTrain& train, iovec& piece) {
     send_held();
     return false;
   }
-  const auto* const udp = std::get_if<UdpFrame>(&frame);
-  if (udp == nullptr || udp->destination.ipv6 != info_.address.ipv6 ||
-      udp->destination.bytes != info_.address.bytes)
+  if (const auto* const why = std::get_if<Unusable>(&frame)) {
+    ++(counters_.*counter_of(*why));
     return false;
+  }
+  const auto* const udp = std::get_if<UdpFrame>(&frame);
+  if (udp->destination.ipv6 != info_.address.ipv6 || udp->destination.bytes != info_.address.bytes) {
+    ++counters_.for_other_addresses;
+    return false;
+  }
   const Known found{.pattern = UdpPattern(bytes),
                     .source = udp->source,
                     .udp_port = udp->destination.port,
@@ -107,7 +124,10 @@ bool DpdkPort::accept(rte_mbuf& buffer, RxTrain& train, iovec& piece) {
 bool DpdkPort::deliver(const Known& from, std::uint16_t identification, std::span<std::byte> payload,
                        RxTrain& train, iovec& piece) {
   const std::uint16_t flow = flow_of_port_[from.udp_port];
-  if (flow == 0) return false;
+  if (flow == 0) {
+    ++counters_.for_closed_ports;
+    return false;
+  }
   ++counters_.datagrams_received;
   ++counters_.trains_received;
   counters_.bytes_received += payload.size();

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_same_packet_never_looks_the_same_twice) {
   BOOST_TEST(seals.size() == 100u);
 }
 
-BOOST_AUTO_TEST_CASE(a_packet_that_four_million_have_overtaken_is_stale) {
+BOOST_AUTO_TEST_CASE(a_packet_that_too_many_have_overtaken_is_stale) {
   auto sealer = *PacketSealer::make(key_of(1));
   auto opener = *PacketOpener::make(key_of(1));
   const auto header = bytes_of(2, 12);

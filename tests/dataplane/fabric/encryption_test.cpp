@@ -86,6 +86,12 @@ BOOST_AUTO_TEST_CASE(a_bit_changed_anywhere_in_a_packet_is_counted_and_repaired)
     BOOST_REQUIRE(refused() == before + 1);
   }
   BOOST_TEST(cable.b.fabric.counters().forged > 8 * (packet.size() - 12));
+  for (std::size_t bytes = 1; bytes < packet.size(); ++bytes) {  // cut short
+    const std::uint64_t before = refused();
+    cable.b.port.deliver(source, {packet.begin(), packet.begin() + static_cast<std::ptrdiff_t>(bytes)});
+    cable.turn();
+    BOOST_TEST(refused() == before + 1);
+  }
   // Played back as it was, it is authentic: its PSN tells.
   cable.b.port.deliver(source, packet);
   cable.turn(2);

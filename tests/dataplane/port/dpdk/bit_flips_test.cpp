@@ -1,0 +1,147 @@
+// Frames of the kernel's Soft-RoCE with one bit changed in Ethernet, IP or UDP header, through a real device
+// (a capture file): each is dropped under one counter, or handed on where the fabric's own checks are to
+// judge. The arguments are captures.
+#define BOOST_TEST_MODULE dpdk_bit_flips
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "tests/dataplane/port/dpdk/memif_pair.hpp"
+#include "tests/dataplane/port/udp_fixture.hpp"
+
+using namespace rdmc;
+using namespace rdmc::port;
+using namespace rdmc::port::dpdk::testing;
+
+namespace {
+
+using Frame = std::vector<std::uint8_t>;
+
+/// The first frame of a capture to UDP port 4791.
+Frame first_frame(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const Frame bytes((std::istreambuf_iterator<char>(file)), {});
+  constexpr std::size_t kFileHeader = 24, kRecordHeader = 16;
+  for (std::size_t at = kFileHeader; at + kRecordHeader < bytes.size();) {
+    const auto record = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::size_t size = record[8] | record[9] << 8;
+    const Frame frame(record + kRecordHeader, record + kRecordHeader + static_cast<std::ptrdiff_t>(size));
+    const std::size_t udp = frame[12] == 0x86 ? 54 : 34;
+    const bool is_udp =
+        frame[12] == 0x86 ? frame[20] == 17 : frame[12] == 8 && frame[13] == 0 && frame[23] == 17;
+    if (is_udp && (frame[udp + 2] << 8 | frame[udp + 3]) == 4791) return frame;
+    at += kRecordHeader + size;
+  }
+  BOOST_FAIL("no packet to port 4791 in " + path);
+  return {};
+}
+
+void write_capture(const std::string& path, const std::vector<Frame>& frames) {
+  std::ofstream file(path, std::ios::binary);
+  const auto put = [&file](std::uint32_t value) { file.write(reinterpret_cast<const char*>(&value), 4); };
+  for (const std::uint32_t word : {0xA1B2C3D4U, 2U | 4U << 16, 0U, 0U, 65'535U, 1U}) put(word);
+  for (const Frame& frame : frames) {
+    for (const std::size_t word : {std::size_t{0}, std::size_t{0}, frame.size(), frame.size()})
+      put(static_cast<std::uint32_t>(word));
+    file.write(reinterpret_cast<const char*>(frame.data()), static_cast<std::streamsize>(frame.size()));
+  }
+}
+
+std::string text_of(const Frame& frame, std::size_t at, bool ipv6) {
+  char text[INET6_ADDRSTRLEN];
+  BOOST_REQUIRE(::inet_ntop(ipv6 ? AF_INET6 : AF_INET, &frame[at], text, sizeof text) != nullptr);
+  return text;
+}
+
+/// What became of a frame, by name.
+std::map<std::string, std::uint64_t> sums(const PortCounters& c) {
+  return {{"truncated", c.frames_truncated},
+          {"other protocol", c.frames_of_other_protocols},
+          {"fragment", c.fragments},
+          {"options", c.frames_with_options},
+          {"bad checksum", c.bad_checksums},
+          {"hop limit", c.wrong_hop_limits},
+          {"other address", c.for_other_addresses},
+          {"closed port", c.for_closed_ports},
+          {"handed on", c.datagrams_received}};
+}
+
+struct Field {
+  const char* name;
+  std::size_t first_bit, end_bit;
+  std::vector<std::string> fates;  // one of them, for each bit
+};
+
+std::vector<Field> fields(bool ipv6) {
+  std::vector<Field> all{{"MAC addresses", 0, 96, {"handed on"}},  // a device's to look at
+                         {"EtherType", 96, 112, {"other protocol"}}};
+  const std::size_t ip = 112, udp = ip + (ipv6 ? 320 : 160);
+  if (ipv6) {
+    all.push_back({"version", ip, ip + 4, {"other protocol", "truncated"}});
+    all.push_back({"traffic class, flow label", ip + 4, ip + 32, {"handed on"}});
+    all.push_back({"payload length", ip + 32, ip + 48, {"truncated"}});
+    all.push_back({"next header", ip + 48, ip + 56, {"other protocol", "options", "fragment"}});
+    all.push_back({"hop limit", ip + 56, ip + 64, {"handed on"}});
+    all.push_back({"source", ip + 64, ip + 192, {"handed on"}});  // the fabric's: wrong source
+    all.push_back({"destination", ip + 192, ip + 320, {"other address"}});
+  } else {
+    all.push_back(
+        {"version, header length", ip, ip + 8, {"other protocol", "options", "truncated", "bad checksum"}});
+    all.push_back({"class", ip + 8, ip + 16, {"bad checksum"}});
+    all.push_back({"total length", ip + 16, ip + 32, {"truncated", "bad checksum"}});
+    all.push_back({"identification to destination", ip + 32, ip + 160, {"bad checksum"}});
+  }
+  all.push_back(
+      {"source port", udp, udp + 16, {"handed on"}});  // the fabric's: any, from strangers; else ICRC
+  all.push_back({"destination port", udp + 16, udp + 32, {"closed port"}});
+  all.push_back(
+      {"length", udp + 32, udp + 48, {"truncated", "handed on"}});  // shorter: the fabric's, by its ICRC
+  all.push_back({"checksum", udp + 48, udp + 64, {"handed on"}});   // RoCE has the ICRC
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_header_bit_has_a_counter_or_is_the_fabrics_to_judge) {
+  const auto& suite = boost::unit_test::framework::master_test_suite();
+  BOOST_REQUIRE(suite.argc > 1);
+  for (int argument = 1; argument < suite.argc; ++argument) {
+    const Frame intact = first_frame(suite.argv[argument]);
+    const bool ipv6 = intact[12] == 0x86;
+    const std::string address = text_of(intact, ipv6 ? 38 : 30, ipv6) + (ipv6 ? "/64" : "/24");
+    for (const Field& field : fields(ipv6)) {
+      std::vector<Frame> frames;
+      for (std::size_t bit = field.first_bit; bit < field.end_bit; ++bit) {
+        frames.push_back(intact);
+        frames.back()[bit / 8] ^= static_cast<std::uint8_t>(0x80 >> bit % 8);
+      }
+      const std::string capture = "/tmp/rdmc-flips-" + std::to_string(getpid()) + ".pcap";
+      write_capture(capture, frames);
+      static int number = 0;
+      const auto port = open_port("vdev=net_pcap" + std::to_string(number++) + ",rx_pcap=" + capture +
+                                  " huge=no address=" + address);
+      BOOST_REQUIRE(port->info().address.port == 4791);
+      test::NoPlan no_plan;
+      std::array<RxTrain, 4> trains;
+      const Time deadline = monotonic_now() + seconds(20);
+      const auto judged = [&] {
+        std::uint64_t sum = 0;
+        for (const auto& [name, count] : sums(port->counters())) sum += count;
+        return sum;
+      };
+      while (judged() < frames.size() && monotonic_now() < deadline) port->receive_burst(no_plan, trains);
+      ::unlink(capture.c_str());
+      std::uint64_t expected = 0;
+      std::string table;
+      for (const auto& [name, count] : sums(port->counters())) {
+        if (std::ranges::find(field.fates, name) != field.fates.end()) expected += count;
+        if (count > 0) table += "  " + name + " " + std::to_string(count);
+      }
+      BOOST_TEST_MESSAGE((ipv6 ? "IPv6 " : "IPv4 ") << field.name << ":" << table);
+      BOOST_TEST(expected == frames.size(), field.name << ":" << table);
+      BOOST_TEST(judged() == frames.size());
+    }
+  }
+}
