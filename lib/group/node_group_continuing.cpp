@@ -28,8 +28,8 @@ void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
   for (const auto& [message, held] : held_) {
     if (is_root_ || message < delivered_ || !held.have) continue;
     auto& partial = failure.partial.emplace_back(message, held.bytes.size());
-    for (const auto& range : held.have->complement().ranges())
-      partial.missing.emplace_back(range.begin, range.end);
+    const auto missing = held.have->complement();
+    for (const auto& range : missing.ranges()) partial.missing.emplace_back(range.begin, range.end);
   }
   if (callbacks_.failed) callbacks_.failed(failure);
 }

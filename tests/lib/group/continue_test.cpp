@@ -21,6 +21,8 @@ struct Death {
   std::uint64_t step = 0;
 };
 
+int partial_messages = 0;  // that failures told of, over all runs
+
 std::uint64_t turns_of(Survivors& group, std::size_t victim) {
   return group.world.simulation.turns(group.members[victim].process->process());
 }
@@ -81,6 +83,7 @@ bool die(std::uint64_t seed, std::size_t count, std::uint64_t blocks, const std:
   };
   BOOST_TEST(simulation.run_until(all_have_it, simulation.now() + seconds(5)), what << ": does not go on");
   check(group, what);
+  partial_messages += group.partial_messages;
   return true;
 }
 
@@ -115,4 +118,5 @@ BOOST_DATA_TEST_CASE(another_one_may_die_while_they_get_over_it, bdata::make({3,
     const std::size_t second = (first + 1 + static_cast<std::size_t>(random.below(count - 1))) % count;
     die(sample, count, random.between(1, 5), {{first, random.below(60)}, {second, random.below(80)}});
   }
+  BOOST_TEST(partial_messages > 0);
 }

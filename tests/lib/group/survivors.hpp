@@ -39,9 +39,10 @@ constexpr std::uint64_t kMostBytes = 16 * kBlock;
 struct Member {
   GroupCallbacks callbacks() {
     GroupCallbacks on;
-    on.incoming = [this](std::uint64_t, std::uint64_t bytes) -> std::optional<std::span<std::byte>> {
+    on.incoming = [this](std::uint64_t message, std::uint64_t bytes) -> std::optional<std::span<std::byte>> {
       if (gives != Gives::when_asked) return std::nullopt;
-      return std::span(*memory.emplace_back(std::make_unique<std::vector<std::byte>>(bytes)));
+      auto& room = *memory.emplace_back(std::make_unique<std::vector<std::byte>>(bytes));
+      return placed[message] = std::span(room);
     };
     on.delivered = [this](std::uint64_t message, std::span<std::byte> bytes) {
       in_order = in_order && message == delivered.size();
@@ -81,6 +82,7 @@ struct Member {
   SimApplication* process = nullptr;
   std::function<void(const GroupFailure&)> on_failed;
   std::vector<std::unique_ptr<std::vector<std::byte>>> memory;
+  std::map<std::uint64_t, std::span<std::byte>> placed;  // when it was asked
   std::vector<std::span<std::byte>> delivered;
   std::vector<std::vector<std::byte>> copies;
   std::vector<GroupFailure> failures;
@@ -142,7 +144,31 @@ class Survivors {
     });
   }
 
+  /// What failed() says of a message that had begun is exact: the blocks that it does not call missing are
+  /// there.
+  void check_partial(const Member& member, const GroupFailure& why) {
+    for (const PartialMessage& partial : why.partial) {
+      BOOST_TEST((partial.message >= why.delivered && partial.bytes == sent[partial.message].size()));
+      const auto placed = member.placed.find(partial.message);
+      if (placed == member.placed.end()) continue;
+      std::uint64_t block = 0;
+      const auto is_there = [&](std::uint64_t end) {
+        const auto begin = std::min(block * kBlock, partial.bytes);
+        const auto bytes = std::min(end * kBlock, partial.bytes) - begin;
+        return std::ranges::equal(placed->second.subspan(begin, bytes),
+                                  std::span(sent[partial.message]).subspan(begin, bytes));
+      };
+      for (const auto& [first_missing, next] : partial.missing) {
+        BOOST_TEST(is_there(first_missing));
+        block = next;
+      }
+      BOOST_TEST(is_there(UINT64_MAX / kBlock));
+      ++partial_messages;
+    }
+  }
+
   void on_failed(std::size_t reporter, const GroupFailure& why) {
+    check_partial(members[reporter], why);
     const auto blamed = why.node ? std::ranges::find(view, *why.node) : view.end();
     if (why.node) wrongly_blamed = wrongly_blamed || members[value_of(*why.node)].is_alive;
     if (blamed != view.end()) {
@@ -172,6 +198,7 @@ class Survivors {
   std::vector<NodeId> view;
   std::uint64_t epoch = 0;
   bool wrongly_blamed = false;
+  int partial_messages = 0;
 };
 
 }  // namespace rdmc::group
