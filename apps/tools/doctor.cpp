@@ -1,10 +1,14 @@
 #include "apps/tools/doctor.hpp"
 
+#include "apps/tools/remedies.hpp"
 #include "controlplane/auth/random.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::tools {
 namespace {
+
+/// The driver that takes a device, in dataplane/port/standard_drivers.cpp.
+constexpr std::string_view kDpdk = "dpdk";
 
 Result<fabric::SoftwareFabricOptions> software_options() {
   const auto random = control::SystemRandom::open();
@@ -43,9 +47,14 @@ Finding examine(port::Driver& driver, const port::PortRequest& request,
 }
 
 /// A provider that needs no port: a NIC reaches itself, and so does memory, so both sides ask for the same.
-Finding examine(std::string_view provider, const port::Usability& usability, const port::PortRequest& request,
-                const fabric::SoftwareFabricOptions& software, Duration test_time) {
-  Finding finding{.fabric = std::string(provider), .usability = usability, .tried = {}, .not_tried = {}};
+Finding examine(std::string_view provider, const Result<std::string>& probed, const std::string& remedy,
+                const port::PortRequest& request, const fabric::SoftwareFabricOptions& software,
+                Duration test_time) {
+  Finding finding{.fabric = std::string(provider), .usability = {}, .tried = {}, .not_tried = {}};
+  if (probed)
+    finding.usability = {.usable = true, .reason = *probed, .remedy = {}};
+  else
+    finding.usability = {.reason = probed.error().what, .remedy = remedy};
   if (finding.usability.usable) {
     finding.tried =
         try_out([&](std::size_t) { return fabric::open_fabric(provider, request, software); }, test_time);
@@ -53,6 +62,17 @@ Finding examine(std::string_view provider, const port::Usability& usability, con
     finding.not_tried = finding.usability.reason;
   }
   return finding;
+}
+
+/// Nobody named a device, or not in its words: the driver knows no more than that, if it is there at all.
+port::Usability with_remedy(port::Usability usability, port::Driver& dpdk, const port::PortRequest& request,
+                            const Machine& machine) {
+  if (!request.device.empty() && !usability.remedy.empty()) return usability;
+  auto tried = dpdk.probe({.address = request.address, .device = dpdk_device_for_a_try(machine)});
+  const bool only_privilege = tried.remedy.starts_with("sudo setcap");
+  if (!tried.usable && !only_privilege) return tried;
+  usability.remedy = remedy_for_dpdk(machine);
+  return usability;
 }
 
 }  // namespace
@@ -64,15 +84,26 @@ Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, D
     diagnosis.chosen = std::unexpected(software.error());
     return diagnosis;
   }
-  diagnosis.findings.push_back(
-      examine(fabric::kShm, fabric::probe_shm(*software), request, *software, test_time));
-  diagnosis.findings.push_back(
-      examine(fabric::kVerbs, fabric::probe_verbs(request.address), request, *software, test_time));
-  for (const auto& driver : registry.drivers())
-    diagnosis.findings.push_back(examine(*driver, request, *software, test_time));
+  const Machine machine = look_at_machine();
+  const auto shm = fabric::probe_shm(*software);
+  diagnosis.findings.push_back(examine(fabric::kShm, shm, shm ? "" : remedy_for_shm(shm.error(), machine),
+                                       request, *software, test_time));
+  const auto verbs = fabric::probe_verbs(request.address);
+  diagnosis.findings.push_back(examine(fabric::kVerbs, verbs,
+                                       verbs ? "" : remedy_for_verbs(verbs.error(), request.address, machine),
+                                       request, *software, test_time));
+  for (const auto& driver : registry.drivers()) {
+    Finding finding = examine(*driver, request, *software, test_time);
+    if (finding.fabric == kDpdk && !finding.usability.usable)
+      finding.usability = with_remedy(std::move(finding.usability), *driver, request, machine);
+    diagnosis.findings.push_back(std::move(finding));
+  }
   auto opened = fabric::open_fabric(registry, port::kAutomatic, request, *software);
   if (!opened) {
     diagnosis.chosen = std::unexpected(opened.error());
+    // Its probe asks for nothing but a socket; the address it has only now been seen not to have.
+    diagnosis.findings.back().usability = {.reason = opened.error().what,
+                                           .remedy = remedy_for_udp(opened.error(), machine)};
     return diagnosis;
   }
   diagnosis.chosen = opened->name;

@@ -58,6 +58,7 @@ class Rally {
     return received_ == options_.iterations && (sent_ == options_.iterations || options_.server);
   }
   std::uint64_t progress() const { return sent_ + std::uint64_t{received_}; }
+  const CompletionGaps& gaps() const { return gaps_; }
 
   /// Takes completions and posts what they call for.
   Result<void> step() {
@@ -104,8 +105,14 @@ class Rally {
       return fail(Errc::corrupt,
                   "message " + std::to_string(received_) + " is not what the peer was to send");
     ++received_;
+    if (options_.timestamps) stamp(monotonic_now());
     if (auto posted = post_receive(); !posted) return posted;
     return answer();
+  }
+
+  void stamp(Time now) {
+    if (latest_ != Time::never()) gaps_.add(now - latest_);
+    latest_ = now;
   }
 
   fabric::QueuePair& queue_pair_;
@@ -115,6 +122,8 @@ class Rally {
   std::uint32_t sent_ = 0, received_ = 0;
   std::uint32_t posted_for_ = 0;  ///< the messages received when the latest SEND was posted
   bool sending_ = false;
+  Time latest_ = Time::never();  ///< completion of a message
+  CompletionGaps gaps_;
 };
 
 Result<double> play(StrangerHost& host, Rally& rally, const PingpongOptions& options) {
@@ -141,6 +150,13 @@ Result<double> play(StrangerHost& host, Rally& rally, const PingpongOptions& opt
 
 }  // namespace
 
+void CompletionGaps::add(Duration gap) {
+  least = count == 0 ? gap : std::min(least, gap);
+  most = std::max(most, gap);
+  total = total + gap;
+  ++count;
+}
+
 Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report) {
   const Time deadline = monotonic_now() + options.patience;
   auto connection = options.server ? control::PingpongConnection::connect(*options.server, deadline)
@@ -148,6 +164,8 @@ Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report
   if (!connection) return std::unexpected(connection.error());
   auto host = StrangerHost::open(options.address.value_or(connection->local()), options);
   if (!host) return std::unexpected(host.error());
+  if (const auto info = (*host)->fabric().info(); options.on_demand_paging && info.pins_memory)
+    return fail(Errc::unsupported, "on-demand paging: " + std::string(info.name) + " pins what it registers");
   auto end = (*host)->create(options.path_mtu, options.receive_depth);
   if (!end) return std::unexpected(end.error());
   report.ours = {.address = end->info.shared, .qpn = end->info.qpn, .psn = end->info.first_psn};
@@ -167,6 +185,7 @@ Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report
     return std::unexpected(done.error());
   const auto seconds = play(**host, rally, options);
   report.wire = (*host)->wire();
+  report.gaps = rally.gaps();
   if (!seconds) return std::unexpected(seconds.error());
   report.seconds = *seconds;
   return {};

@@ -22,6 +22,16 @@ struct PingpongOptions : StrangerOptions {
   std::uint32_t iterations = 1000;
   std::uint32_t receive_depth = 500;
   bool check = false;  ///< every received byte is what a peer that was asked to check sends
+  /// Nothing registered is pinned: its pages come when they are used.
+  bool on_demand_paging = false;
+  bool timestamps = false;  ///< of each message's completion
+};
+
+/// Between one received message's completion and the next one's, by this host's clock as they are taken.
+struct CompletionGaps {
+  std::uint64_t count = 0;
+  Duration least, most, total;
+  void add(Duration gap);
 };
 
 struct PingpongReport {
@@ -29,11 +39,12 @@ struct PingpongReport {
   std::string fabric;
   double seconds = 0;  ///< from the first SEND posted or awaited to the last completion
   WireCounters wire;
+  CompletionGaps gaps;  ///< if asked for
 };
 
 /// `report`: of a run that fails, what there is to tell until then. Errors: those of the exchange and of
 /// opening a port, peer_failed (the queue pair failed), timed_out, corrupt (a byte that `check` did not
-/// expect).
+/// expect), unsupported (on-demand paging of a fabric that pins).
 Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report);
 
 }  // namespace rdmc::tools

@@ -3,6 +3,9 @@
 // done, 1 usage, 2 something failed, named on stderr.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "apps/tools/local_end.hpp"
 #include "apps/tools/pingpong.hpp"
 #include "apps/tools/stranger_command.hpp"
 #include "apps/units/option_values.hpp"
@@ -23,6 +26,9 @@ nlohmann::ordered_json object_of(const control::PingpongEnd& end) {
 void print(const tools::PingpongOptions& options, const tools::PingpongReport& report, bool json) {
   const double bytes = 2.0 * options.size_bytes * options.iterations;
   const double microseconds_each = report.seconds * 1e6 / options.iterations;
+  const tools::CompletionGaps& gaps = report.gaps;
+  const double average =
+      gaps.total.microseconds() / static_cast<double>(std::max<std::uint64_t>(gaps.count, 1));
   if (!json) {
     print_end("local address:", report.ours);
     print_end("remote address:", report.theirs);
@@ -30,6 +36,9 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
                bytes * 8e-6 / report.seconds);
     fmt::print("{} iters in {:.2f} seconds = {:.2f} usec/iter\n", options.iterations, report.seconds,
                microseconds_each);
+    if (options.timestamps)
+      fmt::print("receive completions apart: max {:.2f}, min {:.2f}, average {:.2f} usec\n",
+                 gaps.most.microseconds(), gaps.least.microseconds(), average);
     return;
   }
   nlohmann::ordered_json object{{"role", role(options)},
@@ -42,14 +51,34 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
                                 {"checked", options.check},
                                 {"seconds", report.seconds},
                                 {"microseconds_per_iteration", microseconds_each}};
+  if (options.timestamps)
+    object["receive_completions_apart"] = {{"count", gaps.count},
+                                           {"max_us", gaps.most.microseconds()},
+                                           {"min_us", gaps.least.microseconds()},
+                                           {"average_us", average}};
   object.update(tools::json_of(report.wire));
   fmt::print("{}\n", object.dump());
+}
+
+/// Where -d, -i and -g say.
+Result<void> place(const tools::DeviceWords& words, tools::PingpongOptions& options) {
+  if (words.device.empty() && words.port == 1 && !words.gid_index) return {};
+  const auto addresses = port::interface_addresses();
+  if (!addresses) return std::unexpected(addresses.error());
+  const auto end = tools::choose_local_end(words, *addresses);
+  if (!end) return std::unexpected(end.error());
+  if (!end->fabric.empty()) options.fabric = end->fabric;
+  if (end->address && !options.address) options.address = end->address;
+  return {};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   tools::PingpongOptions options;
+  tools::DeviceWords words;
+  bool prefetch = false, new_send = false, device_memory = false;
+  std::uint32_t service_level = 0;
   tools::StrangerCommand command(
       {.program = "rdmc_pingpong",
        .purpose = "Exchanges messages with ibv_rc_pingpong or with itself, over RoCEv2 in software.",
@@ -68,7 +97,37 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1U, 100'000'000U));
   app.add_option("-r,--rx-depth", options.receive_depth, "receives posted")->check(CLI::Range(1U, 65'536U));
   app.add_flag("-c,--chk", options.check, "check every byte received; the peer needs -c as well");
-  if (const auto ended = command.parse(argc, argv, options.tcp_port)) return *ended;
+  app.add_option("-d,--ib-dev", words.device, "an RDMA device, a network interface, or a fabric")
+      ->excludes(command.fabric());
+  app.add_option("-i,--ib-port", words.port, "port of an RDMA device; all others have one");
+  app.add_option(
+         "-g,--gid-idx", words.gid_index,
+         "address for the messages, by its index: of an RDMA device's table, or of the addresses of an "
+         "interface or this host, from 0")
+      ->excludes(app.get_option("--address"));
+  app.add_flag("-e,--events", options.sleep,
+               "sleep until something completes; else look again for 50 us first");
+  app.add_flag("-o,--odp,-O,--iodp", options.on_demand_paging,
+               "pages in memory on demand only, as they always are but on fabrics that pin (refused there)");
+  app.add_flag("-P,--prefetch", prefetch,
+               "… and at once: as always, what is sent is filled beforehand; with -o");
+  app.add_flag("-t,--ts", options.timestamps,
+               "time between the completions of messages, by this host's clock");
+  app.add_flag("-N,--new_send", new_send, "nothing: there is one way of posting here");
+  app.add_option("-l,--sl", service_level, "0: Ethernet has no other service level");
+  app.add_flag("-j,--dm", device_memory, "refused: no fabric here has device memory");
+  const auto check = [&] {
+    if (service_level != 0)
+      throw CLI::ValidationError("--sl", "RoCEv2 packets say no service level, so none but 0 can be had");
+    if (device_memory) throw CLI::ValidationError("--dm", "no fabric here has memory on its device");
+    if (prefetch && !options.on_demand_paging)
+      throw CLI::ValidationError("--prefetch", "is for memory that is paged on demand: -o");
+  };
+  if (const auto ended = command.parse(argc, argv, options.tcp_port, check)) return *ended;
+  if (const auto placed = place(words, options); !placed) {
+    fmt::print(stderr, "rdmc_pingpong: {}\n", placed.error().what);
+    return 1;
+  }
   tools::PingpongReport report;
   if (const auto done = tools::run_pingpong(options, report); !done)
     return command.failed(done.error(), report.wire);

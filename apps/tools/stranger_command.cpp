@@ -11,12 +11,12 @@ StrangerCommand::StrangerCommand(Words words, StrangerOptions& options)
   app_.set_version_flag("--version", RDMC_VERSION);
   app_.add_option("SERVER", server_, words_.server);
   app_.add_option("-a,--address", address_, words_.address);
+  fabric_ = app_.add_option("--fabric", options_.fabric, "packet driver, or auto");
 }
 
 std::optional<int> StrangerCommand::parse(int argc, char** argv, const std::uint16_t& port,
                                           const std::function<void()>& check) {
   double patience = options_.patience.seconds();
-  app_.add_option("--fabric", options_.fabric, "packet driver, or auto");
   app_.add_option("--device", options_.device,
                   "in the driver's own words, e.g. dpdk: \"pci=0000:03:00.0\"; its address is --address's");
   app_.add_option("--patience", patience, "seconds without progress until the peer is given up")

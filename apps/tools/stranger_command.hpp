@@ -29,6 +29,8 @@ class StrangerCommand {
 
   /// For the options that only this program has; they stand between the common ones in --help.
   CLI::App& app() { return app_; }
+  /// --fabric, for options that say the same in another way.
+  CLI::Option* fabric() { return fabric_; }
   bool is_server() const { return server_.empty(); }
   bool names_address() const { return !address_.empty(); }
   bool json() const { return json_; }
@@ -46,6 +48,7 @@ class StrangerCommand {
   Words words_;
   StrangerOptions& options_;
   CLI::App app_;
+  CLI::Option* fabric_;
   std::string server_, address_;
   bool json_ = false;
 };

@@ -43,7 +43,8 @@ Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const 
   if (!opened) return std::unexpected(opened.error());
   host->opened_ = std::move(*opened);
   host->agent_ = std::make_unique<group::FabricAgent>(host->fabric());
-  host->engine_ = std::make_unique<engine::Engine>(*host->agent_, engine::IdleStrategy{});
+  host->engine_ = std::make_unique<engine::Engine>(
+      *host->agent_, options.sleep ? engine::IdleStrategy{.spin = {}} : engine::IdleStrategy{});
   host->engine_->add(*host->agent_);
   return host;
 }

@@ -16,6 +16,7 @@ struct StrangerOptions {
   Duration patience = seconds(60);  ///< for the connection, and for each step
   std::string fabric = "auto";
   std::string device;  ///< in the fabric's own words; empty: what it finds
+  bool sleep = false;  ///< at once when there is nothing to do, and not look again for a while first
 };
 
 }  // namespace rdmc::tools

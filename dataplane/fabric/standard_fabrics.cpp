@@ -11,12 +11,6 @@
 namespace rdmc::fabric {
 namespace {
 
-constexpr const char* kInstall =
-    "sudo apt-get install libibverbs-dev ibverbs-providers, then build rdmc again";
-/// What makes one of any network card; slower than our own endpoint, but it is one.
-constexpr const char* kSoftRoce =
-    "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev INTERFACE";
-
 Result<OpenedFabric> open_verbs([[maybe_unused]] const Address& address,
                                 [[maybe_unused]] const SoftwareFabricOptions& software) {
   if (software.encrypt) return fail(Errc::unsupported, "RDMA NICs send packets as they are, not encrypted");
@@ -52,17 +46,6 @@ bool is_emulated([[maybe_unused]] const Fabric& fabric) {
 #else
   return false;
 #endif
-}
-
-std::string remedy_of(const Error& error, const Address& address) {
-  if (!RDMC_VERBS) return kInstall;
-  const bool loopback = !address.ipv6 && address.bytes[0] == 127;
-  switch (error.code) {
-    case Errc::resource_limit: return "ulimit -l unlimited";
-    case Errc::permission_denied: return "sudo chmod a+rw /dev/infiniband/uverbs*";
-    case Errc::not_found: return loopback ? "" : kSoftRoce;
-    default: return "";
-  }
 }
 
 Result<OpenedFabric> open_software(port::Registry& drivers, std::string_view wanted,
@@ -112,15 +95,20 @@ std::vector<std::string> fabric_names() {
   return names;
 }
 
-port::Usability probe_shm(const SoftwareFabricOptions& software) {
+Result<std::string> probe_shm(const SoftwareFabricOptions& software) {
   const auto opened = open_shm(software);
-  return {.usable = opened.has_value(), .reason = opened ? opened->reason : opened.error().what};
+  if (!opened) return std::unexpected(opened.error());
+  return opened->reason;
 }
 
-port::Usability probe_verbs(const Address& address) {
+Result<std::string> probe_verbs(const Address& address) {
   const auto opened = open_verbs(address, {.entropy = [] { return 0U; }});
-  if (opened) return {.usable = true, .reason = opened->reason};
-  return {.reason = opened.error().what, .remedy = remedy_of(opened.error(), address)};
+  if (!opened) return std::unexpected(opened.error());
+  return opened->reason;
+}
+
+bool is_built_with_verbs() {
+  return RDMC_VERBS;
 }
 
 OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptions& software) {

@@ -48,9 +48,11 @@ Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wante
 /// The software endpoint on `port`.
 OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptions& software);
 
-/// Whether open_fabric(kShm, …) would do.
-port::Usability probe_shm(const SoftwareFabricOptions& software);
+/// Whether open_fabric(kShm, …) would do: what it says for itself, or its error.
+Result<std::string> probe_shm(const SoftwareFabricOptions& software);
 /// Whether open_fabric(kVerbs, …) would do.
-port::Usability probe_verbs(const Address& address);
+Result<std::string> probe_verbs(const Address& address);
+/// Whether this build has that provider at all.
+bool is_built_with_verbs();
 
 }  // namespace rdmc::fabric

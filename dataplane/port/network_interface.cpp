@@ -29,6 +29,14 @@ bool same_prefix(const Address& a, const Address& b, const Address& mask) {
   return true;
 }
 
+using AddressList = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+Result<AddressList> all_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return fail_errno("getifaddrs", errno);
+  return AddressList(list, &freeifaddrs);
+}
+
 bool has(const ifaddrs& entry, const Address& wanted) {
   if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != (wanted.ipv6 ? AF_INET6 : AF_INET))
     return false;
@@ -52,10 +60,9 @@ Result<std::uint32_t> mtu_of(const std::string& name) {
 }  // namespace
 
 Result<NetworkInterface> find_interface(const Address& address) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return fail_errno("getifaddrs", errno);
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+  const auto list = all_addresses();
+  if (!list) return std::unexpected(list.error());
+  for (const ifaddrs* entry = list->get(); entry != nullptr; entry = entry->ifa_next) {
     if (!has(*entry, address)) continue;
     NetworkInterface found{.name = entry->ifa_name,
                            .index = if_nametoindex(entry->ifa_name),
@@ -66,6 +73,21 @@ Result<NetworkInterface> find_interface(const Address& address) {
     return found;
   }
   return fail(Errc::not_found, host_string(address) + " is not an address of this host");
+}
+
+Result<std::vector<InterfaceAddress>> interface_addresses() {
+  const auto list = all_addresses();
+  if (!list) return std::unexpected(list.error());
+  std::vector<InterfaceAddress> found;
+  for (const ifaddrs* entry = list->get(); entry != nullptr; entry = entry->ifa_next) {
+    const sockaddr* const address = entry->ifa_addr;
+    if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) continue;
+    if ((entry->ifa_flags & IFF_UP) == 0 || is_link_local(address_of(*address))) continue;
+    found.push_back({.interface = entry->ifa_name,
+                     .address = address_of(*address),
+                     .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  return found;
 }
 
 Result<Address> local_address_towards(const Address& peer) {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fstream>
-#include <vector>
+#include <span>
+#include <tuple>
 
 namespace rdmc::port {
 namespace {
@@ -14,12 +16,14 @@ namespace fs = std::filesystem;
 
 using Gid = std::array<std::uint8_t, 16>;
 
-/// IPv4 as ::ffff:a.b.c.d (IBTA Annex A17.4.5).
-Gid gid_of(const Address& address) {
-  Gid gid{};
-  if (!address.ipv6) gid[10] = gid[11] = 0xFF;
-  std::ranges::copy(address.ip(), gid.end() - static_cast<std::ptrdiff_t>(address.ip().size()));
-  return gid;
+/// IPv4 is ::ffff:a.b.c.d (IBTA Annex A17.4.5). Nobody has an entry of zeros.
+std::optional<Address> address_of(const Gid& gid) {
+  if (std::ranges::all_of(gid, [](std::uint8_t byte) { return byte == 0; })) return std::nullopt;
+  constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+  Address address{.ipv6 = !std::ranges::equal(kMapped, std::span(gid).first(kMapped.size()))};
+  const auto from = address.ipv6 ? gid.begin() : gid.begin() + kMapped.size();
+  std::copy(from, gid.end(), address.bytes.begin());
+  return address;
 }
 
 /// Reading a free entry of the table fails; then it is an empty line.
@@ -40,23 +44,38 @@ std::vector<fs::path> entries(const fs::path& directory) {
   return found;
 }
 
-bool has_gid(const fs::path& port, const Gid& wanted) {
-  return std::ranges::any_of(entries(port / "gids"), [&](const fs::path& entry) {
-    Gid gid;
-    return inet_pton(AF_INET6, line_of(entry).c_str(), gid.data()) == 1 && gid == wanted &&
-           line_of(port / "gid_attrs/types" / entry.filename()) == "RoCE v2";
-  });
+std::uint32_t number_of(const fs::path& entry) {
+  const std::string name = entry.filename().string();
+  std::uint32_t number = 0;
+  std::from_chars(name.data(), name.data() + name.size(), number);
+  return number;
 }
 
 }  // namespace
 
-std::optional<std::string> rdma_device_at(const Address& address, const fs::path& devices) {
-  const Gid wanted = gid_of(address);
+std::vector<RdmaGid> rdma_gids(const fs::path& devices) {
+  std::vector<RdmaGid> found;
   for (const fs::path& device : entries(devices)) {
-    for (const fs::path& port : entries(device / "ports"))
-      if (has_gid(port, wanted)) return device.filename().string();
+    for (const fs::path& port : entries(device / "ports")) {
+      for (const fs::path& entry : entries(port / "gids")) {
+        Gid gid;
+        if (inet_pton(AF_INET6, line_of(entry).c_str(), gid.data()) != 1) continue;
+        const auto address = address_of(gid);
+        if (address && line_of(port / "gid_attrs/types" / entry.filename()) == "RoCE v2")
+          found.push_back({device.filename().string(), number_of(port), number_of(entry), *address});
+      }
+    }
   }
-  return std::nullopt;
+  std::ranges::sort(found, {}, [](const RdmaGid& gid) { return std::tie(gid.device, gid.port, gid.index); });
+  return found;
+}
+
+std::optional<std::string> rdma_device_at(const Address& address, const fs::path& devices) {
+  const auto gids = rdma_gids(devices);
+  const auto found = std::ranges::find_if(gids, [&](const RdmaGid& gid) {
+    return gid.address.ipv6 == address.ipv6 && gid.address.bytes == address.bytes;
+  });
+  return found == gids.end() ? std::nullopt : std::optional(found->device);
 }
 
 }  // namespace rdmc::port

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dataplane/base/address.hpp"
 
@@ -18,5 +19,14 @@ inline constexpr const char* kRdmaDevices = "/sys/class/infiniband";
 /// there are no RDMA devices at all. `devices`: a directory laid out as kRdmaDevices.
 std::optional<std::string> rdma_device_at(const Address& address,
                                           const std::filesystem::path& devices = kRdmaDevices);
+
+/// An entry of a device's table of RoCE v2 addresses.
+struct RdmaGid {
+  std::string device;
+  std::uint32_t port = 0, index = 0;
+  Address address;  ///< port 0
+};
+/// All that the devices have, by device, port and index.
+std::vector<RdmaGid> rdma_gids(const std::filesystem::path& devices = kRdmaDevices);
 
 }  // namespace rdmc::port

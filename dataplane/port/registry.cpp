@@ -62,7 +62,9 @@ Result<OpenedPort> Registry::open_best(const PortRequest& request) {
     if (usability.usable || fallback) {
       auto port = driver->open(request);
       if (port) return opened(std::move(*port), passed_over.empty() ? usability.reason : passed_over);
-      if (fallback) return std::unexpected(std::move(port.error()));
+      if (fallback)
+        return fail(port.error().code,
+                    port.error().what + (passed_over.empty() ? "" : "; before it: " + passed_over));
       refusal = std::string(driver->name()) + " failed: " + port.error().what;
     } else {
       refusal = why_not(*driver, usability);

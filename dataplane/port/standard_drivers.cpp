@@ -9,7 +9,7 @@ Registry standard_drivers() {
   Registry registry(udp_driver());
   registry.add(module_driver({.name = "dpdk",
                               .file = "librdmc_dpdk.so",
-                              .remedy = "sudo apt-get install libdpdk-dev, then build rdmc again",
+                              .remedy = "sudo apt-get install libdpdk-dev && tools/build build",
                               .devices = "dpdk-devbind.py --status-dev net"}));
   return registry;
 }

@@ -165,8 +165,7 @@ class Runner:
         same = f"-m {case.mtu} -n {iterations} -c"
         ours = [self._programs / "rdmc_pingpong", *same.split(), *OUR_OPTIONS]
         if case.peer == VERBS:
-            theirs = (f"rdmc_pingpong --fabric verbs --address {bracketed(case.peer_address())} {same} "
-                      f"{' '.join(OUR_OPTIONS)}")
+            theirs = f"rdmc_pingpong -d rxe0 -g {self.gid(case.peer_address())} {same} {' '.join(OUR_OPTIONS)}"
         else:
             theirs = f"ibv_rc_pingpong -g {self.gid(case.peer_address())} {same}"
         if case.role == SERVER:

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <random>
 
+#include "apps/tools/remedies.hpp"
 #include "dataplane/port/udp_port.hpp"
 #include "tests/dataplane/port/fake_driver.hpp"
 
@@ -66,4 +67,81 @@ BOOST_AUTO_TEST_CASE(where_no_fabric_takes_the_request_the_reason_is_told) {
       diagnose(registry, {.address = Address::ipv4(192, 0, 2, 77, 0), .device = {}}, kShort);
   BOOST_REQUIRE(!diagnosis.chosen);
   BOOST_TEST(diagnosis.chosen.error().what.find("192.0.2.77") != std::string::npos);
+  const port::Usability& udp = diagnosis.findings.back().usability;
+  BOOST_TEST(!udp.usable);
+  BOOST_TEST(udp.reason.find("192.0.2.77") != std::string::npos);
+  BOOST_TEST(udp.remedy.starts_with("rdmc_doctor --address "));
+}
+
+namespace {
+
+port::InterfaceAddress on(std::string interface, const std::string& address, bool loopback = false) {
+  return {std::move(interface), *parse_address(address, 0), loopback};
+}
+port::RdmaGid gid(std::string device, const std::string& address) {
+  return {std::move(device), 1, 1, *parse_address(address, 0)};
+}
+
+const auto kLo = on("lo", "127.0.0.1", true), kEth = on("eth7", "10.1.2.3"), kWlan = on("wlan0", "10.9.9.9");
+const std::string kSoftRoceOnEth =
+    "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth7 && "
+    "rdmc_doctor --address 10.1.2.3";
+
+}  // namespace
+
+// What a probe says, and what this machine is, against the one command: every row is exact.
+BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_remedy) {
+  const Machine bare{.addresses = {kLo}}, plain{.addresses = {kLo, kEth, kWlan}};
+  Machine without_build = plain, cloud = plain, with_nic = plain, without_proc = plain;
+  without_build.built_with_verbs = false;
+  cloud.has_soft_roce = false;
+  with_nic.rdma_gids = {gid("mlx5_0", "10.1.2.3"), gid("mlx5_1", "10.9.9.9")};
+  without_proc.has_proc = false;
+  const Address loopback = kLo.address, eth = kEth.address, wlan = kWlan.address;
+  struct Row {
+    std::string remedy, expected;
+  };
+  const auto verbs = [](Errc code, const Address& wanted, const Machine& machine) {
+    return remedy_for_verbs({code, "why"}, wanted, machine);
+  };
+  const auto shm = [](Errc code, const Machine& machine) { return remedy_for_shm({code, "why"}, machine); };
+  for (const auto& [remedy, expected] : std::initializer_list<Row>{
+           {verbs(Errc::not_found, loopback, plain), kSoftRoceOnEth},
+           {verbs(Errc::not_found, eth, plain), kSoftRoceOnEth},
+           {verbs(Errc::not_found, wlan, plain),
+            "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev wlan0 && "
+            "rdmc_doctor --address 10.9.9.9"},
+           {verbs(Errc::unsupported, loopback, plain), kSoftRoceOnEth},
+           {verbs(Errc::not_found, loopback, bare),
+            "sudo ip link add rdmc0 type dummy && sudo ip address add 192.0.2.1/24 dev rdmc0 && "
+            "sudo ip link set rdmc0 up && sudo modprobe rdma_rxe && "
+            "sudo rdma link add rxe0 type rxe netdev rdmc0 && rdmc_doctor --address 192.0.2.1"},
+           {verbs(Errc::not_found, eth, cloud), "sudo apt-get install linux-image-amd64 && sudo reboot"},
+           {verbs(Errc::not_found, loopback, with_nic), "rdmc_doctor --address 10.1.2.3"},
+           {verbs(Errc::unsupported, wlan, with_nic), "sudo ip link set wlan0 up"},
+           {verbs(Errc::resource_limit, eth, with_nic), "ulimit -l unlimited"},
+           {verbs(Errc::permission_denied, eth, with_nic), "sudo chmod a+rw /dev/infiniband/uverbs*"},
+           {verbs(Errc::unsupported, eth, without_build),
+            "sudo apt-get install libibverbs-dev ibverbs-providers && tools/build build"},
+           {shm(Errc::unsupported, without_proc), "sudo mount -t proc proc /proc"},
+           {shm(Errc::resource_limit, plain), "ulimit -n 65536"},
+           {shm(Errc::unsupported, plain), "sudo apt-get install linux-image-amd64 && sudo reboot"},
+           {remedy_for_dpdk(plain),
+            "sudo rdmc_doctor --device 'vdev=net_af_packet0,iface=eth7 address=192.0.2.1/24 huge=no'"},
+           {remedy_for_dpdk(bare),
+            "sudo rdmc_doctor --device 'vdev=net_memif0,role=server address=192.0.2.1/24 huge=no'"},
+           {remedy_for_udp({Errc::not_found, "why"}, plain), "rdmc_doctor --address 10.1.2.3"},
+           {remedy_for_udp({Errc::not_found, "why"}, bare), "rdmc_doctor --address 127.0.0.1"},
+           {remedy_for_udp({Errc::resource_limit, "why"}, plain), "ulimit -n 65536"}})
+    BOOST_TEST(remedy == expected);
+}
+
+BOOST_AUTO_TEST_CASE(no_error_leaves_a_fabric_without_a_remedy) {
+  const Machine nothing{};
+  for (int code = 0; code < 64; ++code) {
+    const Error error{static_cast<Errc>(code), "why"};
+    BOOST_TEST(!remedy_for_shm(error, nothing).empty());
+    BOOST_TEST(!remedy_for_verbs(error, kLo.address, nothing).empty());
+    BOOST_TEST(!remedy_for_udp(error, nothing).empty());
+  }
 }

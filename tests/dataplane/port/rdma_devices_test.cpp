@@ -50,6 +50,19 @@ BOOST_AUTO_TEST_CASE(a_device_owns_the_addresses_of_its_roce_v2_gids_and_no_othe
   BOOST_TEST(owner("[::]") == "none");
 }
 
+BOOST_AUTO_TEST_CASE(the_table_of_a_device_is_told_by_port_and_index) {
+  Devices devices;
+  devices.add("rxe0", 10, "0000:0000:0000:0000:0000:ffff:0a01:0204", "RoCE v2");
+  devices.add("rxe0", 2, "2001:0db8:0000:0000:0000:0000:0000:0005", "RoCE v2");
+  devices.add("rxe0", 1, "fe80:0000:0000:0000:0e42:a1ff:fe00:0001", "IB/RoCE v1");
+  devices.add("rxe0", 11, "0000:0000:0000:0000:0000:0000:0000:0000", "RoCE v2");
+  std::string told;
+  for (const RdmaGid& gid : rdma_gids(devices.root.path()))
+    told += gid.device + " " + std::to_string(gid.port) + " " + std::to_string(gid.index) + " " +
+            host_string(gid.address) + "\n";
+  BOOST_TEST(told == "rxe0 1 2 2001:db8::5\nrxe0 1 10 10.1.2.4\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_host_without_rdma_devices_has_none_anywhere) {
   BOOST_TEST(text(rdma_device_at(Address::ipv4(127, 0, 0, 1, 0), "/nowhere/at/all")) == "none");
 }

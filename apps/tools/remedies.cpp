@@ -1,0 +1,120 @@
+#include "apps/tools/remedies.hpp"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "dataplane/fabric/standard_fabrics.hpp"
+
+namespace rdmc::tools {
+namespace {
+
+/// Of those that documentation has to itself (RFC 5737): whoever takes it disturbs nobody.
+constexpr const char* kSpareAddress = "192.0.2.1";
+
+/// Another kernel, of the distribution's that has all modules.
+constexpr const char* kWholeKernel = "sudo apt-get install linux-image-amd64 && sudo reboot";
+
+bool same_ip(const Address& a, const Address& b) {
+  return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
+}
+
+/// The interface that has `wanted`, or else the first one that leads anywhere.
+std::optional<port::InterfaceAddress> interface_for(const Address& wanted, const Machine& machine) {
+  std::optional<port::InterfaceAddress> found;
+  for (const auto& one : machine.addresses) {
+    if (one.loopback) continue;
+    if (same_ip(one.address, wanted)) return one;
+    if (!found) found = one;
+  }
+  return found;
+}
+
+std::string with_address(const std::string& address) {
+  return "rdmc_doctor --address " + address;
+}
+
+/// Makes an RDMA device of any network card: slower than our own endpoint, but it is one.
+std::string make_soft_roce(const Address& wanted, const Machine& machine) {
+  if (!machine.has_soft_roce) return kWholeKernel;
+  const auto on = interface_for(wanted, machine);
+  const std::string interface = on ? on->interface : "rdmc0";
+  const std::string address = on ? host_string(on->address) : kSpareAddress;
+  const std::string card = on ? ""
+                              : "sudo ip link add rdmc0 type dummy && sudo ip address add " + address +
+                                    "/24 dev rdmc0 && sudo ip link set rdmc0 up && ";
+  return card + "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev " + interface + " && " +
+         with_address(address);
+}
+
+/// Whether the modules of the running kernel, or what is built into it, have that one.
+bool kernel_has(const std::string& module) {
+  utsname running{};
+  if (uname(&running) != 0) return false;
+  const std::filesystem::path modules = std::filesystem::path("/lib/modules") / running.release;
+  for (const char* const list : {"modules.dep", "modules.builtin"}) {
+    std::ifstream file(modules / list);
+    for (std::string line; std::getline(file, line);)
+      if (line.substr(0, line.find(':')).find("/" + module + ".ko") != std::string::npos) return true;
+  }
+  return std::filesystem::exists("/sys/module/" + module);
+}
+
+}  // namespace
+
+Machine look_at_machine() {
+  Machine machine{.addresses = port::interface_addresses().value_or(std::vector<port::InterfaceAddress>{}),
+                  .rdma_gids = port::rdma_gids(),
+                  .built_with_verbs = fabric::is_built_with_verbs(),
+                  .has_proc = std::filesystem::exists("/proc/self/ns/net"),
+                  .has_soft_roce = kernel_has("rdma_rxe")};
+  return machine;
+}
+
+std::string remedy_for_shm(const Error& error, const Machine& machine) {
+  if (!machine.has_proc) return "sudo mount -t proc proc /proc";
+  switch (error.code) {
+    case Errc::resource_limit: return "ulimit -n 65536";
+    // A kernel without memfd_create or its seals, and what else a running one does not grant.
+    default: return kWholeKernel;
+  }
+}
+
+std::string remedy_for_verbs(const Error& error, const Address& wanted, const Machine& machine) {
+  if (!machine.built_with_verbs)
+    return "sudo apt-get install libibverbs-dev ibverbs-providers && tools/build build";
+  switch (error.code) {
+    case Errc::resource_limit: return "ulimit -l unlimited";
+    case Errc::permission_denied: return "sudo chmod a+rw /dev/infiniband/uverbs*";
+    default: break;
+  }
+  const auto& gids = machine.rdma_gids;
+  if (gids.empty()) return make_soft_roce(wanted, machine);
+  const auto its =
+      std::ranges::find_if(gids, [&](const port::RdmaGid& gid) { return same_ip(gid.address, wanted); });
+  if (its == gids.end()) return with_address(host_string(gids.front().address));
+  // The device is there and does not work.
+  const auto on = interface_for(wanted, machine);
+  return on ? "sudo ip link set " + on->interface + " up" : "sudo rdma link show " + its->device;
+}
+
+std::string dpdk_device_for_a_try(const Machine& machine) {
+  const auto on = interface_for({}, machine);
+  const std::string device = on ? "net_af_packet0,iface=" + on->interface : "net_memif0,role=server";
+  return "vdev=" + device + " address=" + kSpareAddress + "/24 huge=no";
+}
+
+std::string remedy_for_dpdk(const Machine& machine) {
+  return "sudo rdmc_doctor --device '" + dpdk_device_for_a_try(machine) + "'";
+}
+
+std::string remedy_for_udp(const Error& error, const Machine& machine) {
+  if (error.code == Errc::resource_limit) return "ulimit -n 65536";
+  const auto on = interface_for({}, machine);
+  return with_address(on ? host_string(on->address) : "127.0.0.1");
+}
+
+}  // namespace rdmc::tools

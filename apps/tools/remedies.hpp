@@ -1,0 +1,36 @@
+// The one command that makes a fabric usable which is not. Looking at the machine (look_at_machine) is apart
+// from judging (the others), which is pure, so that every remedy can be tested. A DPDK device that was named
+// is its driver's own to judge (dataplane/port/dpdk/surroundings.hpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/port/network_interface.hpp"
+#include "dataplane/port/rdma_devices.hpp"
+
+namespace rdmc::tools {
+
+struct Machine {
+  std::vector<port::InterfaceAddress> addresses;
+  std::vector<port::RdmaGid> rdma_gids;
+  bool built_with_verbs = true;
+  bool has_proc = true;       ///< /proc, by which a host knows itself
+  bool has_soft_roce = true;  ///< the running kernel comes with rdma_rxe
+};
+
+Machine look_at_machine();
+
+/// None of these is ever empty. `error`: of the probe, or of opening.
+std::string remedy_for_shm(const Error& error, const Machine& machine);
+/// `wanted`: the address that the NIC was to have.
+std::string remedy_for_verbs(const Error& error, const Address& wanted, const Machine& machine);
+/// The words for a device that can be made for a try, without a network card to spare.
+std::string dpdk_device_for_a_try(const Machine& machine);
+/// Where no device was named, or not in its words.
+std::string remedy_for_dpdk(const Machine& machine);
+std::string remedy_for_udp(const Error& error, const Machine& machine);
+
+}  // namespace rdmc::tools

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""rdmc_doctor in a network namespace of its own: what it tells to do is done, and helps."""
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
+import lab
+
+DOCTOR = os.environ.get("RDMC_DOCTOR")
+HAS_DPDK = os.environ.get("RDMC_HAS_DPDK") == "1"
+SECONDS = 60
+
+
+def diagnose(*options):
+    """The findings by fabric, and the exit status."""
+    done = subprocess.run([DOCTOR, "--seconds", "0.05", "--json", *options], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
+    told = json.loads(done.stdout)
+    return {one["fabric"]: one for one in told["fabrics"]} | {"auto": told["auto"]}, done.returncode
+
+
+def do(remedy):
+    """What rdmc_doctor finds when it is told its own advice."""
+    words = [word for word in shlex.split(remedy) if word != "sudo"]
+    assert words[0] == "rdmc_doctor", remedy
+    return diagnose(*words[1:])
+
+
+class Remedies(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        lab.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+        for link, address in (("left", "10.66.0.1"), ("right", "10.66.0.2")):
+            lab.run("ip", "address", "add", f"{address}/24", "dev", link)
+            lab.run("ip", "link", "set", link, "up")
+
+    def test_every_fabric_that_is_not_usable_has_a_command_for_this_machine(self):
+        for options in ([], ["--address", "10.66.0.1"], ["--device", "nonsense"], ["--address", "192.0.2.77"]):
+            findings, _ = diagnose(*options)
+            for one in findings.values():
+                if isinstance(one, dict):
+                    self.assertEqual(one["usable"], not one["remedy"], one)
+                    self.assertNotIn("INTERFACE", one["remedy"])
+            self.assertRegex(findings["verbs"]["remedy"], "netdev (left|right) |reboot$|libibverbs-dev")
+
+    @unittest.skipUnless(HAS_DPDK, "built without DPDK")
+    def test_dpdk_without_a_device_is_usable_once_the_advice_is_followed(self):
+        before, _ = diagnose()
+        self.assertEqual((before["dpdk"]["usable"], before["dpdk"]["reason"]), (False, "no device is named"))
+        self.assertRegex(before["dpdk"]["remedy"], "iface=(left|right) ")
+        after, status = do(before["dpdk"]["remedy"])
+        self.assertTrue(after["dpdk"]["usable"], after["dpdk"])
+        self.assertIn("dpdk", after["auto"])
+        self.assertEqual(status, 0)
+
+    def test_an_address_that_this_host_has_not_is_not_usable_and_another_one_is_named(self):
+        before, status = diagnose("--address", "192.0.2.77")
+        self.assertEqual(status, 2)
+        self.assertIn("192.0.2.77 is not an address of this host", before["udp"]["reason"])
+        after, status = do(before["udp"]["remedy"])
+        self.assertTrue(after["udp"]["usable"])
+        self.assertEqual(status, 0)
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main()
