@@ -13,6 +13,12 @@ namespace {
 
 using namespace rdmc;
 
+/// Shared memory has none.
+std::string packets_of(const tools::SelfTest& test) {
+  if (test.path_mtu == 0) return "";
+  return fmt::format(", path MTU {}, ICRC {}", test.path_mtu, test.icrc ? "on" : "off");
+}
+
 void print(const tools::Finding& finding) {
   const auto& [usable, reason, remedy] = finding.usability;
   fmt::print("{}: {}: {}\n", finding.fabric, usable ? "usable" : "not usable", reason);
@@ -23,8 +29,8 @@ void print(const tools::Finding& finding) {
     fmt::print("  self-test failed: {}\n", finding.tried->error().what);
   } else {
     const tools::SelfTest& test = **finding.tried;
-    fmt::print("  self-test on this host: {:.1f} Gb/s in {:.1f} s, path MTU {}, ICRC {}\n",
-               test.gigabits_per_second(), test.seconds, test.path_mtu, test.icrc ? "on" : "off");
+    fmt::print("  self-test on this host: {:.1f} Gb/s in {:.1f} s{}\n", test.gigabits_per_second(),
+               test.seconds, packets_of(test));
   }
 }
 
