@@ -100,6 +100,11 @@ void Agent::on_finished(const Reception::Outcome& outcome, const Address& peer, 
   changed_.notify_all();
 }
 
+bool Agent::is_busy() {
+  const std::lock_guard lock(mutex_);
+  return active_ > 0;
+}
+
 void Agent::finish(Duration patience) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::nanoseconds(patience.ns), [this] { return active_ == 0; });

@@ -55,6 +55,8 @@ class Agent {
   /// Takes no more senders, gives up on what is being received, and waits until its traces are gone, at most
   /// `patience`.
   void stop(Duration patience = seconds(6));
+  /// Whether a file is being received.
+  bool is_busy();
   /// Waits until nothing is being received, at most `patience`. Other survivors find us meanwhile.
   void finish(Duration patience);
 

@@ -8,6 +8,9 @@
 namespace rdmc::bcast {
 
 ExitCode run_send(const SendOptions& options);
+/// One task of a job, all of which have this command line: the first one sends, the others receive, and end
+/// when they have the file.
+ExitCode run_launched(SendOptions options);
 ExitCode run_agent(const AgentOptions& options);
 ExitCode run_keygen(const KeygenOptions& options);
 /// A receiver of --local; its descriptors are inherited (local_receivers.hpp).

@@ -22,7 +22,7 @@ using namespace rdmc::bcast;
 constexpr std::size_t kMaxHostFile = 4 << 20;
 
 ExitCode run(const SendOptions& options) {
-  return run_send(options);
+  return options.launch.empty() ? run_send(options) : run_launched(options);
 }
 ExitCode run(const AgentOptions& options) {
   return run_agent(options);

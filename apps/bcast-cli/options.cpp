@@ -125,8 +125,11 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_option("--local", send.local_receivers, "instead of hosts, N receiver processes on this machine")
       ->type_name("N")
       ->check(CLI::Range(1U, kMaxLocalReceivers));
-  app.add_option("--launch", texts.launch, "how the receivers come to run; agent: they are running already")
-      ->type_name("agent")
+  app.add_option(
+         "--launch", texts.launch,
+         "how the receivers come to run; agent: they are running already; slurm, pmix: all tasks of the job "
+         "run this command, the first one sends")
+      ->type_name("agent|slurm|pmix")
       ->capture_default_str();
   declare(app, send.fabric);
   app.add_option("--key-file", send.key_file, "the cluster key, as keygen made it")->type_name("FILE");
@@ -185,13 +188,14 @@ Result<void> check_fabric(const FabricChoice& fabric) {
 
 Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
   if (texts.resume) return fail(Errc::invalid_argument, "--resume is not supported yet");
-  if (texts.launch == "ssh" || texts.launch == "slurm")
-    return fail(
-        Errc::invalid_argument,
-        fmt::format("--launch {} is not supported yet; start agents and use --launch agent", texts.launch));
-  if (texts.launch != "agent")
+  if (texts.launch == "ssh")
     return fail(Errc::invalid_argument,
-                fmt::format("--launch: '{}' is unknown; there is agent", texts.launch));
+                "--launch ssh is not supported yet; start agents and use --launch agent");
+  if (texts.launch == "slurm" || texts.launch == "pmix")
+    send.launch = texts.launch;
+  else if (texts.launch != "agent")
+    return fail(Errc::invalid_argument,
+                fmt::format("--launch: '{}' is unknown; there are agent, slurm and pmix", texts.launch));
   if (auto done = check_fabric(send.fabric); !done) return done;
   const auto algorithm = relay::algorithm_of(texts.algorithm);
   if (!algorithm && texts.algorithm != "auto")
@@ -232,6 +236,9 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const cont
   const auto hosts = joined(texts.hosts);
   const auto exclude = joined(texts.exclude);
   if (send.local_receivers > 0) {
+    if (!send.launch.empty())
+      return fail(Errc::invalid_argument,
+                  "--local starts its receivers itself: it does not go with --launch");
     if (!texts.hosts.empty() || !texts.exclude.empty())
       return fail(Errc::invalid_argument, "--local sends to this machine only: it does not go with -w or -x");
     if (send.insecure || !send.key_file.empty())
@@ -243,6 +250,16 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const cont
     if (!send.fabric.device.empty())
       return fail(Errc::invalid_argument,
                   "--local's receivers are on loopback addresses: it does not go with --device");
+    return Command(std::move(send));
+  }
+  if (!send.launch.empty()) {
+    if (!texts.hosts.empty() || !texts.exclude.empty() || !texts.topology.empty())
+      return fail(
+          Errc::invalid_argument,
+          fmt::format("--launch {} finds the hosts: it does not go with -w, -x or --topology", send.launch));
+    if (!send.insecure) return Command(std::move(send));  // the key is looked for where it always is
+    if (auto done = check_key(send.key_file, send.insecure, send.fabric); !done)
+      return std::unexpected(done.error());
     return Command(std::move(send));
   }
   if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");

@@ -41,8 +41,9 @@ struct SendOptions {
   std::string destination;
   std::vector<control::Host> hosts;   ///< of -w without -x; empty with --local
   std::uint32_t local_receivers = 0;  ///< 0 = not --local
+  std::string launch;                 ///< the engine whose tasks send and receive; empty: agents, or --local
   FabricChoice fabric;
-  std::string key_file;  ///< empty with --insecure or --local
+  std::string key_file;  ///< empty with --insecure or --local; with `launch`, where it always is
   bool insecure = false;
   bool overwrite = false;
   bool json = false;

@@ -85,6 +85,7 @@ Result<Prepared> prepare(const SendOptions& options) {
                       .targets = {},
                       .security = control::Insecure{},
                       .connect_within = options.connect_within,
+                      .refused_may_come = !options.launch.empty(),
                       .wishes = {.algorithm = options.algorithm.value_or(relay::Algorithm::binomial_pipeline),
                                  .suspect_after = options.suspect_after,
                                  .racks = {}},

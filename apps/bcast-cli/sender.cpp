@@ -15,6 +15,8 @@
 namespace rdmc::bcast {
 namespace {
 
+/// Between two attempts to reach a receiver that is not up yet.
+constexpr Duration kAskAgain = milliseconds(50);
 /// The session waits a little longer than a connection may take, so that the precise cause is heard.
 constexpr Duration kCauseWithin = milliseconds(500);
 /// What a receiver that failed may take to read why, once all the others are done.
@@ -113,6 +115,12 @@ void Sender::connect(std::size_t index) {
 
 void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
   const session::MemberId member{static_cast<std::uint32_t>(index + 1)};
+  if (!channel && config_.refused_may_come && channel.error().code == Errc::peer_failed) {
+    receivers_[index].again = loop_.after(kAskAgain, [weak = weak_from_this(), index] {
+      if (const auto self = weak.lock()) self->connect(index);
+    });
+    return;  // the session's own patience bounds it
+  }
   if (!channel) {
     coordinator_.on_closed(member, channel.error(), monotonic_now());
     return pump();
@@ -227,6 +235,7 @@ void Sender::handle(session::Send& send) {
 void Sender::handle(const session::CloseChannel& close) {
   auto& closing = receiver(close.member);
   closing.connecting = {};
+  closing.again = {};
   if (closing.channel) closing.channel->close();
 }
 
@@ -276,6 +285,7 @@ void Sender::handle(session::JobFinished& finished) {
   if (!dry_run_over_) result_.interrupted = std::move(finished.interrupted);
   for (auto& receiver : receivers_) {
     receiver.connecting = {};
+    receiver.again = {};
     if (receiver.channel) receiver.channel->close();
   }
   last_words_ = loop_.after(kLastWords, [weak = weak_from_this()] {

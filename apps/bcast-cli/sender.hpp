@@ -37,7 +37,8 @@ struct SenderConfig {
   JobDescription job;
   std::vector<SenderTarget> targets;
   control::Security security;
-  Duration connect_within{};  ///< and as long again for its greeting
+  Duration connect_within{};      ///< and as long again for its greeting
+  bool refused_may_come = false;  ///< who refuses is starting just now: ask again, within that time
   TransferWishes wishes;
   /// The algorithm is chosen anew for each epoch, on paths like these; else it is the wishes'.
   std::optional<relay::PathParameters> auto_paths;
@@ -68,6 +69,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
  private:
   struct Receiver {
     control::Connecting connecting;
+    control::Timer again;  ///< asks once more
     std::optional<control::Channel> channel;
     bool open = false;            ///< its channel's end has not been heard of
     std::optional<Time> greeted;  ///< and it has not answered yet

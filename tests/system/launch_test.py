@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The group example started by a cluster engine and by nothing else: real Slurm daemons on this machine, whose srun gives
 it variables, or a PMIx server. Without Slurm (package group check) these fail."""
+import json
 import os
 import pathlib
 import secrets
@@ -9,7 +10,7 @@ import unittest
 
 import slurm
 
-EXAMPLE = os.environ["RDMC_GROUP_EXAMPLE"]
+EXAMPLE, BCAST = os.environ["RDMC_GROUP_EXAMPLE"], os.environ["RDMC_BCAST"]
 DELIVERED = ["message 0: 10000000 times x", "message 1: 11 times y"]
 
 
@@ -60,6 +61,24 @@ class UnderSlurm(unittest.TestCase):
         self.assertNotEqual(mixed.returncode, 0)
         self.assertIn("key", mixed.stderr)
         self.assertEqual(mixed.stdout, "")
+
+    def copy_to_all(self, options, launch):
+        """A file from the first task to the other three, each in a directory of its own: this is one machine."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        source = folder / "source"
+        source.write_bytes(secrets.token_bytes(5_000_000))
+        done = self.run_example(*options, "sh", "-c", f"mkdir {folder}/$SLURM_PROCID && cd {folder}/$SLURM_PROCID && "
+                                f"exec {BCAST} --json --launch {launch} {source} new/copy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([event["ok"] for event in events if event["event"] == "summary"], [3], done.stdout)
+        for task in (1, 2, 3):
+            self.assertEqual((folder / str(task) / "new/copy").read_bytes(), source.read_bytes(), f"task {task}")
+        self.assertEqual(list((folder / "0").iterdir()), [])
+
+    def test_rdmc_bcast_sends_from_the_first_task_to_all_others(self):
+        self.copy_to_all(["-N4"], "slurm")
+        self.copy_to_all(["-N4", "--mpi=pmix"], "pmix")
 
 
 if __name__ == "__main__":

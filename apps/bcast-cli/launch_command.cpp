@@ -1,0 +1,112 @@
+// rdmc_bcast --launch ENGINE: every task of a job runs the same command line. The first one sends; each other
+// one is an agent for one transfer, which can write where DEST says and nowhere else.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "apps/bcast-cli/agent.hpp"
+#include "apps/bcast-cli/commands.hpp"
+#include "apps/bcast-cli/stop_signals.hpp"
+#include "lib/include/rdmc/launch.hpp"
+
+namespace rdmc::bcast {
+namespace {
+
+/// What a task may take to be started after another; the sender asks that long, unless it was told otherwise.
+constexpr Duration kStartWithin = seconds(30);
+/// A receiver that nobody has offered a file by then ends.
+constexpr Duration kOfferWithin = seconds(60);
+/// A survivor that still needs something of us gets it, even if ours is done.
+constexpr Duration kFinishWithin = seconds(300);
+constexpr Duration kEndWithin = seconds(8);
+
+/// DEST on a receiver's host: the directory that its agent is confined to, and the destination in it.
+struct Place {
+  std::string root;
+  std::string destination;
+};
+
+Place place_of(const std::string& destination) {
+  const auto end = destination.find_last_not_of('/');
+  const auto path = std::filesystem::path(destination.substr(0, end == std::string::npos ? 1 : end + 1));
+  const auto name = path.filename();
+  if (name.empty() || name == "." || name == "..") return {path.string(), "./"};
+  const auto parent = path.parent_path();
+  return {parent.empty() ? "." : parent.string(), name.string() + (destination.ends_with('/') ? "/" : "")};
+}
+
+/// Serves one transfer; how it ended.
+Result<void> receive(const SendOptions& options, const Address& listen, StopSignals& stop) {
+  auto security = security_of(options.key_file, options.insecure);
+  if (!security) return std::unexpected(security.error());
+  auto root = Root::open(place_of(options.destination).root, Root::Missing::make);
+  if (!root) return std::unexpected(root.error());
+  const auto loop = control::ControlLoop::create();
+  if (!loop) return std::unexpected(loop.error());
+  std::optional<Reception::Outcome> outcome;  // the loop's thread
+  const auto agent = Agent::start(
+      **loop, std::move(*root), listen, std::move(*security),
+      [&](const Reception::Outcome& ended) {
+        outcome = ended;
+        stop.notify();
+      },
+      {}, 1, options.fabric);
+  if (!agent) return std::unexpected(agent.error());
+  const auto too_late = (*loop)->after(kOfferWithin, [&] {
+    if (!outcome && !(*agent)->is_busy()) stop.notify();
+  });
+  if (stop.wait() == StopSignals::Event::signal) {
+    (*agent)->stop();
+    return fail(Errc::cancelled, "interrupted");
+  }
+  const auto ended = (*loop)->call([&] { return outcome; });
+  if (!ended)
+    return fail(Errc::timed_out, fmt::format("no task has sent a file to {} in time", to_string(listen)));
+  (*agent)->finish(kFinishWithin);
+  if (ended->event.status != session::Status::ok)
+    return fail(Errc::peer_failed, fmt::format("{}: {}", ended->path, ended->event.cause));
+  return {};
+}
+
+ExitCode run_receiver(const SendOptions& options, const Address& listen) {
+  auto stop = StopSignals::block();
+  if (!stop) {
+    complain(stop.error());
+    return ExitCode::local_error;
+  }
+  const auto received = receive(options, listen, *stop);
+  stop->end_within(kEndWithin, ExitCode::local_error);
+  if (received) return ExitCode::success;
+  complain(received.error());
+  return received.error().code == Errc::cancelled ? ExitCode::interrupted : ExitCode::local_error;
+}
+
+}  // namespace
+
+ExitCode run_launched(SendOptions options) {
+  const auto job =
+      launched_job({.engine = options.launch, .key_file = options.key_file, .insecure = options.insecure});
+  if (!job) {
+    complain(job.error());
+    return ExitCode::local_error;
+  }
+  options.key_file = job->mesh.key_file;
+  const auto ours = static_cast<std::uint32_t>(job->id);
+  if (ours != 0) {
+    Address listen = job->address;
+    listen.port = job->members[ours].port;
+    return run_receiver(options, listen);
+  }
+  if (job->members.size() == 1) {
+    complain({Errc::invalid_argument, "the job has one task, and nobody to send to"});
+    return ExitCode::usage;
+  }
+  for (const MeshMember& member : job->members)
+    if (member.node != job->id) options.hosts.push_back({member.host, member.port});
+  options.destination = place_of(options.destination).destination;
+  if (options.connect_within == kDefaultConnectWithin) options.connect_within = kStartWithin;
+  return run_send(options);
+}
+
+}  // namespace rdmc::bcast
