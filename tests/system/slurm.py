@@ -5,10 +5,14 @@ import os
 import pathlib
 import pwd
 import secrets
+import signal
 import socket
 import subprocess
 import tempfile
 import time
+import uuid
+
+from harness import MARK, processes_marked
 
 PATIENCE = 30.0  # for the daemons to be up; they take about a second
 
@@ -29,12 +33,12 @@ class Cluster:
     def __init__(self, nodes=4):
         net = f"127.{64 + secrets.randbelow(180)}.{1 + secrets.randbelow(250)}"
         self.names, self.list = [f"{net}.{i}" for i in range(1, nodes + 1)], f"{net}.[1-{nodes}]"
-        self.daemons = []
+        self.daemons, self.mark = [], uuid.uuid4().hex
 
     def __enter__(self):
         self.scratch = tempfile.TemporaryDirectory(prefix="rdmc-slurm-")
         self.folder = pathlib.Path(self.scratch.name)
-        self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), MARK: self.mark}
         try:
             self._configure()
             self._start("munged", "--foreground", "--force", *(f"--{what}={self.folder}/munge.{what}"
@@ -58,6 +62,12 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        # A job that was given up on leaves its tasks behind, and whoever watches over them.
+        for pid, _ in processes_marked(self.mark):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.scratch.cleanup()
 
     def run(self, *words, **options):
