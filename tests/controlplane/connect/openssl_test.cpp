@@ -12,26 +12,35 @@ extern char** environ;
 namespace rdmc::control::testing {
 namespace {
 
-std::string psk_hex(const ClusterKey& key) {
-  const auto psk = key.derive(kTlsLabel).value();
+std::string hex_of(std::span<const std::byte> bytes) {
   std::string hex;
-  for (const std::byte b : psk.bytes()) {
+  for (const std::byte b : bytes) {
     hex += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4];
     hex += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15];
   }
   return hex;
 }
 
+std::string psk_hex(const ClusterKey& key) {
+  const auto psk = key.derive(kTlsLabel).value();
+  return hex_of(psk.bytes());
+}
+
+std::string identity_of(const ClusterKey& key) {
+  const auto name = key.derive(kTlsNameLabel).value();
+  return std::string(kTlsIdentity) + hex_of(name.bytes().first(8));
+}
+
 /// openssl s_client with a socket pair for its standard input and output.
 class Client {
  public:
-  Client(const Address& to, std::vector<std::string> more) {
+  Client(const Address& to, const std::string& identity, std::vector<std::string> more) {
     int ends[2];
     BOOST_TEST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     const Descriptor theirs(ends[1]);
     ours_.emplace(Descriptor(ends[0]));
     std::vector<std::string> words{"openssl", "s_client", "-quiet",     "-psk_identity",
-                                   "rdmc",    "-connect", to_string(to)};
+                                   identity,  "-connect", to_string(to)};
     words.insert(words.end(), more.begin(), more.end());
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
@@ -72,7 +81,7 @@ BOOST_FIXTURE_TEST_CASE(s_client_with_the_derived_key_is_a_channel_until_it_is_k
   if (program_is_missing()) return;
   const auto key = ClusterKey::generate().value();
   listen(options_for(key));
-  Client client(listener->address(), {"-tls1_3", "-psk", psk_hex(key)});
+  Client client(listener->address(), identity_of(key), {"-tls1_3", "-psk", psk_hex(key)});
   client.stream().say(encode_preamble(kProtocolVersion));
   const auto preamble = encode_preamble(kProtocolVersion);
   BOOST_TEST((client.stream().hear(kPreambleBytes) == Bytes(preamble.begin(), preamble.end())));
@@ -94,7 +103,7 @@ BOOST_FIXTURE_TEST_CASE(s_client_without_the_key_or_with_an_older_tls_is_refused
   listen(options_for(key));
   const auto refusal_of = [&](const std::vector<std::string>& arguments) {
     refusals.clear();
-    const Client client(listener->address(), arguments);
+    const Client client(listener->address(), identity_of(key), arguments);
     BOOST_TEST_REQUIRE(events.wait([&] { return !refusals.empty(); }));
     return refusals.front();
   };
