@@ -91,12 +91,13 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
       ++in_train;
       ++first;
     }
-    train = {.destination = bulk ? path.bulk : path.shared,
-             .source = path.source,
-             .pieces = std::span(pieces_.data() + first_piece, pieces_used_ - first_piece),
-             .segment_bytes = static_cast<std::uint32_t>(segment),
-             .total_bytes = static_cast<std::uint32_t>(total),
-             .ecn_capable = bulk && path.ecn_capable};
+    // Member by member: a whole one would be put together elsewhere and read back before its stores are through.
+    train.destination = bulk ? path.bulk : path.shared;
+    train.source = path.source;
+    train.pieces = std::span(pieces_.data() + first_piece, pieces_used_ - first_piece);
+    train.segment_bytes = static_cast<std::uint32_t>(segment);
+    train.total_bytes = static_cast<std::uint32_t>(total);
+    train.ecn_capable = bulk && path.ecn_capable;
   }
 }
 

@@ -157,7 +157,11 @@ class DpdkPort final : public Port {
   std::uint64_t held_generation_ = 0;      // of the neighbours when held_ was last looked through to its end
   std::array<rte_mbuf*, kBurst> spare_{};  // packet buffers taken from the pool, the first `spares_`
   std::uint16_t spares_ = 0;
-  rte_mbuf_ext_shared_info attached_{};  // counts the packet buffers that refer to callers' memory
+  // Packet buffers refer to callers' memory by it. Its count is 1 whatever they are, and set so again by each
+  // that lets go: DPDK would count up and down by locked operations, and each waits until all of a frame's
+  // bytes have reached the other end's cache lines. One thread attaches and frees.
+  rte_mbuf_ext_shared_info lent_payload_{};
+  std::size_t attached_ = 0;  // packet buffers that refer to callers' memory
 
   std::array<rte_mbuf*, kBurst> received_{};  // of the last burst; the first `lent_` are lent to the caller
   std::uint16_t fetched_ = 0, lent_ = 0;

@@ -44,8 +44,13 @@ DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, Sour
       paths_(kPaths),
       known_(kKnown) {
   if (device_->is_memif()) lane_.emplace();
-  attached_.free_cb = [](void*, void*) {};
-  rte_mbuf_ext_refcnt_set(&attached_, 1);  // ours: the memory is never the device's to free
+  lent_payload_.free_cb = [](void*, void* port) {
+    auto& self = *static_cast<DpdkPort*>(port);
+    --self.attached_;
+    rte_mbuf_ext_refcnt_set(&self.lent_payload_, 1);
+  };
+  lent_payload_.fcb_opaque = this;
+  rte_mbuf_ext_refcnt_set(&lent_payload_, 1);
 }
 
 Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options) {

@@ -178,9 +178,9 @@ rte_mbuf* DpdkPort::take_buffer() {
 }
 
 void DpdkPort::attach(rte_mbuf& buffer, const iovec& piece) {
-  rte_mbuf_ext_refcnt_update(&attached_, 1);
+  ++attached_;
   rte_pktmbuf_attach_extbuf(&buffer, piece.iov_base, RTE_BAD_IOVA, static_cast<std::uint16_t>(piece.iov_len),
-                            &attached_);
+                            &lent_payload_);
 }
 
 /// How many the device took, or dropped because it has no link: then nobody waits for room that never comes.
@@ -206,7 +206,7 @@ bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
   }
   const bool all = sent == batch.count;
   batch.count = 0;
-  assert(rte_mbuf_ext_refcnt_read(&attached_) == 1 && "the device still refers to the caller's memory");
+  assert(attached_ == 0 && "the device still refers to the caller's memory");
   return all;
 }
 
