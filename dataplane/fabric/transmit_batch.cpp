@@ -91,7 +91,8 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
       ++in_train;
       ++first;
     }
-    // Member by member: a whole one would be put together elsewhere and read back before its stores are through.
+    // Member by member: a whole one would be put together elsewhere and read back before its stores are
+    // through.
     train.destination = bulk ? path.bulk : path.shared;
     train.source = path.source;
     train.pieces = std::span(pieces_.data() + first_piece, pieces_used_ - first_piece);

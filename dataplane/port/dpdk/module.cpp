@@ -56,9 +56,9 @@ class DpdkDriver final : public Driver {
   }
 
   /// A memif. Its frames are copied in and out of its ring, although a client may lend its packet buffers for
-  /// the server to write into (zero-copy=yes): these lie scattered over the pool, the ring's in one place that
-  /// stays in the cache, and large packets go faster by a third (docs/benchmarks.md). An abstract socket leaves
-  /// nothing behind; nobody guesses its name before it is there, and who reads it then (it is in
+  /// the server to write into (zero-copy=yes): these lie scattered over the pool, the ring's in one place
+  /// that stays in the cache, and large packets go faster by a third (docs/benchmarks.md). An abstract socket
+  /// leaves nothing behind; nobody guesses its name before it is there, and who reads it then (it is in
   /// /proc/net/unix) lacks the secret.
   std::array<PortRequest, 2> pair_on_this_host() override {
     const bool huge = look_around({}).free_hugepages >= 2 * kHugepagesWanted;
