@@ -1,5 +1,6 @@
-// What `auto` stands for in a bcast: a few short messages between few of the members, and the cost model's
-// parameters fitted to the times they take.
+// What `auto` stands for in a bcast: a few short messages between few of the members, the cost model's
+// parameters fitted to the times they take, and block sizes about the model's tried with messages of the size
+// asked for.
 #pragma once
 
 #include "bench/perf/options.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <map>
@@ -152,8 +153,11 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 }
 
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed) {
-  static constexpr std::array<std::uint32_t, 8> kBlockSizes{16U << 10,  32U << 10,  64U << 10, 128U << 10,
-                                                            256U << 10, 512U << 10, 1U << 20,  2U << 20};
+  static constexpr auto kBlockSizes = [] {
+    std::array<std::uint32_t, std::bit_width(kMostAutoBlock / kLeastAutoBlock)> sizes{kLeastAutoBlock};
+    for (std::size_t i = 1; i < sizes.size(); ++i) sizes[i] = 2 * sizes[i - 1];
+    return sizes;
+  }();
   const std::span<const Algorithm> algorithms =
       fixed.algorithm ? std::span(&*fixed.algorithm, 1) : std::span<const Algorithm>(kAlgorithms);
   const std::span<const std::uint32_t> block_sizes =

@@ -51,6 +51,9 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message);
 double cost_seconds(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                     const PathParameters& path);
 
+/// Blocks that `auto` chooses among: powers of two.
+inline constexpr std::uint32_t kLeastAutoBlock = 16U << 10, kMostAutoBlock = 2U << 20;
+
 struct Choice {
   Algorithm algorithm = Algorithm::binomial_pipeline;
   std::uint32_t block_bytes = 0;
@@ -65,7 +68,8 @@ struct Fixed {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint32_t> block_bytes;
 };
-/// The cheapest of all algorithms and of blocks of 16 KB to 2 MB, as far as they are not given.
+/// The cheapest of all algorithms and of blocks from kLeastAutoBlock to kMostAutoBlock, as far as they are
+/// not given.
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed);
 
 }  // namespace rdmc::relay
