@@ -33,14 +33,6 @@ Tree Tree::of(Rank rank, std::uint32_t members) {
   return tree;
 }
 
-Confirmation::Confirmation(bool is_root, std::size_t children, std::uint64_t first)
-    : is_root_(is_root),
-      own_{.delivered = first, .finished = first},
-      reported_(own_),
-      heard_{.stable = first} {
-  children_.assign(children, {.report = own_, .told = heard_});
-}
-
 Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
   Report& last = children_[child].report;
   if (least(last, report) != last || report.finished > report.delivered)

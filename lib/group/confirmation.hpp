@@ -41,8 +41,7 @@ struct Verdict {
 
 class Confirmation {
  public:
-  /// Messages below `first` are everywhere from the beginning.
-  Confirmation(bool is_root, std::size_t children, std::uint64_t first = 0);
+  Confirmation(bool is_root, std::size_t children) : is_root_(is_root), children_(children) {}
 
   /// Of this member alone. The root has delivered what it has sent.
   void set_own(const Report& own) { own_ = own; }

@@ -6,15 +6,7 @@
 namespace rdmc::group {
 
 Group::Group(Peers& peers, const GroupConfig& config, Listener& listener)
-    : peers_(peers),
-      config_(config),
-      listener_(listener),
-      next_number_(config.first_message),
-      next_to_ask_(config.first_message),
-      next_to_deliver_(config.first_message),
-      next_to_finish_(config.first_message),
-      small_window_(config.small_window, config.first_message),
-      stable_(config.first_message) {}
+    : peers_(peers), config_(config), listener_(listener), small_window_(config.small_window) {}
 
 relay::RelayConfig Group::relay_config(std::uint64_t number) const {
   return {
@@ -52,12 +44,12 @@ Result<void> Group::make_edges(const relay::Schedule& schedule) {
   }
   for (const Rank rank : ranks) {
     const PeerId peer = config_.members[value_of(rank)];
-    if (config_.connected_only && !peers_.is_connected(peer))
-      return rdmc::fail(Errc::peer_failed, "not connected to member " + std::to_string(value_of(peer)));
     if (config_.survives && !peers_.is_connected(peer)) {
       edges_.push_back({.rank = rank});  // the first turn tells everybody
       continue;
     }
+    if (config_.connected_only && !peers_.is_connected(peer))
+      return rdmc::fail(Errc::peer_failed, "not connected to member " + std::to_string(value_of(peer)));
     const auto link = peers_.link_to(peer);
     if (!link) return std::unexpected(link.error());
     edges_.push_back(
@@ -67,7 +59,7 @@ Result<void> Group::make_edges(const relay::Schedule& schedule) {
   const auto edge = [&](Rank rank) { return static_cast<std::size_t>(find(rank) - edges_.data()); };
   if (tree.parent) tree_parent_ = edge(*tree.parent);
   for (const Rank child : tree.children) tree_children_.push_back(edge(child));
-  confirmation_ = Confirmation(is_root(), tree_children_.size(), config_.first_message);
+  confirmation_ = Confirmation(is_root(), tree_children_.size());
   return {};
 }
 

@@ -50,13 +50,9 @@ struct GroupConfig {
   /// A neighbour that does not say so long after the epoch's end that it is over there, too, loses its link,
   /// and all groups with it.
   Duration end_patience = seconds(2);
-  /// The first message's number; those below are everywhere already.
-  std::uint64_t first_message = 0;
   /// Among members who have just lost others: a neighbour that is not connected is no refusal by create(),
   /// the group fails for it, and tells everybody. Goes before `connected_only`.
   bool survives = false;
-  /// A neighbour's silence is a failure even when nothing is under way.
-  bool watches = false;
   /// False: neighbours are told nothing, because somebody else tells them; the end is the group's
   /// destruction.
   bool tells_end = true;
@@ -137,8 +133,11 @@ class Group final : public GroupPart {
   bool is_closed() const { return closed_; }
   /// Not the root, in a group that confirms: sends it a note, at most kMostNoteBytes of them in all.
   void tell_root(std::span<const std::byte> bytes);
-  /// The application keeps something waiting for memory that is no message here: `memory_patience` counts.
-  void set_memory_awaited(bool awaited) { memory_awaited_ = awaited; }
+  /// A neighbour's silence is a failure even when nothing is under way.
+  void set_watching(bool watching) { watching_ = watching; }
+  /// Whether the application keeps something waiting for memory, so that `memory_patience` counts, is this;
+  /// nothing: whether it does so with a message of this group.
+  void set_memory_awaited(std::optional<bool> awaited) { memory_awaited_ = awaited; }
   /// Messages below this number were delivered here; every member has those below stable().
   std::uint64_t delivered() const { return next_to_deliver_; }
   std::uint64_t stable() const { return stable_; }
@@ -298,7 +297,8 @@ class Group final : public GroupPart {
   std::uint64_t charge_delivered_ = 0;  // at receivers
   std::uint64_t stable_ = 0;
   Time memory_due_ = Time::never();  // the oldest message has waited for memory too long then
-  bool memory_awaited_ = false;
+  std::optional<bool> memory_awaited_;
+  bool watching_ = false;
   bool closing_ = false, closed_ = false;
   Phase phase_ = Phase::open;
   std::optional<Rank> blamed_;

@@ -33,7 +33,7 @@ std::size_t Group::work(Time now) {
 bool Group::is_busy() const {
   if (phase_ == Phase::ending) return true;
   if (phase_ == Phase::released) return false;
-  if (config_.watches) return true;
+  if (watching_) return true;
   if (config_.confirms && (closing_ || stable_ < std::max(next_number_, next_to_deliver_))) return true;
   return !smalls_.empty() || (!messages_.empty() && messages_.front().relay.has_length());
 }
@@ -254,7 +254,7 @@ void Group::watch_memory(Time now) {
   const Message* const next = find(next_to_deliver_);
   const bool waits =
       next != nullptr ? next->upcalled && next->store == nullptr : smalls_.find(next_to_deliver_) != nullptr;
-  if (!memory_awaited_ && (is_root() || !waits))
+  if (!memory_awaited_.value_or(!is_root() && waits))
     memory_due_ = Time::never();
   else if (memory_due_ == Time::never())
     memory_due_ = now + config_.memory_patience;

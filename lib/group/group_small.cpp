@@ -14,8 +14,9 @@ Result<std::uint64_t> Group::send_small(std::span<const std::byte> bytes) {
   return number;
 }
 
-/// To all children or to none.
+/// To all children or to none; to none, either, of those of whom one was lost before the group was made.
 bool Group::forward(std::uint64_t number, std::span<const std::byte> bytes) {
+  if (lost_edge() != nullptr) return false;
   const SmallMessage record{number, bytes};
   if (is_root() && !small_window_.admits(number, bytes.size())) return false;
   for (const std::size_t child : tree_children_) {

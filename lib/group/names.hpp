@@ -15,7 +15,8 @@ enum class PeerId : std::uint32_t {};
 struct GroupName {
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
-  /// 0: the application's messages. Others serve to continue an earlier epoch as this one (Succession).
+  /// 0: the group. Others are the rounds in which survivors of an earlier epoch get what they lack
+  /// (Succession).
   std::uint64_t part = 0;
   friend auto operator<=>(const GroupName&, const GroupName&) = default;
 };

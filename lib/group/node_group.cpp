@@ -69,7 +69,7 @@ void NodeGroup::execute(Send& send) {
   const std::uint64_t number = next_to_send_++;
   const bool is_small = send.bytes.size() <= config_.small_bytes;
   if (is_small && !can_continue_) {
-    (void)group_->send_small(send.bytes);  // what a group that has failed refuses, failed() has told already
+    (void)group().send_small(send.bytes);  // what a group that has failed refuses, failed() has told already
     return;
   }
   // A root's memory is only read.
@@ -79,13 +79,14 @@ void NodeGroup::execute(Send& send) {
 
 /// Gives a message that is held to the data path. One that a failed group refuses is kept for the next epoch.
 void NodeGroup::submit(std::uint64_t number) {
+  if (phase_ == Phase::continuing) return;
   Held& held = held_[number];
   if (held.bytes.size() <= config_.small_bytes) {
-    (void)group_->send_small(held.bytes);
+    (void)group().send_small(held.bytes);
     return;
   }
   held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), config_.block_bytes);
-  if (!group_->send(*held.store, held.bytes.size()) && !can_continue_) held_.erase(number);
+  if (!group().send(*held.store, held.bytes.size()) && !can_continue_) held_.erase(number);
 }
 
 void NodeGroup::execute(Buffer& buffer) {
@@ -96,13 +97,14 @@ void NodeGroup::execute(Buffer& buffer) {
 void NodeGroup::execute(Destroy& destroy) {
   done_ = std::move(destroy.done);
   next_.reset();
-  if (succession_) succession_->end({Errc::cancelled, "the group was destroyed"});
-  if (!failure_) (void)group_->close();
+  if (phase_ == Phase::continuing && succession_)
+    succession_->end({Errc::cancelled, "the group was destroyed"});
+  if (!failure_) (void)group().close();
   finish();
 }
 
 void NodeGroup::finish() {
-  if (!is_quiet() || !done_ || over_) return;
+  if (!is_released() || next_ || !done_ || over_) return;
   over_ = some_changed_ = true;
   const Destroyed done = std::move(*done_);
   if (done) done(failure_ ? Result<void>(std::unexpected(*failure_)) : Result<void>());

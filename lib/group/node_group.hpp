@@ -20,7 +20,7 @@
 
 namespace rdmc::group {
 
-class NodeGroup final : public Listener, public Survivor {
+class NodeGroup final : public Survivor {
  public:
   /// Commands that wait for the engine.
   static constexpr std::size_t kMostCommands = 1 << 16;
@@ -92,7 +92,6 @@ class NodeGroup final : public Listener, public Survivor {
   void finish();
 
   // node_group_messages.cpp
-  void give_up(const Error& error);
   void serve_waiting();
   std::optional<Place> find_place(std::uint64_t message, std::uint64_t bytes, bool ask);
   bool fits(std::span<std::byte> memory, std::uint64_t bytes);
@@ -101,13 +100,16 @@ class NodeGroup final : public Listener, public Survivor {
   void reuse();
 
   // node_group_continuing.cpp
+  /// Of the present epoch.
+  Group& group() { return succession_ ? succession_->group() : *group_; }
+  bool is_released() const { return succession_ ? succession_->is_released() : group_->is_released(); }
+  /// The application's number of the group's message 0.
+  std::uint64_t offset() const { return succession_ ? succession_->offset() : 0; }
   void set_phase(Phase phase);
   void fail_with(std::optional<Rank> member, const Error& error);
-  bool is_quiet() const;
   void begin_next();
   void deliver_recovered();
-  void drop_void_messages();
-  void open_next();
+  void settle();
 
   Store* incoming(std::uint64_t message, std::uint64_t bytes) override;
   bool small(std::uint64_t message, std::span<const std::byte> bytes) override;
@@ -124,8 +126,6 @@ class NodeGroup final : public Listener, public Survivor {
   void recovered(std::uint64_t message, std::uint64_t block) override;
   void all_recovered() override;
   void succeeded() override;
-  void succession_failed(std::optional<Rank> member, const Error& error) override;
-  void succession_released() override;
 
   std::vector<NodeId> members_;
   const bool can_continue_;
@@ -133,7 +133,8 @@ class NodeGroup final : public Listener, public Survivor {
   bool& some_changed_;
   Peers* peers_ = nullptr;
   GroupConfig config_;
-  std::unique_ptr<Group> group_;
+  std::unique_ptr<Group> group_;            // of the first epoch
+  std::unique_ptr<Succession> succession_;  // of each later one
 
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
@@ -161,11 +162,9 @@ class NodeGroup final : public Listener, public Survivor {
     std::vector<NodeId> members;
     Rank rank{};
   };
-  std::optional<Next> next_;  // asked for, and not begun
-  std::unique_ptr<Succession> succession_;
+  std::optional<Next> next_;          // asked for, and not begun
   std::uint64_t handed_ = 0;          // a sender's: messages below have begun
   std::optional<RecoveryPlan> plan_;  // of the succession
-  bool succeeded_ = false;            // it has, and the next epoch is not open yet
   bool all_recovered_ = false;
 };
 

@@ -12,8 +12,13 @@ void NodeGroup::set_phase(Phase phase) {
 }
 
 void NodeGroup::failed(std::optional<Rank> member, const Error& error) {
-  if (is_root_) handed_ = group_->delivered();
-  for (auto& partial : group_->partial_messages()) held_[partial.message].have = std::move(partial.held);
+  if (phase_ == Phase::open) {
+    if (is_root_) handed_ = group().delivered() + offset();
+    for (auto& partial : group().partial_messages())
+      held_[partial.message + offset()].have = std::move(partial.held);
+  }
+  failure_ = error;
+  if (next_) return;  // the epoch was left behind by our own wish
   fail_with(member, error);
 }
 
@@ -38,22 +43,25 @@ void NodeGroup::released() {
   some_changed_ = true;
 }
 
-bool NodeGroup::is_quiet() const {
-  return group_->is_released() && !next_ && (!succession_ || succession_->is_released());
-}
-
 Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId us) {
   const auto refuse = [](const char* what) { return fail(Errc::invalid_argument, what); };
   if (done_) return fail(Errc::cancelled, "the group is being destroyed");
   if (!can_continue_) return refuse("a group that was not made to be continued");
-  if (phase_ == Phase::open) return refuse("a group that has not failed");
   if (epoch <= (next_ ? next_->epoch : config_.name.epoch)) return refuse("an epoch that is not later");
   for (auto at = survivors.begin(); at != survivors.end(); ++at) {
     if (std::ranges::find(members_, *at) == members_.end()) return refuse("a survivor who was no member");
     if (std::find(survivors.begin(), at, *at) != at) return refuse("the same survivor twice");
   }
   const auto rank = static_cast<std::uint32_t>(std::ranges::find(survivors, us) - survivors.begin());
+  const auto is_left_out = [&](NodeId member) {
+    return std::ranges::find(survivors, member) == survivors.end();
+  };
+  const auto left_out = std::ranges::find_if(members_, is_left_out);
+  if (phase_ == Phase::open && left_out == members_.end()) return refuse("a group that has not failed");
   next_ = Next{epoch, std::move(survivors), Rank{rank}};
+  if (phase_ == Phase::open)
+    group().give_up_on(Rank{static_cast<std::uint32_t>(left_out - members_.begin())},
+                       {Errc::peer_failed, "the group goes on without it"});
   set_phase(Phase::continuing);
   some_changed_ = true;
   return {};
@@ -61,7 +69,6 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
 
 void NodeGroup::tidy() {
   if (next_) begin_next();
-  if (succeeded_) open_next();
   finish();
 }
 
@@ -73,12 +80,8 @@ void NodeGroup::begin_next() {
     if (std::ranges::find(next_->members, member) == next_->members.end())
       peers_->disconnect(PeerId{value_of(member)}, {Errc::peer_failed, "it was left out of a group"});
   }
-  const Next next = *next_;
-  next_.reset();
-  if (!is_quiet()) {
-    next_ = next;
-    return;
-  }
+  if (!is_released()) return;
+  const Next next = *std::exchange(next_, std::nullopt);
   members_ = next.members;
   config_.name.epoch = next.epoch;
   config_.rank = next.rank;
@@ -86,21 +89,18 @@ void NodeGroup::begin_next() {
   for (const NodeId member : members_) config_.members.push_back(PeerId{value_of(member)});
   plan_.reset();
   all_recovered_ = false;
-  auto made = Succession::create(*peers_,
-                                 {.name = config_.name,
-                                  .rank = config_.rank,
-                                  .members = config_.members,
-                                  .block_bytes = config_.block_bytes,
-                                  .memory_patience = config_.memory_patience},
-                                 *this);
+  auto made = Succession::create(*peers_, config_, *this);
   if (!made) return fail_with(std::nullopt, made.error());
   succession_ = std::move(*made);
+  group_.reset();
   succession_->begin();
 }
 
 SurvivorState NodeGroup::survivor_state() {
-  SurvivorState state{
-      .members = {}, .delivered = is_root_ ? stable_ : delivered_, .first = reusable_, .messages = {}};
+  SurvivorState state{.members = {},
+                      .delivered = is_root_ ? std::max(stable_, delivered_) : delivered_,
+                      .first = reusable_,
+                      .messages = {}};
   for (const auto& [message, held] : held_) {
     const bool is_whole = is_root_ || message < delivered_;
     if ((is_root_ && message >= handed_) || (!is_whole && !held.have)) continue;
@@ -184,26 +184,18 @@ void NodeGroup::deliver_recovered() {
     if (phase_ != Phase::continuing) return;
   }
   succession_->set_memory_awaited(false);
+  settle();
   succession_->finish();
-}
-
-void NodeGroup::succeeded() {
-  succeeded_ = some_changed_ = true;
-}
-
-void NodeGroup::succession_failed(std::optional<Rank> member, const Error& error) {
-  fail_with(member, error);
-}
-
-void NodeGroup::succession_released() {
   some_changed_ = true;
 }
 
 /// What has begun and is not saved: a sender that stays sends it anew, for all others it is as if it had
-/// never been.
-void NodeGroup::drop_void_messages() {
+/// never been. It goes before others can know that we have everything, and so before its numbers are anybody
+/// else's: whoever leads next, and whether we see this epoch open or not, we never tell of it.
+void NodeGroup::settle() {
+  const std::uint64_t next = plan_->end();
   const bool sends_on = is_root_ && value_of(config_.rank) == 0;
-  while (!sends_on && !held_.empty() && held_.rbegin()->first >= plan_->end()) {
+  while (!sends_on && !held_.empty() && held_.rbegin()->first >= next) {
     const Held& held = held_.rbegin()->second;
     const auto posted = held.awaited ? held.awaited->posted : held.posted;
     if (!posted.empty()) buffers_.push_front(posted);
@@ -211,28 +203,17 @@ void NodeGroup::drop_void_messages() {
   }
   waiting_.clear();
   asked_.reset();
+  delivered_ = completed_ = next;
   if (sends_on) return;
-  next_to_send_ = plan_->end();
+  next_to_send_ = handed_ = next;
   const std::lock_guard lock(mutex_);
   next_send_ = next_to_send_;
+  is_root_ = value_of(config_.rank) == 0;
 }
 
-void NodeGroup::open_next() {
-  succeeded_ = false;
+void NodeGroup::succeeded() {
   const std::uint64_t next = plan_->end();
-  config_.first_message = next;
-  config_.survives = true;
-  auto group = Group::create(*peers_, config_, *this);
-  if (!group) return fail_with(std::nullopt, group.error());
-  drop_void_messages();
-  group_ = std::move(*group);
-  succession_.reset();
-  delivered_ = completed_ = next;
-  {
-    const std::lock_guard lock(mutex_);
-    is_root_ = value_of(config_.rank) == 0;
-    phase_ = Phase::open;
-  }
+  set_phase(Phase::open);
   failure_.reset();
   if (stable_ != next) stable(next);
   reuse();

@@ -6,17 +6,10 @@
 
 namespace rdmc::group {
 
-void NodeGroup::give_up(const Error& error) {
-  if (phase_ == Phase::continuing)
-    succession_->give_up(error);
-  else
-    group_->give_up(error);
-}
-
 bool NodeGroup::fits(std::span<std::byte> memory, std::uint64_t bytes) {
   if (memory.size() >= bytes) return true;
-  give_up({Errc::invalid_argument, "memory of " + std::to_string(memory.size()) + " bytes for a message of " +
-                                       std::to_string(bytes)});
+  group().give_up({Errc::invalid_argument, "memory of " + std::to_string(memory.size()) +
+                                               " bytes for a message of " + std::to_string(bytes)});
   return false;
 }
 
@@ -52,8 +45,8 @@ void NodeGroup::serve_waiting() {
     const Place place{buffer.first(bytes), buffer};
     if (phase_ == Phase::continuing)
       held_[message].awaited = place;
-    else if (auto taken = group_->accept(message, hold(message, place)); !taken)
-      return give_up(taken.error());
+    else if (auto taken = group().accept(message - offset(), hold(message, place)); !taken)
+      return group().give_up(taken.error());
   }
   deliver_recovered();
 }

@@ -59,9 +59,7 @@ class SmallWindow {
   /// Small messages that somebody has not delivered, at most: numbers far ahead are a protocol error.
   static constexpr std::uint64_t kMostAhead = 16384;
 
-  /// `delivered`: messages that are everywhere from the beginning.
-  explicit SmallWindow(std::uint64_t bytes, std::uint64_t delivered = 0)
-      : bytes_(bytes), delivered_(delivered) {}
+  explicit SmallWindow(std::uint64_t bytes) : bytes_(bytes) {}
   /// Everybody has delivered so much.
   void confirmed(std::uint64_t delivered, std::uint64_t charge) {
     delivered_ = delivered;
@@ -74,8 +72,8 @@ class SmallWindow {
   std::uint64_t charge() const { return sent_; }
 
  private:
-  std::uint64_t bytes_, delivered_;
-  std::uint64_t sent_ = 0, charge_ = 0;
+  std::uint64_t bytes_;
+  std::uint64_t delivered_ = 0, sent_ = 0, charge_ = 0;
 };
 
 }  // namespace rdmc::group

@@ -3,122 +3,79 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/group/memory_store.hpp"
-
 namespace rdmc::group {
 namespace {
 
-constexpr std::uint64_t kPlanPart = 1, kFirstRoundPart = 2;
-/// The plan group's messages: the first says nothing, but whoever has not made the group in time is found
-/// out.
-enum PlanMessage : std::uint64_t { opening, plan };
+constexpr std::uint64_t kFirstRoundPart = 1;
+/// The first messages of the group's epoch. `settled` is taken by who has everything.
+enum OpeningMessage : std::uint64_t { opening, plan, settled, kOpeningMessages };
 constexpr std::uint64_t kMostPlanBytes = 64 << 20;
 constexpr std::uint64_t kLeastSlots = 8;  // of a round's ring
 
 }  // namespace
 
-/// All survivors; the new root sends the plan. Its closing barrier is the succession's.
-struct Succession::PlanPart final : Part {
-  using Part::Part;
-  ~PlanPart() override { group.reset(); }  // before its memory
-  Store* incoming(std::uint64_t message, std::uint64_t length) override {
-    if (message > plan || length > kMostPlanBytes) {
-      group->give_up({Errc::protocol_error, "a plan that cannot be"});
-      return nullptr;
-    }
-    return &hold(message, std::vector<std::byte>(length));
-  }
-  Store& hold(std::uint64_t message, std::vector<std::byte> content) {
-    bytes[message] = std::move(content);
-    return stores[message].emplace(bytes[message], bytes[message].size(), group->config().block_bytes);
-  }
-  void send(std::uint64_t message, std::vector<std::byte> content) {
-    Store& store = hold(message, std::move(content));
-    (void)group->send(store, bytes[message].size());  // refused only when it has failed
-  }
-  void delivered(std::uint64_t message) override {
-    if (message == plan && !succession.is_root()) succession.take_plan(bytes[plan]);
-  }
-  void completed(std::uint64_t) override {}
-  void told(Rank from, std::span<const std::byte> note) override { succession.told(from, note); }
-  void failed(std::optional<Rank> member, const Error& error) override {
-    succession.fail(error.code == Errc::cancelled ? std::nullopt : member, error, true);
-  }
-
-  std::vector<std::byte> bytes[2];
-  std::optional<MemoryStore> stores[2];
-};
-
 /// A source and those who lack some of what it sends.
-struct Succession::RoundPart final : Part {
-  RoundPart(Succession& s, const relay::Round& round) : Part(s) {
+struct Succession::RoundPart final : Listener {
+  RoundPart(Succession& s, const relay::Round& round) : succession(s) {
     ranks.push_back(Rank{static_cast<std::uint32_t>(round.source)});
     for (const std::size_t rank : round.receivers) ranks.push_back(Rank{static_cast<std::uint32_t>(rank)});
   }
-  ~RoundPart() override { group.reset(); }  // before its memory
   Store* incoming(std::uint64_t message, std::uint64_t length) override {
     if (message == 0 && length == store->size()) return &*store;
-    succession.fail(ranks.front(), {Errc::protocol_error, "a round that is not as planned"}, true);
+    succession.group_->give_up_on(ranks.front(), {Errc::protocol_error, "a round that is not as planned"});
     return nullptr;
   }
   void delivered(std::uint64_t) override { (void)group->close(); }
   void completed(std::uint64_t) override {}
   void failed(std::optional<Rank> member, const Error& error) override {
-    if (error.code == Errc::cancelled) member.reset();  // whoever wished the end is not to blame
-    succession.fail(member ? std::optional(ranks[value_of(*member)]) : std::nullopt, error, true);
+    if (member) member = ranks[value_of(*member)];
+    // The epoch has ended, and the group itself will hear why.
+    if (error.code == Errc::cancelled && member && succession.is_connected(*member)) return;
+    succession.group_->give_up_on(member, error);
   }
+  void released() override { succession.part_released(); }
 
+  Succession& succession;
   std::vector<Rank> ranks;  // in the successor, by rank in the round
   memory::Arena ring;
   std::optional<RecoveryStore> store;
+  std::unique_ptr<Group> group;  // it goes before its memory
 };
 
-Succession::Succession(Peers& peers, const SuccessionConfig& config, Survivor& survivor)
-    : peers_(peers), config_(config), survivor_(survivor) {}
+Succession::Succession(const GroupConfig& config, Peers& peers, Survivor& survivor)
+    : config_(config), peers_(peers), survivor_(survivor) {}
 
 /// A part that is destroyed early may take links with it that others use: nobody is told any more.
 Succession::~Succession() {
   over_ = released_ = true;
 }
 
-GroupConfig Succession::group_config(std::uint64_t part) const {
-  GroupConfig config{.name = config_.name, .rank = config_.rank, .members = config_.members};
-  config.name.part = part;
-  config.block_bytes = config_.block_bytes;
+Result<std::unique_ptr<Succession>> Succession::create(Peers& peers, GroupConfig config, Survivor& survivor) {
   config.survives = true;
-  config.confirms = true;
-  config.small_bytes = 0;
-  return config;
-}
-
-Result<std::unique_ptr<Succession>> Succession::create(Peers& peers, const SuccessionConfig& config,
-                                                       Survivor& survivor) {
-  std::unique_ptr<Succession> made(new Succession(peers, config, survivor));
-  made->plan_ = std::make_unique<PlanPart>(*made);
-  GroupConfig plan_config = made->group_config(kPlanPart);
-  plan_config.watches = true;
-  plan_config.memory_patience = config.memory_patience;
-  auto group = Group::create(peers, plan_config, *made->plan_);
+  std::unique_ptr<Succession> made(new Succession(config, peers, survivor));
+  auto group = Group::create(peers, config, *made);
   if (!group) return std::unexpected(group.error());
-  made->plan_->group = std::move(*group);
+  made->group_ = std::move(*group);
+  made->group_->set_watching(true);
+  made->group_->set_memory_awaited(false);
   return made;
 }
 
 void Succession::begin() {
   SurvivorState state = survivor_.survivor_state();
   state.members = config_.members;
-  if (!is_root()) return plan_->group->tell_root(state.encode());
+  if (!is_root()) return group_->tell_root(state.encode());
   states_.resize(config_.members.size());
   states_.front() = std::move(state);
-  plan_->send(opening, {});
+  (void)group_->send_small({});  // refused, as all below, only when the group has failed
   plan_if_all_told();
 }
 
 void Succession::told(Rank from, std::span<const std::byte> bytes) {
   auto state = SurvivorState::decode(bytes, config_.block_bytes);
   auto& known = states_[value_of(from)];
-  if (!state) return fail(from, state.error(), true);
-  if (known) return fail(from, {Errc::protocol_error, "a survivor that tells its state twice"}, true);
+  if (!state) return group_->give_up_on(from, state.error());
+  if (known) return group_->give_up_on(from, {Errc::protocol_error, "a survivor that tells its state twice"});
   known = std::move(*state);
   plan_if_all_told();
 }
@@ -130,41 +87,53 @@ void Succession::plan_if_all_told() {
     states.push_back(*state);
   }
   const auto planned = plan_recovery(states);
-  if (!planned) return fail(std::nullopt, planned.error(), true);
-  plan_->send(plan, planned->encode());
-  if (auto running = run(*planned); !running) fail(config_.rank, running.error(), true);
+  if (!planned) return group_->give_up_on(std::nullopt, planned.error());
+  Store& store = hold_plan(planned->encode());
+  (void)group_->send(store, plan_bytes_.size());
+  if (auto running = run(*planned); !running) group_->give_up(running.error());
 }
 
-void Succession::take_plan(std::span<const std::byte> bytes) {
+void Succession::take_plan() {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
-  const auto decoded = RecoveryPlan::decode(bytes, members, config_.block_bytes);
-  if (!decoded) return fail(Rank{0}, decoded.error(), true);
-  if (auto running = run(*decoded); !running) fail(config_.rank, running.error(), true);
+  const auto decoded = RecoveryPlan::decode(plan_bytes_, members, config_.block_bytes);
+  if (!decoded) return group_->give_up_on(Rank{0}, decoded.error());
+  if (auto running = run(*decoded); !running) group_->give_up(running.error());
 }
 
-Result<void> Succession::run(const RecoveryPlan& plan) {
+Store& Succession::hold_plan(std::vector<std::byte> bytes) {
+  plan_bytes_ = std::move(bytes);
+  return plan_store_.emplace(plan_bytes_, plan_bytes_.size(), config_.block_bytes);
+}
+
+Result<void> Succession::run(const RecoveryPlan& planned) {
   if (over_) return {};
-  if (auto ready = survivor_.on_plan(plan); !ready || over_) return ready;
-  for (std::size_t i = 0; i < plan.lengths.size(); ++i) {
-    const std::uint64_t message = plan.first + i;
-    if (plan.lengths[i] == 0 && !survivor_.has_block(message, 0)) survivor_.recovered(message, 0);
+  offset_ = planned.end() - kOpeningMessages;
+  if (auto ready = survivor_.on_plan(planned); !ready || over_) return ready;
+  for (std::size_t i = 0; i < planned.lengths.size(); ++i) {
+    const std::uint64_t message = planned.first + i;
+    if (planned.lengths[i] == 0 && !survivor_.has_block(message, 0)) survivor_.recovered(message, 0);
   }
-  for (std::size_t index = 0; index < plan.rounds.size(); ++index) {
-    if (auto started = start_round(index, plan); !started || over_) return started;
+  for (std::size_t index = 0; index < planned.rounds.size(); ++index) {
+    if (auto started = start_round(index, planned); !started || over_) return started;
   }
   running_ = true;
   go_on();
   return {};
 }
 
-Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& plan) {
-  const relay::Round& round = plan.rounds[index];
+Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& planned) {
+  const relay::Round& round = planned.rounds[index];
   auto part = std::make_unique<RoundPart>(*this, round);
   const auto own = std::ranges::find(part->ranks, config_.rank);
   if (own == part->ranks.end()) return {};
-  GroupConfig config = group_config(kFirstRoundPart + index);
-  config.rank = Rank{static_cast<std::uint32_t>(own - part->ranks.begin())};
-  config.members.clear();
+  GroupConfig config{.name = config_.name,
+                     .rank = Rank{static_cast<std::uint32_t>(own - part->ranks.begin())},
+                     .members = {},
+                     .block_bytes = config_.block_bytes,
+                     .confirms = true,
+                     .small_bytes = 0,
+                     .survives = true};
+  config.name.part = kFirstRoundPart + index;
   for (const Rank rank : part->ranks) config.members.push_back(config_.members[value_of(rank)]);
   const bool is_source = value_of(config.rank) == 0;
 
@@ -176,7 +145,7 @@ Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& plan
   part->ring = std::move(*ring);
   RecoveryStore::Recovered recovered;
   if (!is_source) recovered = [this](auto message, auto block) { survivor_.recovered(message, block); };
-  part->store.emplace(pieces_of(round, plan), part->ring.bytes(), slots, config_.block_bytes,
+  part->store.emplace(pieces_of(round, planned), part->ring.bytes(), slots, config_.block_bytes,
                       std::move(recovered));
 
   auto group = Group::create(peers_, config, *part);
@@ -190,12 +159,14 @@ Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& plan
 }
 
 std::vector<RecoveryStore::Piece> Succession::pieces_of(const relay::Round& round,
-                                                        const RecoveryPlan& plan) const {
+                                                        const RecoveryPlan& planned) const {
   std::vector<RecoveryStore::Piece> pieces;
-  std::uint64_t message = plan.first, begin = 0;  // and where its blocks begin in the row
+  std::uint64_t message = planned.first, begin = 0;  // and where its blocks begin in the row
   for (const auto& range : round.blocks.ranges()) {
     for (std::uint64_t at = range.begin; at < range.end; ++at) {
-      const auto blocks = [&] { return blocks_of(plan.lengths[message - plan.first], config_.block_bytes); };
+      const auto blocks = [&] {
+        return blocks_of(planned.lengths[message - planned.first], config_.block_bytes);
+      };
       for (; at - begin >= blocks(); ++message) begin += blocks();
       const std::uint64_t block = at - begin;
       const auto bytes = survivor_.bytes_of(message).subspan(block * config_.block_bytes);
@@ -218,35 +189,76 @@ void Succession::go_on() {
 }
 
 void Succession::finish() {
-  (void)plan_->group->close();  // refused only when it has failed
+  if (std::exchange(finished_, true) || !is_root()) return;
+  (void)group_->send_small({});
 }
 
-void Succession::set_memory_awaited(bool awaited) {
-  plan_->group->set_memory_awaited(awaited);
+void Succession::set_open() {
+  if (std::exchange(open_, true)) return;
+  group_->set_watching(false);
+  group_->set_memory_awaited(std::nullopt);
+  survivor_.succeeded();
+}
+
+Store* Succession::incoming(std::uint64_t message, std::uint64_t bytes) {
+  if (message >= kOpeningMessages) {
+    set_open();
+    return survivor_.incoming(message + offset_, bytes);
+  }
+  if (message == plan && bytes <= kMostPlanBytes) return &hold_plan(std::vector<std::byte>(bytes));
+  group_->give_up_on(Rank{0}, {Errc::protocol_error, "a plan that cannot be"});
+  return nullptr;
+}
+
+/// A message of the application's says that the epoch is open as well as the news that `settled` is stable.
+bool Succession::small(std::uint64_t message, std::span<const std::byte> bytes) {
+  if (message >= kOpeningMessages) {
+    set_open();
+    return survivor_.small(message + offset_, bytes);
+  }
+  if (message != plan) return message == opening || finished_;
+  group_->give_up_on(Rank{0}, {Errc::protocol_error, "a plan that cannot be"});
+  return false;
+}
+
+void Succession::delivered(std::uint64_t message) {
+  if (message >= kOpeningMessages) return survivor_.delivered(message + offset_);
+  if (message == plan && !is_root()) take_plan();
+}
+
+void Succession::completed(std::uint64_t message) {
+  if (message >= kOpeningMessages) survivor_.completed(message + offset_);
+}
+
+void Succession::stable(std::uint64_t count) {
+  if (count < kOpeningMessages) return;
+  set_open();
+  if (count > kOpeningMessages) survivor_.stable(count + offset_);
 }
 
 void Succession::part_released() {
   go_on();
-  if (!over_ && plan_->group->is_closed()) {
-    over_ = true;
-    survivor_.succeeded();
-  }
-  if (over_ && !released_ && is_released()) {
-    released_ = true;
-    survivor_.succession_released();
-  }
+  if (released_ || !is_released()) return;
+  released_ = true;
+  survivor_.released();
 }
 
 bool Succession::is_released() const {
-  const auto is_done = [](const auto& part) { return part->group->is_released(); };
-  return over_ && is_done(plan_) && std::ranges::all_of(rounds_, is_done);
+  return group_->is_released() &&
+         std::ranges::all_of(rounds_, [](const auto& round) { return round->group->is_released(); });
 }
 
-void Succession::fail(std::optional<Rank> member, const Error& error, bool tells) {
+void Succession::end(const Error& cause) {
   if (std::exchange(over_, true)) return;
-  plan_->group->give_up_on(member, error);
-  for (const auto& round : rounds_) round->group->end(error);
-  if (tells) survivor_.succession_failed(member, error);
+  group_->end(cause);
+  for (const auto& round : rounds_) round->group->end({Errc::cancelled, cause.what});
+}
+
+void Succession::failed(std::optional<Rank> member, const Error& error) {
+  if (over_) return;
+  end(error);
+  survivor_.failed(error.code == Errc::cancelled ? std::nullopt : member,
+                   error);  // who wished it, did no wrong
 }
 
 }  // namespace rdmc::group

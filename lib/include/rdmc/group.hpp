@@ -137,15 +137,17 @@ class Node {
   /// failed().
   Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
 
-  /// After failed(), among its survivors: the group goes on, in the same order and with the same numbers,
-  /// once everybody has what anybody has delivered, and all else that the survivors have together; only
-  /// blocks that somebody lacks are sent, by whoever has most of them. All survivors call it with the same
-  /// list, a subset of the members, the same root - any of them - and the same epoch, higher than any before;
-  /// who they are is the application's to agree upon. May be called again, with a higher epoch, when that
-  /// fails or others are lost meanwhile. Connections to members that are left out are ended, and all groups
-  /// with them. Until continued() sends are refused; post_receive_buffer and incoming() serve what is
-  /// delivered. Errors: not_found, invalid_argument (it has not failed; not `can_continue`; survivors who
-  /// were no members, one twice, without us or the root; no higher epoch), cancelled (it is being destroyed).
+  /// After failed(), among its survivors, or when others have noticed a failure that this member has not,
+  /// which ends the group here without failed(): the group goes on, in the same order and with the same
+  /// numbers, once everybody has what anybody has delivered, and all else that the survivors have together;
+  /// only blocks that somebody lacks are sent, by whoever has most of them. All survivors call it with the
+  /// same list, a subset of the members, the same root - any of them - and the same epoch, higher than any
+  /// before; who they are is the application's to agree upon. May be called again, with a higher epoch, when
+  /// that fails or others are lost meanwhile. Connections to members that are left out are ended, and all
+  /// groups with them. Until continued() sends are refused; post_receive_buffer and incoming() serve what is
+  /// delivered. Errors: not_found, invalid_argument (it has not failed, and nobody is left out; not
+  /// `can_continue`; survivors who were no members, one twice, without us or the root; no higher epoch),
+  /// cancelled (it is being destroyed).
   Result<void> continue_group(GroupNumber group, std::uint64_t epoch, std::vector<NodeId> survivors,
                               NodeId root);
 

@@ -34,6 +34,7 @@ enum class Gives : std::uint8_t { when_asked, many_buffers, one_buffer };
 
 constexpr std::uint32_t kBlock = 4096;
 constexpr std::uint64_t kMostBytes = 16 * kBlock;
+constexpr Duration kBound = seconds(1);  // of an epoch's end everywhere
 
 /// What one member has heard, and what it does about it.
 struct Member {
@@ -67,8 +68,8 @@ struct Member {
     };
     on.continued = [this](std::uint64_t next) {
       has_failed = false;
-      next_message = next;
       ++continued;
+      on_continued(next);
     };
     return on;
   }
@@ -81,18 +82,22 @@ struct Member {
   Gives gives = Gives::when_asked;
   SimApplication* process = nullptr;
   std::function<void(const GroupFailure&)> on_failed;
+  std::function<void(std::uint64_t)> on_continued;
   std::vector<std::unique_ptr<std::vector<std::byte>>> memory;
   std::map<std::uint64_t, std::span<std::byte>> placed;  // when it was asked
   std::vector<std::span<std::byte>> delivered;
   std::vector<std::vector<std::byte>> copies;
   std::vector<GroupFailure> failures;
   std::uint64_t reusable = 0, stable = 0, epoch = 0;
-  std::optional<std::uint64_t> next_message;
+  std::size_t root = 0;
+  std::optional<std::uint64_t> leads_from;  // sends the messages from this one on
+  std::uint64_t kept = UINT64_MAX;          // of what a dead one had: those below are the group's
   int continued = 0;
   bool has_failed = false, is_alive = true, in_order = true, intact = true;
 };
 
-/// All of them, and the views. Node 0 is the first root; the first live one of each view the next.
+/// All of them, and the views. Node 0 is the first root; the first live one of each view the next. It sends
+/// something as soon as it is told that the group goes on.
 class Survivors {
  public:
   Survivors(std::uint64_t seed, std::size_t count, bool all_ask)
@@ -112,6 +117,7 @@ class Survivors {
       member.process = &process;
       if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
       member.on_failed = [this, i](const GroupFailure& why) { on_failed(i, why); };
+      member.on_continued = [this, i](std::uint64_t next) { on_continued(i, next); };
       process.group = std::make_unique<NodeGroup>(view, true, member.callbacks(), process.changed);
       config.rank = Rank{static_cast<std::uint32_t>(i)};
       BOOST_REQUIRE(process.group->open(process.peers(), config));
@@ -123,22 +129,24 @@ class Survivors {
   }
 
   std::size_t root() const { return value_of(view.front()); }
-  /// The root of the view sends; its content tells its number and its sender.
-  void send(std::uint64_t bytes) {
+  /// The root of the view sends.
+  void send(std::uint64_t bytes) { send(root(), bytes); }
+  void send(std::size_t from, std::uint64_t bytes) {
     auto& content = sent.emplace_back(bytes);
     for (std::byte& b : content) b = static_cast<std::byte>(world.simulation.random().next());
-    const auto number = members[root()].process->group->send(content);
+    const auto number = members[from].process->group->send(content);
     BOOST_TEST_REQUIRE((number && *number + 1 == sent.size()));
-    members[root()].process->wake();
+    members[from].process->wake();
   }
   void kill(std::size_t victim) {
     members[victim].is_alive = false;
     world.simulation.kill(members[victim].process->process());
   }
-  /// Everybody alive goes on in the last view, and all have all that its root has sent.
+  /// Everybody alive goes on in the last view, and all have all that its root has sent - or, of one whose
+  /// death nobody has noticed, the same.
   bool is_settled() const {
-    const Member& leader = members[root()];
-    const std::uint64_t count = root() == 0 && leader.is_alive ? sent.size() : leader.stable;
+    const auto somebody = std::ranges::find(members, true, &Member::is_alive);
+    const std::uint64_t count = members[root()].is_alive ? sent.size() : somebody->stable;
     return std::ranges::all_of(members, [&](const Member& m) {
       return !m.is_alive || (!m.has_failed && m.epoch == epoch && m.stable == count);
     });
@@ -179,16 +187,30 @@ class Survivors {
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Duration delay = microseconds(static_cast<std::int64_t>(world.simulation.random().below(3000)));
-      world.simulation.at(world.simulation.now() + delay, [this, i] { follow(i); });
+      world.simulation.at(world.simulation.now() + delay, [this, i] { follow(i, true); });
+      world.simulation.at(world.simulation.now() + kBound, [this, i] { follow(i, false); });
     }
   }
-  void follow(std::size_t i) {
+  void on_continued(std::size_t i, std::uint64_t next) {
+    for (Member& member : members)
+      if (!member.is_alive) member.kept = std::min(member.kept, next);
+    if (i != members[i].root) return;
+    if (i != 0 && !members[i].leads_from) {
+      members[i].leads_from = next;
+      sent.resize(next);
+    }
+    send(i, world.simulation.random().below(2) == 0 ? 300 : kBlock + 1);
+  }
+  /// Who has not heard of a failure within a second had nothing under way, and goes on because others do.
+  void follow(std::size_t i, bool after_failure) {
     Member& member = members[i];
     const NodeId us{static_cast<std::uint32_t>(i)};
-    if (!member.is_alive || !member.has_failed || member.epoch == epoch) return;
+    if (!member.is_alive || (after_failure && !member.has_failed) || member.epoch == epoch) return;
+    member.has_failed = true;
     if (std::ranges::find(view, us) == view.end()) return;
     BOOST_TEST_REQUIRE(member.process->group->continue_as(epoch, view, us).has_value());
     member.epoch = epoch;
+    member.root = root();
     member.process->wake();
   }
 
