@@ -53,13 +53,14 @@ void Manager::disconnect(CommunicationId id, Time now) {
   if (found == connections_.end()) return;
   Connection& connection = found->second;
   switch (connection.state) {
+    // IBTA vol. 1, 12.9.7.1 and 12.9.7.2: a DREQ ends what is established, and nothing else; what is being
+    // made is ended by a REJ, from REP Rcvd and REP Sent as well.
     case State::request_sent:
-    case State::requested: reject(id, RejectReason::consumer, now); break;
+    case State::requested:
     case State::accepted:
-    case State::reply_sent:
+    case State::reply_sent: reject(id, RejectReason::consumer, now); break;
     case State::established:
-      // What a stranger began and did not finish gets no more time by our ending it.
-      if (connection.state == State::established) connection.end_of_patience = now + kPatience;
+      connection.end_of_patience = now + kPatience;
       connection.state = State::disconnect_sent;
       connection.transaction = std::uint64_t{entropy_()} << 32 | entropy_();
       send_until_answered(
@@ -75,10 +76,21 @@ void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  const auto answered = connection.state == State::requested ? Answered::request : Answered::other;
-  connection.latest = encode({connection.transaction, Reject{id, connection.remote, answered, reason, {}}});
-  send_latest(connection);
+  if (connection.state == State::established || connection.state == State::disconnect_sent ||
+      connection.state == State::ended)
+    return;
+  send_reject(id, connection, reason);
   end(id, connection, now);
+}
+
+/// What it answers is what the peer said last, if that asks for an answer (12.6.7, Message REJected).
+void Manager::send_reject(CommunicationId id, Connection& connection, RejectReason reason) {
+  const auto answered = connection.state == State::requested  ? Answered::request
+                        : connection.state == State::accepted ? Answered::reply
+                                                              : Answered::other;
+  connection.latest = encode({connection.transaction, Reject{id, connection.remote, answered, reason, {}}});
+  connection.refused = true;
+  send_latest(connection);
 }
 
 void Manager::on_datagram(const Address& source, std::span<const std::byte> mad, Time now) {
@@ -127,10 +139,13 @@ void Manager::on_message(const Address& source, const Message&, const Disconnect
 
 void Manager::on_message(const Address& source, const Message&, const Reject& reject, Time now) {
   Connection* const connection = find(reject.remote, source, reject.local);
-  if (connection == nullptr || connection->state == State::established || connection->state == State::ended) {
+  if (connection == nullptr || connection->state == State::ended) {
     ++counters_.strays;
     return;
   }
+  // Our confirmation was lost, or came after the peer had lost its patience: it has no connection.
+  if (connection->state == State::established || connection->state == State::disconnect_sent)
+    return end(reject.remote, *connection, now);
   events_.push_back({.kind = Event::Kind::rejected,
                      .connection = reject.remote,
                      .reason = reject.reason,
@@ -145,10 +160,7 @@ void Manager::give_up(CommunicationId id, Connection& connection, Time now) {
     return;
   }
   // The peer may be there after all, and only its answers lost: it must not wait for us.
-  const auto answered = connection.state == State::reply_sent ? Answered::reply : Answered::request;
-  connection.latest =
-      encode({connection.transaction, Reject{id, connection.remote, answered, RejectReason::timeout, {}}});
-  send_latest(connection);
+  send_reject(id, connection, RejectReason::timeout);
   events_.push_back({.kind = Event::Kind::unreachable, .connection = id});
   connection.state = State::ended;
   connection.deadline = now + kTimeWait;

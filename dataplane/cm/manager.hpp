@@ -67,8 +67,10 @@ class Manager {
                                   std::uint32_t path_mtu, Time now);
   /// After `accepted`, when our queue pair is ready.
   void confirm(CommunicationId connection);
-  /// After `requested`, when our queue pair is ready: the peer may send at once.
+  /// After `requested`, when our queue pair is ready: the peer may send at once. The peer is told of no more
+  /// READs and atomics than it has asked for, in either direction (12.7.29, 12.7.30).
   void accept(CommunicationId connection, const QueuePairParameters& ours, Time now);
+  /// Of what is not established yet; `disconnected` follows.
   void reject(CommunicationId connection, RejectReason reason, Time now);
   /// After `requested` and accept: the peer's first packet has come, so it is ready though its message was
   /// lost.
@@ -101,6 +103,7 @@ class Manager {
     Address peer;  ///< its port is not looked at
     CommunicationId remote{};
     Qpn local_qpn{}, remote_qpn{};
+    std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;  ///< by the peer's request
     std::uint64_t transaction = 0;
     /// Repeated until it is answered, and whenever the peer asks for it again; nothing if we have not
     /// answered.
@@ -110,6 +113,7 @@ class Manager {
     /// When it is given up at the latest, unless it is established.
     Time end_of_patience = Time::never();
     std::uint32_t repeats = 0;
+    bool refused = false;  ///< by us: that is the latest
   };
   using Connections = std::map<CommunicationId, Connection>;
 
@@ -120,6 +124,7 @@ class Manager {
   void send_latest(const Connection& connection) {
     if (connection.latest) send(connection.peer, *connection.latest);
   }
+  void send_reject(CommunicationId id, Connection& connection, RejectReason reason);
   void send_until_answered(Connection& connection, const Message& message, Time now);
   static void wait(Connection& connection, Duration time, Time now);
   void end(CommunicationId id, Connection& connection, Time now);

@@ -54,6 +54,8 @@ void Manager::on_message(const Address& source, const Message& message, const Re
                       .peer = source,
                       .remote = request.local,
                       .remote_qpn = request.queue_pair.qpn,
+                      .asked_responder_resources = request.queue_pair.responder_resources,
+                      .asked_initiator_depth = request.queue_pair.initiator_depth,
                       .transaction = message.transaction,
                       .path_mtu = request.path_mtu,
                       .end_of_patience = now + kPatience};
@@ -76,9 +78,12 @@ void Manager::accept(CommunicationId id, const QueuePairParameters& ours, Time n
   Connection& connection = found->second;
   connection.state = State::reply_sent;
   connection.local_qpn = ours.qpn;
+  QueuePairParameters agreed = ours;
+  agreed.responder_resources = std::min(ours.responder_resources, connection.asked_initiator_depth);
+  agreed.initiator_depth = std::min(ours.initiator_depth, connection.asked_responder_resources);
   send_until_answered(
       connection,
-      {connection.transaction, Reply{.local = id, .remote = connection.remote, .queue_pair = ours}}, now);
+      {connection.transaction, Reply{.local = id, .remote = connection.remote, .queue_pair = agreed}}, now);
 }
 
 void Manager::on_message(const Address& source, const Message&, const ReadyToUse& ready, Time) {
@@ -89,6 +94,8 @@ void Manager::on_message(const Address& source, const Message&, const ReadyToUse
     establish(ready.remote, *connection);
   } else {
     ++counters_.duplicates;
+    // Ready for what we gave up: our rejection was lost, or crossed.
+    if (connection->refused) send_latest(*connection);
   }
 }
 

@@ -33,7 +33,7 @@ struct QueuePairParameters {
   Qpn qpn{};
   Psn starting_psn;                      ///< where the *other* side begins (12.7.8)
   std::uint8_t responder_resources = 0;  ///< READs and atomics of the peer that it can have under way
-  std::uint8_t initiator_depth = 0;      ///< … and that it may start itself
+  std::uint8_t initiator_depth = 0;      ///< … and the most that it will start itself
   std::uint8_t rnr_retry_count = 7;      ///< 3 bits, 7 = for ever
 };
 
@@ -64,6 +64,7 @@ enum class RejectReason : std::uint16_t {
   invalid_service_id = 8,
   stale_connection = 10,
   invalid_path_mtu = 26,
+  too_few_responder_resources = 27,
   consumer = 28  ///< the program said no
 };
 /// What was refused and why, for people; the number of one that is not of the table.

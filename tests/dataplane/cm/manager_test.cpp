@@ -3,97 +3,13 @@
 
 #include <rapidcheck.h>
 
-#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "dataplane/base/random.hpp"
+#include "tests/dataplane/cm/world.hpp"
 
 using namespace rdmc;
 using namespace rdmc::cm;
-
-namespace {
-
-constexpr std::uint16_t kPort = 7174;
-constexpr Duration kDelay = milliseconds(1);
-
-/// One host: its manager and what its driver was told.
-struct Host {
-  Host(std::uint8_t number, std::uint64_t seed)
-      : random(seed),
-        address(Address::ipv4(10, 0, 0, number, 0)),
-        manager(address, [this] { return static_cast<std::uint32_t>(random.next()); }) {}
-
-  std::size_t count(Event::Kind kind) const {
-    return static_cast<std::size_t>(std::ranges::count(events, kind, &Event::kind));
-  }
-  const Event& last(Event::Kind kind) const {
-    const auto found =
-        std::find_if(events.rbegin(), events.rend(), [&](const Event& e) { return e.kind == kind; });
-    BOOST_REQUIRE((found != events.rend()));
-    return *found;
-  }
-
-  Random random;
-  Address address;
-  Manager manager;
-  std::vector<Event> events;
-  bool answers = true;  ///< accepts what is requested and confirms what is accepted, at once
-};
-
-/// Two hosts and a network that loses and doubles datagrams.
-struct World {
-  explicit World(std::uint64_t seed, std::uint32_t loss = 0, std::uint32_t doubled = 0)
-      : random(seed), loss_(loss), doubled_(doubled), a(1, seed + 1), b(2, seed + 2) {}
-
-  void carry(Host& from, Host& to) {
-    for (Datagram datagram; from.manager.poll_transmit(datagram);) {
-      BOOST_REQUIRE((datagram.peer.bytes == to.address.bytes));
-      const int copies = random.chance(loss_) ? 0 : random.chance(doubled_) ? 2 : 1;
-      for (int i = 0; i < copies; ++i) to.manager.on_datagram(from.address, datagram.mad, now);
-    }
-  }
-  void drive(Host& host) {
-    for (Event event; host.manager.poll_event(event);) {
-      host.events.push_back(event);
-      if (!host.answers) continue;
-      if (event.kind == Event::Kind::requested)
-        host.manager.accept(event.connection, {.qpn = Qpn{0x222}, .starting_psn = Psn(22)}, now);
-      if (event.kind == Event::Kind::accepted) host.manager.confirm(event.connection);
-    }
-  }
-  /// Lets `limit` pass.
-  void run(Duration limit = seconds(100)) {
-    const Time end = now + limit;
-    for (;;) {
-      for (int i = 0; i < 4; ++i) {
-        carry(a, b);
-        drive(b);
-        carry(b, a);
-        drive(a);
-      }
-      const Time next = std::min(a.manager.next_deadline(), b.manager.next_deadline());
-      if (next > end) break;
-      now = std::max(now + kDelay, next);
-      a.manager.on_timer(now);
-      b.manager.on_timer(now);
-    }
-    now = end;
-  }
-  CommunicationId connect() {
-    Address to = b.address;
-    to.port = kPort;
-    const auto id = a.manager.connect(to, {.qpn = Qpn{0x111}, .starting_psn = Psn(11)}, 1024, now);
-    BOOST_REQUIRE(id);
-    return *id;
-  }
-
-  Random random;
-  std::uint32_t loss_, doubled_;
-  Time now{1'000'000'000};
-  Host a, b;
-};
-
-}  // namespace
+using namespace rdmc::cm::testing;
 
 BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_are_ready) {
   World world(1);
@@ -109,6 +25,10 @@ BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_
   const Event& accepted = world.a.last(Event::Kind::accepted);
   BOOST_TEST(
       (accepted.peer_queue_pair.qpn == Qpn{0x222} && accepted.peer_queue_pair.starting_psn == Psn(22)));
+  // Each as many READs as both can do.
+  BOOST_TEST(requested.peer_queue_pair.responder_resources == 4u);
+  BOOST_TEST(accepted.peer_queue_pair.responder_resources == 3u);
+  BOOST_TEST(accepted.peer_queue_pair.initiator_depth == 1u);
   BOOST_TEST(world.a.count(Event::Kind::established) == 1u);
   BOOST_TEST(world.b.count(Event::Kind::established) == 1u);
   BOOST_TEST((world.a.manager.next_deadline() == Time::never()));
@@ -150,6 +70,47 @@ BOOST_AUTO_TEST_CASE(a_program_that_says_no_is_heard) {
   world.b.manager.reject(world.b.last(Event::Kind::requested).connection, RejectReason::consumer, world.now);
   world.run(milliseconds(100));
   BOOST_TEST((world.a.last(Event::Kind::rejected).reason == RejectReason::consumer));
+}
+
+// IBTA vol. 1, 12.9.7.1 and 12.9.7.2: DREQ is for what is established.
+BOOST_AUTO_TEST_CASE(what_is_being_made_is_ended_by_a_rejection_and_what_is_made_by_a_disconnection) {
+  for (const bool confirmed : {false, true}) {
+    for (const bool by_client : {false, true}) {
+      World world(12);
+      world.a.answers = confirmed;
+      BOOST_REQUIRE(world.b.manager.listen(kPort));
+      const CommunicationId id = world.connect();
+      world.run(milliseconds(100));
+      Host& ends = by_client ? world.a : world.b;
+      Host& other = by_client ? world.b : world.a;
+      ends.manager.disconnect(by_client ? id : world.b.events[0].connection, world.now);
+      Datagram sent;
+      BOOST_REQUIRE(ends.manager.poll_transmit(sent));
+      const Message said = *decode(sent.mad);
+      BOOST_TEST(std::holds_alternative<DisconnectRequest>(said.body) == confirmed);
+      const auto* const reject = std::get_if<Reject>(&said.body);
+      BOOST_TEST((reject != nullptr) == !confirmed);
+      if (reject != nullptr)
+        BOOST_TEST((reject->answered == (by_client ? Answered::reply : Answered::other)));
+      other.manager.on_datagram(ends.address, sent.mad, world.now);
+      world.run(seconds(1));
+      BOOST_TEST(other.count(confirmed ? Event::Kind::disconnected : Event::Kind::rejected) == 1u);
+      BOOST_TEST(ends.count(Event::Kind::disconnected) == 1u);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_believes_in_a_connection_that_was_given_up_is_told) {
+  World world(13);
+  world.a.answers = false;
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  const CommunicationId id = world.connect();
+  world.run(milliseconds(100));
+  world.b.manager.reject(world.b.events[0].connection, RejectReason::timeout, world.now);
+  for (Datagram lost; world.b.manager.poll_transmit(lost);) continue;
+  world.a.manager.confirm(id);
+  world.run(milliseconds(100));
+  BOOST_TEST(world.a.count(Event::Kind::disconnected) == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_never_answers_is_unreachable_after_a_bounded_time) {
