@@ -7,6 +7,9 @@
 namespace rdmc::tools {
 namespace {
 
+/// Who has asked and then says nothing is held for so long while others wait: time for our reply and two
+/// repetitions of it, of which all would have to be lost.
+constexpr Duration kGrace = milliseconds(2500);
 /// rping needs one each way.
 constexpr std::uint8_t kReadsAtOnce = 1;
 constexpr std::uint32_t kReceives = 2;
@@ -62,8 +65,11 @@ cm::QueuePairParameters PingLink::parameters() const {
 }
 
 Result<void> PingLink::join(const cm::Event& event) {
-  return StrangerHost::connect(end_, peer_, event.peer_queue_pair.qpn, event.peer_queue_pair.starting_psn,
-                               true);
+  return StrangerHost::connect(end_, {.address = peer_,
+                                      .qpn = event.peer_queue_pair.qpn,
+                                      .first_psn = event.peer_queue_pair.starting_psn,
+                                      .psn_for_other = true,
+                                      .reads_at_once = event.peer_queue_pair.responder_resources});
 }
 
 Result<PingLink> PingLink::connect(StrangerHost& host, ConnectionManager& connections, const Address& server,
@@ -109,6 +115,10 @@ Result<PingLink> PingLink::accept(StrangerHost& host, ConnectionManager& connect
 Result<void> PingLink::meet(const cm::Event& request) {
   connection_ = request.connection;
   peer_ = request.peer;
+  if (request.peer_queue_pair.responder_resources == 0) {  // and rping's server fetches the text with a READ
+    connections_->reject(connection_, cm::RejectReason::too_few_responder_resources);
+    return fail(Errc::unsupported, "it can have no READ under way");
+  }
   auto ready = prepare(request.path_mtu);
   if (ready) ready = join(request);
   if (!ready) {
@@ -116,9 +126,20 @@ Result<void> PingLink::meet(const cm::Event& request) {
     return ready;
   }
   connections_->manager().accept(connection_, parameters(), monotonic_now());
-  auto met = wait_until([this] { return established_ || disconnected_; });
+  auto met = wait_for_confirmation();
   if (met && !established_) met = fail(Errc::peer_failed, "the peer disconnected");
-  if (!met) abandon();
+  if (!met) connections_->reject(connection_, cm::RejectReason::timeout);
+  return met;
+}
+
+Result<void> PingLink::wait_for_confirmation() {
+  const auto settled = [this] { return established_ || disconnected_; };
+  const Duration grace = std::min(kGrace, patience_);
+  auto met = wait_until(settled, grace);
+  if (met || met.error().code != Errc::timed_out) return met;
+  const auto others_wait = [this] { return !connections_->requests().empty(); };
+  met = wait_until([&] { return settled() || others_wait(); }, patience_ - grace);
+  if (met && !settled()) return fail(Errc::timed_out, "the peer fell silent, and others wait");
   return met;
 }
 

@@ -28,8 +28,9 @@ class PingLink {
   static Result<PingLink> connect(StrangerHost& host, ConnectionManager& connections, const Address& server,
                                   std::uint32_t path_mtu, Duration patience);
   /// The first client that comes to a port that is listened on and can be connected with; whoever cannot is
-  /// refused, and told why. `others`: what becomes of who asks while that one is served. Errors: timed_out
-  /// (nobody came; says who was refused last, and why).
+  /// refused, and told why; whoever asks and falls silent makes room for the next after 2.5 s. `others`: what
+  /// becomes of who asks while that one is served. Errors: timed_out (nobody came; says who was refused last,
+  /// and why).
   enum class Others : std::uint8_t {
     refuse,
     wait  ///< for the next accept, as long as the connection manager keeps a request
@@ -71,6 +72,7 @@ class PingLink {
 
   Result<cm::Event> wait_for_event();
   Result<void> meet(const cm::Event& request);
+  Result<void> wait_for_confirmation();
   Result<void> prepare(std::uint32_t path_mtu);
   Result<void> join(const cm::Event& event);
   cm::QueuePairParameters parameters() const;

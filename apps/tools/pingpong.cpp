@@ -179,7 +179,7 @@ Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report
   connection->while_waiting([&engine = (*host)->engine()] { engine.turn(kGlance); });
   const auto made_ready = [&](const control::PingpongEnd& peer) {
     report.theirs = peer;
-    return StrangerHost::connect(*end, peer.address, peer.qpn, peer.psn);
+    return StrangerHost::connect(*end, {.address = peer.address, .qpn = peer.qpn, .first_psn = peer.psn});
   };
   if (auto done = connection->exchange(report.ours, made_ready, deadline); !done)
     return std::unexpected(done.error());

@@ -67,16 +67,18 @@ Result<StrangerHost::End> StrangerHost::create(std::uint32_t path_mtu, std::uint
   return End{std::move(*queue_pair), *info};
 }
 
-Result<void> StrangerHost::connect(End& end, Address peer, Qpn qpn, Psn first_psn, bool psn_for_other) {
-  peer.port = roce::kRocePort;
-  return end.queue_pair->connect(fabric::encode({.shared = peer,
+Result<void> StrangerHost::connect(End& end, const Peer& peer) {
+  Address shared = peer.address;
+  shared.port = roce::kRocePort;
+  return end.queue_pair->connect(fabric::encode({.shared = shared,
                                                  .bulk_port = roce::kRocePort,
-                                                 .qpn = qpn,
-                                                 .first_psn = first_psn,
+                                                 .qpn = peer.qpn,
+                                                 .first_psn = peer.first_psn,
                                                  .path_mtu = end.info.path_mtu,
                                                  .receive_window = kWindowBytes,
                                                  .stranger = true,
-                                                 .psn_for_other = psn_for_other}));
+                                                 .psn_for_other = peer.psn_for_other,
+                                                 .max_rd_atomic = peer.reads_at_once}));
 }
 
 WireCounters StrangerHost::wire() const {

@@ -48,9 +48,16 @@ class StrangerHost {
     fabric::ConnectionInfo info;
   };
   Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth, std::uint8_t reads_at_once = 1);
-  /// Connects it to the peer's queue pair. `psn_for_other`: see fabric::ConnectionInfo. Errors: unsupported
-  /// (the peer has the other address family).
-  static Result<void> connect(End& end, Address peer, Qpn qpn, Psn first_psn, bool psn_for_other = false);
+  /// What was said of a peer's queue pair.
+  struct Peer {
+    Address address;  ///< its port is not looked at
+    Qpn qpn{};
+    Psn first_psn;
+    bool psn_for_other = false;      ///< see fabric::ConnectionInfo
+    std::uint8_t reads_at_once = 0;  ///< READs and atomics of ours that it has room for; 0 = not known
+  };
+  /// Errors: unsupported (the peer has the other address family).
+  static Result<void> connect(End& end, const Peer& peer);
 
   /// Turns the engine until `done()` says so; false if `deadline` passed before.
   bool run_until(const std::function<bool()>& done, Time deadline);

@@ -24,13 +24,14 @@ class Stranger:
     def close(self):
         self._socket.close()
 
-    def ask(self, server, service, path_mtu, number=1):
-        """Requests a connection to that port of rdma_cm's."""
+    def ask(self, server, service, path_mtu, number=1, resources=1, depth=1):
+        """Requests a connection to that port of rdma_cm's: with room for so many READs, which starts so many itself."""
         ours, theirs = (socket.inet_aton(one) for one in (self._address, server))
         gids = b"".join(bytes(10) + b"\xff\xff" + one for one in (ours, theirs))
         body = bytearray(MAD_BYTES - MAD_HEADER_BYTES)
         struct.pack_into(">I4xQ", body, 0, number, 0x0000000001060000 | service)
         struct.pack_into(">I", body, 32, (number + 0x100) << 8)      # queue pair
+        body[35], body[39] = resources, depth
         body[43] = 18 << 3                                            # response timeout, reliable connection
         body[47] = 7                                                  # retries
         struct.pack_into(">HBB", body, 48, 0xFFFF, MTU_CODES[path_mtu] << 4, 15 << 4)
@@ -46,14 +47,17 @@ class Stranger:
         self._send(server, DISCONNECT, number + 1, body)
 
     def answer(self, seconds):
-        """(kind of message, its sender's number, the reason if it is a rejection), or None in time."""
+        """(kind of message, its sender's number, what it says: a rejection why, a reply (READs it has room for, READs it
+        will start)), or None in time."""
         self._socket.settimeout(seconds)
         try:
             mad = self._socket.recv(4096)[HEADER_BYTES:]
         except TimeoutError:
             return None
         body = mad[MAD_HEADER_BYTES:]
-        return struct.unpack_from(">H", mad, 16)[0], struct.unpack_from(">I", body)[0], struct.unpack_from(">H", body, 10)[0]
+        kind = struct.unpack_from(">H", mad, 16)[0]
+        says = (body[24], body[25]) if kind == REPLY else struct.unpack_from(">H", body, 10)[0]
+        return kind, struct.unpack_from(">I", body)[0], says
 
     def _send(self, server, attribute, transaction, body):
         mad = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, transaction, attribute, 0, 0) + bytes(body)

@@ -10,7 +10,7 @@ from strangers_test import (CLIENT, FAILED, PING, SECONDS, SERVER, TELLS_A_WRONG
 
 PORT = 7174
 STRANGER = "127.0.0.3"
-INVALID_MTU = 26  # of the reasons for a rejection (IBTA vol. 1, table 109)
+TIMEOUT, INVALID_MTU, NO_READS = 4, 26, 27  # of the reasons for a rejection (IBTA vol. 1, table 109)
 
 
 class Server(Pair):
@@ -25,10 +25,10 @@ class Server(Pair):
         self.addCleanup(stranger.close)
         return stranger
 
-    def answer_to(self, stranger, path_mtu):
+    def answer_to(self, stranger, path_mtu, **said):
         """What the server says to a request, which is repeated until it is there."""
         for _ in range(500):
-            stranger.ask(SERVER, PORT, path_mtu)
+            stranger.ask(SERVER, PORT, path_mtu, **said)
             answer = stranger.answer(0.1)
             if answer:
                 return answer
@@ -55,6 +55,24 @@ class Server(Pair):
         kind, theirs, _ = self.answer_to(stranger, 1024)
         self.assertEqual(kind, REPLY)
         stranger.disconnect(SERVER, theirs)
+        self.client_is_served(server)
+
+    def test_who_asks_and_says_no_more_is_rejected_soon_once_another_waits(self):
+        server, stranger = self.serve(), self.stranger()
+        self.assertEqual(self.answer_to(stranger, 1024)[0], REPLY)
+        begun = time.monotonic()
+        self.client_is_served(server)
+        self.assertLess(time.monotonic() - begun, 6)
+        answers = iter(lambda: stranger.answer(0.1), None)
+        self.assertIn((REJECT, TIMEOUT), [(kind, says) for kind, _, says in answers])
+
+    def test_a_client_is_asked_for_no_more_reads_than_it_has_room_for(self):
+        server, stranger = self.serve(), self.stranger()
+        kind, _, reason = self.answer_to(stranger, 1024, resources=0)
+        self.assertEqual((kind, reason), (REJECT, NO_READS))
+        kind, theirs, agreed = self.answer_to(stranger, 1024, number=2, resources=200, depth=0)
+        self.assertEqual((kind, agreed), (REPLY, (0, 1)))
+        stranger.disconnect(SERVER, theirs, number=2)
         self.client_is_served(server)
 
     def test_a_server_that_nobody_could_be_served_by_says_whom_it_refused(self):
