@@ -1,6 +1,7 @@
-"""The lab's time: one deadline over all its stages, whatever waits in them. Who is over it has failed, and the stage is
-named; no runner's own, more generous timeout has to strike first."""
+"""The lab's time: one deadline over all its stages, whatever waits in them, and another one over tidying up after it. Who
+is over it has failed, and the stage is named; no runner's own, more generous timeout has to strike first."""
 import contextlib
+import os
 import signal
 import time
 
@@ -10,10 +11,11 @@ class OverBudget(BaseException):
 
 
 class Budget:
-    """`seconds` from entry to exit. In the main thread, one at a time."""
+    """`seconds` from entry to exit. In the main thread, one at a time. Over it, whoever is on the way has `clean_up`
+    seconds more; then the program ends with 1, and with it its namespaces and all that runs in them."""
 
-    def __init__(self, seconds):
-        self._seconds, self._stage, self._took = seconds, "start", {}
+    def __init__(self, seconds, clean_up=15):
+        self._seconds, self._clean_up, self._stage, self._took = seconds, clean_up, "start", {}
 
     def __enter__(self):
         self._former = signal.signal(signal.SIGALRM, self._strike)
@@ -36,4 +38,12 @@ class Budget:
         return ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self._took.items())
 
     def _strike(self, *_):
-        raise OverBudget(f"over the budget of {self._seconds:g} s in the stage \"{self._stage}\"; before it: {str(self) or 'nothing'}")
+        over = f"over the budget of {self._seconds:g} s in the stage \"{self._stage}\"; before it: {str(self) or 'nothing'}"
+        signal.signal(signal.SIGALRM, lambda *_: self._give_up(over))
+        signal.setitimer(signal.ITIMER_REAL, self._clean_up)
+        raise OverBudget(over)
+
+    def _give_up(self, over):
+        # Past everything that waits: no `finally`, no buffer that is in use.
+        os.write(1, f"FAILED: {over}; tidying up took more than {self._clean_up:g} s\n".encode())
+        os._exit(1)

@@ -87,6 +87,17 @@ class Budget(unittest.TestCase):
                         self.fail("taken for a failed run")
         self.assertLess(time.monotonic() - began, 30)
 
+    def test_who_does_not_tidy_up_in_time_is_ended_as_well(self):
+        hangs = ("import budget, time\n"
+                 "with budget.Budget(0.2, clean_up=0.2) as stages:\n"
+                 "  with stages.stage('boot'):\n"
+                 "    try: time.sleep(60)\n"
+                 "    finally: time.sleep(60)\n")
+        done = subprocess.run([sys.executable, "-c", hangs], cwd=FOLDER, capture_output=True, text=True, check=False,
+                              timeout=30)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, 'FAILED: .* in the stage "boot"; .*; tidying up took more than 0.2 s')
+
     def test_who_is_in_time_is_left_alone_afterwards(self):
         with budget.Budget(0.05) as stages:
             with stages.stage("quick"):
