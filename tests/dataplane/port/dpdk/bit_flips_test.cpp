@@ -2,12 +2,11 @@
 // (a capture file): each is dropped under one counter, or handed on where the fabric's own checks are to
 // judge. The arguments are captures.
 #define BOOST_TEST_MODULE dpdk_bit_flips
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <fstream>
 #include <map>
 
+#include "tests/dataplane/capture_file.hpp"
 #include "tests/dataplane/port/dpdk/memif_pair.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
@@ -17,26 +16,7 @@ using namespace rdmc::port::dpdk::testing;
 
 namespace {
 
-using Frame = std::vector<std::uint8_t>;
-
-/// The first frame of a capture to UDP port 4791.
-Frame first_frame(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const Frame bytes((std::istreambuf_iterator<char>(file)), {});
-  constexpr std::size_t kFileHeader = 24, kRecordHeader = 16;
-  for (std::size_t at = kFileHeader; at + kRecordHeader < bytes.size();) {
-    const auto record = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-    const std::size_t size = record[8] | record[9] << 8;
-    const Frame frame(record + kRecordHeader, record + kRecordHeader + static_cast<std::ptrdiff_t>(size));
-    const std::size_t udp = frame[12] == 0x86 ? 54 : 34;
-    const bool is_udp =
-        frame[12] == 0x86 ? frame[20] == 17 : frame[12] == 8 && frame[13] == 0 && frame[23] == 17;
-    if (is_udp && (frame[udp + 2] << 8 | frame[udp + 3]) == 4791) return frame;
-    at += kRecordHeader + size;
-  }
-  BOOST_FAIL("no packet to port 4791 in " + path);
-  return {};
-}
+using Frame = std::vector<std::byte>;
 
 void write_capture(const std::string& path, const std::vector<Frame>& frames) {
   std::ofstream file(path, std::ios::binary);
@@ -47,12 +27,6 @@ void write_capture(const std::string& path, const std::vector<Frame>& frames) {
       put(static_cast<std::uint32_t>(word));
     file.write(reinterpret_cast<const char*>(frame.data()), static_cast<std::streamsize>(frame.size()));
   }
-}
-
-std::string text_of(const Frame& frame, std::size_t at, bool ipv6) {
-  char text[INET6_ADDRSTRLEN];
-  BOOST_REQUIRE(::inet_ntop(ipv6 ? AF_INET6 : AF_INET, &frame[at], text, sizeof text) != nullptr);
-  return text;
 }
 
 /// What became of a frame, by name.
@@ -108,14 +82,17 @@ BOOST_AUTO_TEST_CASE(every_header_bit_has_a_counter_or_is_the_fabrics_to_judge) 
   const auto& suite = boost::unit_test::framework::master_test_suite();
   BOOST_REQUIRE(suite.argc > 1);
   for (int argument = 1; argument < suite.argc; ++argument) {
-    const Frame intact = first_frame(suite.argv[argument]);
-    const bool ipv6 = intact[12] == 0x86;
-    const std::string address = text_of(intact, ipv6 ? 38 : 30, ipv6) + (ipv6 ? "/64" : "/24");
+    const auto packets = rdmc::testing::read_capture(suite.argv[argument]);
+    BOOST_REQUIRE(!packets.empty());
+    BOOST_REQUIRE(packets[0].destination.port == 4791);
+    const Frame& intact = packets[0].frame;
+    const bool ipv6 = packets[0].destination.ipv6;
+    const std::string address = host_string(packets[0].destination) + (ipv6 ? "/64" : "/24");
     for (const Field& field : fields(ipv6)) {
       std::vector<Frame> frames;
       for (std::size_t bit = field.first_bit; bit < field.end_bit; ++bit) {
         frames.push_back(intact);
-        frames.back()[bit / 8] ^= static_cast<std::uint8_t>(0x80 >> bit % 8);
+        frames.back()[bit / 8] ^= static_cast<std::byte>(0x80 >> bit % 8);
       }
       const std::string capture = "/tmp/rdmc-flips-" + std::to_string(getpid()) + ".pcap";
       write_capture(capture, frames);
