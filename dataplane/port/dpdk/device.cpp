@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "dataplane/port/dpdk/eal.hpp"
-#include "dataplane/port/dpdk/kernel_interface.hpp"
 
 namespace rdmc::port::dpdk {
 namespace {
@@ -92,7 +91,14 @@ Result<void> Device::find(const DpdkOptions& options) {
   interface_ = options.device_argument("iface");
   mtu_ = options.mtu;
   if (mtu_ == 0 && memif) mtu_ = kMemifMtu;
-  if (const auto interface = find_kernel_interface(interface_); mtu_ == 0 && interface) mtu_ = interface->mtu;
+  if (options.driver_name() == "net_af_packet" || options.driver_name() == "net_af_xdp") {
+    auto kernel = KernelInterfaces::open();
+    if (!kernel) return std::unexpected(kernel.error());
+    kernel_ = std::move(*kernel);
+    const auto interface = kernel_->find(interface_);
+    if (!interface) return std::unexpected(interface.error());
+    if (mtu_ == 0) mtu_ = interface->mtu;
+  }
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &id_) != 0) {
     const std::string arguments =
         options.is_virtual ? with_frame_size(options, kEthernetBytes + mtu_) : options.device;
@@ -117,7 +123,6 @@ Result<void> Device::find(const DpdkOptions& options) {
   if (memif) memif_ = options.device_argument("role") == "client" ? Memif::client : Memif::server;
   same_host_only_ = memif || driver == "net_ring";
   may_receive_uncut_ = driver == "net_af_packet";
-  sits_on_interface_ = driver == "net_af_packet" || driver == "net_af_xdp";
   return {};
 }
 
@@ -209,9 +214,9 @@ bool Device::wait_for_link() {
 }
 
 bool Device::link_is_up() const {
-  if (sits_on_interface_) {
-    const auto interface = find_kernel_interface(interface_);
-    return interface && interface->linked;
+  if (kernel_) {
+    const auto interface = kernel_->find(interface_);
+    return interface ? interface->linked : interface.error().code != Errc::not_found;
   }
   rte_eth_link link{};
   return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;

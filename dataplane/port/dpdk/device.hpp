@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/port/dpdk/frames.hpp"
+#include "dataplane/port/dpdk/kernel_interface.hpp"
 #include "dataplane/port/dpdk/options.hpp"
 
 namespace rdmc::port::dpdk {
@@ -29,7 +31,7 @@ class Device {
   /// False if it did not come up in 3 s. A memif's server does not wait.
   bool wait_for_link();
 
-  /// As of now: asks the kernel, or the device.
+  /// As of now: asks the kernel, or the device. What cannot be asked just now is not taken for lost.
   bool link_is_up() const;
 
   std::uint16_t id() const { return id_; }
@@ -67,7 +69,8 @@ class Device {
   std::uint32_t mtu_ = 0;
   std::uint16_t receive_queues_ = 1, descriptors_ = 0;
   bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false,
-       may_receive_uncut_ = false, sits_on_interface_ = false;
+       may_receive_uncut_ = false;
+  std::optional<KernelInterfaces> kernel_;  // of a device that sits on one of its interfaces
   enum class Memif : std::uint8_t { none, server, client } memif_ = Memif::none;
   rte_mempool* buffers_ = nullptr;
 };

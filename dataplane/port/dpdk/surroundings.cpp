@@ -48,6 +48,9 @@ bool shares_with_kernel(std::string_view driver) {
   return driver == "mlx5_core" || driver == "mlx4_core";
 }
 
+/// What asking the kernel takes.
+constexpr const char* kMoreDescriptors = "ulimit -n 65536";
+
 Usability unusable(std::string reason, std::string remedy) {
   return {.usable = false, .reason = std::move(reason), .remedy = std::move(remedy)};
 }
@@ -102,6 +105,8 @@ Usability judge_virtual(const DpdkOptions& options, const Surroundings& around) 
   const std::string_view driver = options.driver_name();
   if (driver == "net_af_packet" || driver == "net_af_xdp") {
     const std::string interface(options.device_argument("iface"));
+    if (!around.interface_unknown.empty())
+      return unusable(name + ": " + around.interface_unknown, kMoreDescriptors);
     if (!around.interface_there)
       return unusable(name + ": there is no network interface '" + interface + "'", "ip -brief link");
     if (!around.interface_up)
@@ -135,9 +140,13 @@ Surroundings look_around(const DpdkOptions& options) {
     look_at_pci(options.device_name(), around);
     return around;
   }
-  const auto interface = find_kernel_interface(options.device_argument("iface"));
+  const auto kernel = KernelInterfaces::open();
+  const auto interface = kernel ? kernel->find(options.device_argument("iface"))
+                                : Result<KernelInterface>(std::unexpected(kernel.error()));
   around.interface_there = interface.has_value();
   around.interface_up = interface && interface->up;
+  if (!interface && interface.error().code != Errc::not_found)
+    around.interface_unknown = interface.error().what;
   around.tun_there = access("/dev/net/tun", F_OK) == 0;
   const std::string_view socket = options.device_argument("socket");
   // An abstract socket, memif's default, lies in no directory.

@@ -18,8 +18,9 @@ struct Surroundings {
   std::string program;                                    ///< the running program's path
 
   bool interface_there = false, interface_up = false;  ///< the one that iface= names
-  bool tun_there = false;                              ///< /dev/net/tun
-  bool socket_directory_writable = false;              ///< where socket= of a memif lies
+  std::string interface_unknown;           ///< why the kernel cannot be asked of it; empty: it was
+  bool tun_there = false;                  ///< /dev/net/tun
+  bool socket_directory_writable = false;  ///< where socket= of a memif lies
 
   bool pci_there = false;
   std::string pci_driver;  ///< the kernel's for this device, empty: none

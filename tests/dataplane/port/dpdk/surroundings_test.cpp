@@ -2,8 +2,11 @@
 #include "dataplane/port/dpdk/surroundings.hpp"
 
 #include <linux/capability.h>
+#include <sys/resource.h>
 
 #include <boost/test/unit_test.hpp>
+
+#include "dataplane/port/dpdk/kernel_interface.hpp"
 
 using namespace rdmc;
 using namespace rdmc::port;
@@ -63,6 +66,45 @@ BOOST_AUTO_TEST_CASE(an_interface_that_is_down_is_named_with_the_command_that_br
   BOOST_TEST(judged("vdev=net_tap0,iface=eth7", around).usable);  // there it is the name of what is made
   around.interface_there = false;
   check_remedy("vdev=net_af_packet0,iface=eth7", around, "ip -brief link");
+}
+
+namespace {
+
+/// No further descriptor while it is there.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_interface_that_cannot_be_asked_for_is_neither_missing_nor_without_a_link) {
+  const auto kernel = KernelInterfaces::open();
+  BOOST_REQUIRE(kernel.has_value());
+  const auto code = [](const auto& result) { return result ? std::optional<Errc>() : result.error().code; };
+  BOOST_TEST((code(kernel->find("nosuchlink")) == Errc::not_found));
+  Surroundings around;
+  {
+    const NoDescriptors none;
+    BOOST_TEST((code(KernelInterfaces::open()) == Errc::resource_limit));
+    const auto loopback = kernel->find("lo");
+    BOOST_TEST((loopback && loopback->linked));
+    around = look_around(*parse_options("vdev=net_af_packet0,iface=lo"));
+  }
+  const Usability usability = judged("vdev=net_af_packet0,iface=lo huge=no", around);
+  BOOST_TEST(!usability.usable);
+  BOOST_TEST(usability.reason.find("Too many open files") != std::string::npos, usability.reason);
+  BOOST_TEST(usability.remedy == "ulimit -n 65536");
 }
 
 BOOST_AUTO_TEST_CASE(missing_privileges_are_named_as_setcap_takes_them) {
