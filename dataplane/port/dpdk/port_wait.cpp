@@ -57,8 +57,14 @@ void DpdkPort::wait(Time deadline) {
 
 /// False if the device has no interrupt to wait for just now.
 bool DpdkPort::sleep_until_interrupt(Time until) {
-  for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue) {
-    if (rte_eth_dev_rx_intr_enable(device_->id(), queue) != 0) return false;
+  std::uint16_t armed = 0;
+  while (armed < device_->receive_queues() && rte_eth_dev_rx_intr_enable(device_->id(), armed) == 0) ++armed;
+  const auto disarm = [&] {
+    while (armed > 0) rte_eth_dev_rx_intr_disable(device_->id(), --armed);
+  };
+  if (armed < device_->receive_queues()) {
+    disarm();
+    return false;
   }
   // What came before the interrupt was armed raises none.
   fetched_ = fetch(kBurst);
@@ -70,8 +76,7 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
     drain(events[0]);
     if (events[1].revents != 0) take_interrupts(interrupts_.get());
   }
-  for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue)
-    rte_eth_dev_rx_intr_disable(device_->id(), queue);
+  disarm();
   return true;
 }
 

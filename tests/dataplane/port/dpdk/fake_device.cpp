@@ -57,14 +57,15 @@ int rte_flow_destroy(std::uint16_t, rte_flow* flow, rte_flow_error*) {
 }
 
 // As librte_eal does it for an eventfd of vfio (rte_intr_rx_ctl): by edges, read by a callback.
-int rte_eth_dev_rx_intr_ctl_q(std::uint16_t port, std::uint16_t, int epoll, int what, void*) {
-  auto& [descriptor, event] = fake().interrupts[port];
+int rte_eth_dev_rx_intr_ctl_q(std::uint16_t port, std::uint16_t queue, int epoll, int what, void*) {
+  auto& [descriptor, event] = fake().interrupts[{port, queue}];
   event.epdata = {
       .event = EPOLLIN | EPOLLPRI | EPOLLET, .data = nullptr, .cb_fun = take_interrupt, .cb_arg = nullptr};
   return rte_epoll_ctl(epoll, what == RTE_INTR_EVENT_ADD ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, descriptor, &event);
 }
 
-int rte_eth_dev_rx_intr_enable(std::uint16_t, std::uint16_t) {
+int rte_eth_dev_rx_intr_enable(std::uint16_t, std::uint16_t queue) {
+  if (fake().refuses == queue) return -EIO;
   ++fake().enabled;
   return 0;
 }

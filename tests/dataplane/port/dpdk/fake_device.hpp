@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace rdmc::port::dpdk::testing {
@@ -36,11 +37,12 @@ struct FakeDevice {
     int descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     rte_epoll_event event{};
   };
-  std::map<std::uint16_t, Interrupt> interrupts;  ///< by DPDK's number of the port, all with one queue
+  std::map<std::pair<std::uint16_t, std::uint16_t>, Interrupt> interrupts;  ///< by DPDK's port and queue
+  std::optional<std::uint16_t> refuses;  ///< a queue: its interrupt cannot be armed
   std::atomic<std::uint32_t> enabled = 0, disabled = 0;
   void raise() const {
     const std::uint64_t one = 1;
-    for (const auto& [port, interrupt] : interrupts) {
+    for (const auto& [queue, interrupt] : interrupts) {
       [[maybe_unused]] const auto written = write(interrupt.descriptor, &one, sizeof one);
     }
   }

@@ -36,11 +36,13 @@ struct FreshRules {
 
 /// One for all tests, as DPDK lets go of a memif's socket only with the process. The two know each other.
 struct Pair {
-  std::unique_ptr<Port> a = open_memif("server", "net_memif0", "192.0.2.1/24");
-  std::unique_ptr<Port> b = open_memif("client", "net_memif1", "192.0.2.2/24");
+  std::unique_ptr<Port> a, b;
   Sendable greeting{Bytes(40), 40, b->info().address};
 
-  Pair() { exchange(); }
+  Pair(std::unique_ptr<Port> server, std::unique_ptr<Port> client)
+      : a(std::move(server)), b(std::move(client)) {
+    exchange();
+  }
   void exchange() {
     NoPlan no_plan;
     std::array<RxTrain, 4> trains;
@@ -58,7 +60,11 @@ std::unique_ptr<Pair>& the_pair() {
   return pair;
 }
 Pair& pair_of_ports() {
-  if (!the_pair()) the_pair() = std::make_unique<Pair>();
+  if (!the_pair()) {
+    auto server = open_memif("server", "net_memif0", "192.0.2.1/24");
+    the_pair() =
+        std::make_unique<Pair>(std::move(server), open_memif("client", "net_memif1", "192.0.2.2/24"));
+  }
   return *the_pair();
 }
 struct ClosePair {
@@ -155,6 +161,18 @@ BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
   BOOST_TEST(fake().enabled >= 6u);
 }
 
+// An interrupt left armed would fire with nobody asleep.
+BOOST_AUTO_TEST_CASE(a_queue_whose_interrupt_cannot_be_armed_leaves_none_armed) {
+  const auto port = open_null("192.0.2.1/24");
+  BOOST_TEST(!says(*port, "wake a sleeper"));
+  const std::uint32_t enabled = fake().enabled;
+  fake().refuses = 1;
+  port->wait(monotonic_now() + milliseconds(2));
+  fake().refuses.reset();
+  BOOST_TEST(fake().enabled > enabled);
+  BOOST_TEST(fake().enabled == fake().disabled);
+}
+
 BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
   Pair& pair = pair_of_ports();
   NoPlan no_plan;
@@ -166,6 +184,59 @@ BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
   });
   pair.b->wait(Time::never());
   BOOST_TEST(pair.b->receive_burst(no_plan, trains) == 1u);
+}
+
+namespace {
+
+/// How the frames that a device was handed hold the caller's bytes: where these lie, or copied.
+struct Handed {
+  std::span<const std::byte> callers;
+  std::size_t attached = 0, copied = 0;
+};
+
+std::uint16_t look_at_frames(std::uint16_t, std::uint16_t, rte_mbuf** frames, std::uint16_t count,
+                             void* into) {
+  auto& handed = *static_cast<Handed*>(into);
+  for (rte_mbuf* const first : std::span(frames, count)) {
+    for (const rte_mbuf* part = first; part != nullptr; part = part->next) {
+      const auto* const at = rte_pktmbuf_mtod(part, const std::byte*);
+      const bool within = at >= handed.callers.data() && at < handed.callers.data() + handed.callers.size();
+      BOOST_TEST(within == static_cast<bool>(RTE_MBUF_HAS_EXTBUF(part)));
+      (within ? handed.attached : handed.copied) += part->data_len;
+    }
+  }
+  return count;
+}
+
+Handed hand_over(Port& port, const std::string& device, std::size_t bytes, const Address& to) {
+  const Sendable sendable(Bytes(bytes), static_cast<std::uint32_t>(bytes), to);
+  Handed handed{.callers = std::as_bytes(std::span(sendable.bytes))};
+  std::uint16_t id = 0;
+  BOOST_REQUIRE(rte_eth_dev_get_port_by_name(device.c_str(), &id) == 0);
+  const auto* const hook = rte_eth_add_tx_callback(id, 0, look_at_frames, &handed);
+  BOOST_REQUIRE(hook != nullptr);
+  test::send(port, sendable.train);
+  rte_eth_remove_tx_callback(id, 0, hook);
+  return handed;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(
+    payload_is_attached_to_its_frame_where_the_device_reads_it_at_once_and_copied_elsewhere) {
+  constexpr std::size_t kBytes = 3000, kHeaders = 14 + 20 + 8;
+  Pair& pair = pair_of_ports();
+  const Handed large = hand_over(*pair.a, "net_memif0", kBytes, pair.b->info().address);
+  BOOST_TEST(large.attached == kBytes);
+  BOOST_TEST(large.copied == kHeaders);
+  const Handed small = hand_over(*pair.a, "net_memif0", 64, pair.b->info().address);
+  BOOST_TEST(small.attached == 0u);  // a further buffer would cost more
+  // A client that lends its buffers to the other end is read after its transmit function has returned.
+  Pair lending{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
+               open_memif("client", "net_memif3", "192.0.2.4/24", "1", ",zero-copy=yes")};
+  const Handed lent = hand_over(*lending.b, "net_memif3", kBytes, lending.a->info().address);
+  BOOST_TEST(lent.attached == 0u);
+  BOOST_TEST(lent.copied == kBytes + kHeaders);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_sent_after_arrives) {
