@@ -1,7 +1,8 @@
 // One queue pair's way through the device's states to where it can send, on a thread of its own: the kernel
 // looks for the peer's MAC address meanwhile and lets whoever asks wait, for a second if nobody answers. An
-// engine has better things to do. Owned by a VerbsQueuePair, on whose thread everything here is called; the
-// handle outlives it, and nobody else changes its state before it is over.
+// engine has better things to do. Owned by a VerbsQueuePair, on whose thread everything here is called, and
+// by its fabric if that ends first; the handle outlives it, and nobody else changes its state before it is
+// over, but to the error state, from which there is no way on.
 #pragma once
 
 #include <infiniband/verbs.h>

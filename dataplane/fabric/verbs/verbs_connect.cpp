@@ -41,6 +41,7 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   receiving.ah_attr.grh.dgid = gid_of(peer->shared);
   receiving.ah_attr.grh.sgid_index = device.gid_index;
   receiving.ah_attr.grh.hop_limit = kHopLimit;
+  receiving.ah_attr.grh.traffic_class = fabric_.traffic_class_;
   receiving.ah_attr.port_num = device.port;
 
   Introduction::Step to_send{.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -57,14 +58,16 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   peer_ = host_string(peer->shared);
   connected_ = true;
   ++fabric_.introductions_;
-  introduction_.emplace(made_.handle.get(), to_receive, to_send, [&fabric = fabric_] { fabric.wake(); });
+  introduction_ = std::make_unique<Introduction>(made_.handle.get(), to_receive, to_send,
+                                                 [&fabric = fabric_] { fabric.wake(); });
   return {};
 }
 
 void VerbsQueuePair::check_introduction() {
   if (!introduction_ || !introduction_->is_over()) return;
   const int error = introduction_->error();
-  end_introduction();
+  introduction_.reset();
+  --fabric_.introductions_;
   if (failed_) return to_error();  // for another reason, while it went on
   if (error != 0)
     return fail("connecting through " + fabric_.device_.name + " to " + peer_ + ": " + std::strerror(error));
@@ -76,13 +79,6 @@ void VerbsQueuePair::check_introduction() {
     if (const auto handed = to_device(next.work, posted, next.bytes, next.may_inline); !handed)
       return fail(handed.error().what);
   }
-}
-
-/// Waits for it, if it must.
-void VerbsQueuePair::end_introduction() {
-  if (!introduction_) return;
-  introduction_.reset();
-  --fabric_.introductions_;
 }
 
 /// Works that the device never saw end in their turn, behind those that it did.

@@ -25,6 +25,7 @@ std::size_t VerbsFabric::progress(Time now) {
   if (introductions_ != 0) {
     for (const auto& [serial, queue_pair] : by_serial_) queue_pair->check_introduction();
   }
+  forget_those_leaving();
   if (now >= next_check_) {
     next_check_ = now + kCheckInterval;
     poll_events();

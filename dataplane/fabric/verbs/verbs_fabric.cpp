@@ -41,20 +41,24 @@ bool set_nonblocking(int fd) {
 
 }  // namespace
 
-VerbsFabric::VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy)
+VerbsFabric::VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy,
+                         std::uint8_t traffic_class)
     : address_(address),
       device_(std::move(device)),
       entropy_(std::move(entropy)),
+      traffic_class_(traffic_class),
       local_keys_(device_.domain.get()) {
   address_.port = kRocePort;
 }
 
 VerbsFabric::~VerbsFabric() {
   assert(by_serial_.empty());
+  leaving_.clear();  // their threads wake this
 }
 
 Result<std::unique_ptr<VerbsFabric>> VerbsFabric::open(const Address& address,
-                                                       std::function<std::uint32_t()> entropy) {
+                                                       std::function<std::uint32_t()> entropy,
+                                                       std::uint8_t traffic_class) {
   auto device = VerbsDevice::open(address);
   if (!device) return std::unexpected(device.error());
   rlimit locked{};
@@ -62,7 +66,8 @@ Result<std::unique_ptr<VerbsFabric>> VerbsFabric::open(const Address& address,
     return fail(Errc::resource_limit, "the limit on locked memory (ulimit -l) is " +
                                           std::to_string(locked.rlim_cur / 1024) + " KB; " + device->name +
                                           " takes 64 MB and more");
-  std::unique_ptr<VerbsFabric> self(new VerbsFabric(address, std::move(*device), std::move(entropy)));
+  std::unique_ptr<VerbsFabric> self(
+      new VerbsFabric(address, std::move(*device), std::move(entropy), traffic_class));
   ibv_context* const context = self->device_.context.get();
   self->wake_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   self->channel_.reset(ibv_create_comp_channel(context));
@@ -173,19 +178,51 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
 
 void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
   queue_pair.failed_ = true;
-  queue_pair.end_introduction();
-  if (queue_pair.connected_ && queue_pair.made_.shares_receives) wait_for_last_receive(queue_pair);
-  queue_pair.made_.handle.reset();
-  // Nothing follows what the device has completed by now: after this no completion names it any more.
-  for (int left = completions_->cqe; left > 0 && poll_device() != 0; left -= kPolledAtOnce) {
+  const bool shares = queue_pair.made_.shares_receives;
+  const bool under_way = queue_pair.introduction_ && !queue_pair.introduction_->is_over();
+  if (queue_pair.introduction_) --introductions_;
+  Leaving leaving{
+      .handle = {},
+      .introduction = std::move(queue_pair.introduction_),
+      .completions = queue_pair.options_.send_depth + (shares ? 0 : queue_pair.options_.receive_depth),
+      .shares_receives = shares};
+  if (under_way) {
+    // The device refuses what the introduction does from here on, and places nothing more in memory that is
+    // the application's again; but the kernel destroys nothing that somebody waits in.
+    queue_pair.to_error();
+    leaving.handle = std::move(queue_pair.made_.handle);
+  } else {
+    leaving.introduction.reset();
+    if (queue_pair.connected_ && shares) wait_for_last_receive(queue_pair);
+    destroy(queue_pair.made_.handle);
   }
   queue_pair.give_everything_back();
   undelivered_ -= queue_pair.done_.size();
-  completions_wanted_ -= queue_pair.options_.send_depth +
-                         (queue_pair.made_.shares_receives ? 0 : queue_pair.options_.receive_depth);
   by_serial_.erase(queue_pair.made_.serial);
   by_number_.erase(value_of(queue_pair.local_.qpn));
-  if (queue_pair.made_.shares_receives && --sharing_ == 0) renew_shared_receives();
+  under_way ? leaving_.push_back(std::move(leaving)) : make_room_of(leaving);
+}
+
+void VerbsFabric::forget_those_leaving() {
+  std::erase_if(leaving_, [this](Leaving& leaving) {
+    if (!leaving.introduction->is_over()) return false;
+    leaving.introduction.reset();
+    destroy(leaving.handle);
+    make_room_of(leaving);
+    return true;
+  });
+}
+
+/// Nothing follows what the device has completed by then: after this no completion names it any more.
+void VerbsFabric::destroy(VerbsHandle<ibv_qp>& handle) {
+  handle.reset();
+  for (int left = completions_->cqe; left > 0 && poll_device() != 0; left -= kPolledAtOnce) {
+  }
+}
+
+void VerbsFabric::make_room_of(const Leaving& leaving) {
+  completions_wanted_ -= leaving.completions;
+  if (leaving.shares_receives && --sharing_ == 0) renew_shared_receives();
 }
 
 /// A queue pair that is destroyed takes along the shared receive that it has fetched, unless it has drained

@@ -10,10 +10,12 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/verbs/introduction.hpp"
 #include "dataplane/fabric/verbs/local_keys.hpp"
 #include "dataplane/fabric/verbs/shared_receives.hpp"
 #include "dataplane/fabric/verbs/verbs_device.hpp"
@@ -31,10 +33,13 @@ struct VerbsFabricCounters {
 
 class VerbsFabric final : public Fabric {
  public:
-  /// On the device that has `address` as RoCE v2 GID. `entropy`: as SoftwareFabricOptions. Errors: those of
-  /// VerbsDevice::open, resource_limit.
+  /// On the device that has `address` as RoCE v2 GID. `entropy`: as SoftwareFabricOptions. `traffic_class`:
+  /// of all packets' IP headers; the device minds the two bits of ECN. Errors: those of VerbsDevice::open,
+  /// resource_limit.
   static Result<std::unique_ptr<VerbsFabric>> open(const Address& address,
-                                                   std::function<std::uint32_t()> entropy);
+                                                   std::function<std::uint32_t()> entropy,
+                                                   std::uint8_t traffic_class = 0);
+  /// Waits until the kernel looks no more for peers of queue pairs that are gone: a second at most.
   ~VerbsFabric() override;
 
   FabricInfo info() const override;
@@ -65,12 +70,23 @@ class VerbsFabric final : public Fabric {
   /// In the work id of a shared receive's completion, beside the queue's generation and the slot.
   static constexpr std::uint64_t kSharedReceive = std::uint64_t{1} << 63;
 
-  VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy);
+  VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy,
+              std::uint8_t traffic_class);
   static std::uint64_t work_id(std::uint32_t serial, bool receive) {
     return std::uint64_t{serial} << 1 | (receive ? 1 : 0);
   }
   Result<void> make_room_in_completion_queue(std::uint32_t more);
+  /// Of a queue pair that was destroyed: what the device still has of it.
+  struct Leaving {
+    VerbsHandle<ibv_qp> handle;
+    std::unique_ptr<Introduction> introduction;  // ends before the handle; none: it is over
+    std::uint32_t completions = 0;
+    bool shares_receives = false;
+  };
   void forget(VerbsQueuePair& queue_pair);
+  void forget_those_leaving();
+  void destroy(VerbsHandle<ibv_qp>& handle);
+  void make_room_of(const Leaving& leaving);
   void revoke(VerbsHandle<ibv_mr> region);
   void wait_for_last_receive(VerbsQueuePair& queue_pair);
   void renew_shared_receives();
@@ -85,6 +101,7 @@ class VerbsFabric final : public Fabric {
   Address address_;
   VerbsDevice device_;
   std::function<std::uint32_t()> entropy_;
+  std::uint8_t traffic_class_;
   Descriptor wake_;
   VerbsHandle<ibv_comp_channel> channel_;
   VerbsHandle<ibv_cq> completions_;
@@ -101,6 +118,7 @@ class VerbsFabric final : public Fabric {
   std::uint32_t waiting_ = 0;            // queue pairs with works posted
   std::uint32_t introductions_ = 0;      // queue pairs that are being connected
   Time now_{}, next_check_{};
+  std::vector<Leaving> leaving_;  // until the kernel has let go of them
   VerbsFabricCounters counters_;
 };
 

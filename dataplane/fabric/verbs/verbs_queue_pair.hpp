@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,7 +89,6 @@ class VerbsQueuePair final : public QueuePair {
   void finish_receive(const ibv_wc& completion);
   // verbs_connect.cpp
   void check_introduction();
-  void end_introduction();
   void flush_unseen();
   /// Brings the queue pair to the error state; everything posted comes back flushed.
   void fail(std::string cause);
@@ -124,7 +124,7 @@ class VerbsQueuePair final : public QueuePair {
   std::deque<Waiting> waiting_;  // the newest of posted_, until the queue pair can send
   std::uint32_t unseen_ = 0;     // the newest of posted_, which the device will not complete
   std::string peer_;
-  std::optional<Introduction> introduction_;  // under way
+  std::unique_ptr<Introduction> introduction_;  // under way
 };
 
 }  // namespace rdmc::fabric

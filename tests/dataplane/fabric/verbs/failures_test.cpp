@@ -68,11 +68,29 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_not_there_holds_up_nobody_and_is_named) {
   BOOST_TEST((side.queue_pair->state() == QueuePairState::error));
   BOOST_TEST(side.queue_pair->error_cause().find("connecting through") != std::string::npos,
              side.queue_pair->error_cause());
-  // A second one is given up before the kernel has.
-  side.queue_pair = side.fabric->create_queue_pair({.largest_receive = 100}).value();
-  nobody.shared.bytes[3] ^= 0x11;
-  BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
-  side.queue_pair.reset();
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_pair_whose_peer_is_being_looked_for_ends_at_once) {
+  Side side;
+  side.open({});
+  auto nobody = *decode_connection(side.queue_pair->local_blob());
+  nobody.shared.bytes[3] ^= 0x5A ^ 0x11;
+  std::vector<std::byte> own(100);
+  for (const std::uint32_t largest_receive : {0U, 100U, 0U, 100U}) {
+    side.queue_pair = side.fabric->create_queue_pair({.largest_receive = largest_receive}).value();
+    BOOST_REQUIRE(side.queue_pair->post_receive({.bytes = own}));
+    nobody.shared.bytes[3] ^= 1;  // the kernel remembers whom it did not find
+    BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
+    const Time before = monotonic_now();
+    side.queue_pair.reset();
+    side.fabric->progress(monotonic_now());
+    BOOST_TEST((monotonic_now() - before).seconds() < 0.5);
+  }
+  // Those that came and went take nothing from who comes next.
+  Pair pair({.largest_receive = 100});
+  BOOST_REQUIRE(pair[1].queue_pair->post_receive({.bytes = own}));
+  BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = std::span(own).first(8)}));
+  BOOST_TEST(pair.run_until_done(1, 1));
 }
 
 BOOST_AUTO_TEST_CASE(what_comes_before_its_receive_waits_for_it_and_who_sends_too_much_is_cut_off_alone) {
