@@ -26,10 +26,22 @@ Result<SelfTest> try_out(const std::function<Result<fabric::OpenedFabric>(std::s
   return run_self_test(std::move(*sending), std::move(*receiving), test_time);
 }
 
-Finding examine(port::Driver& driver, const port::PortRequest& request,
+/// A probe's yes is no promise. `opened`: by "auto", which has shown it.
+port::Usability judge(port::Driver& driver, const port::PortRequest& request,
+                      const fabric::OpenedFabric* opened, const Machine& machine) {
+  port::Usability usability = driver.probe(request);
+  const bool shown = opened != nullptr && opened->port && opened->port->info().driver == driver.name();
+  if (!usability.usable || shown) return usability;
+  const auto port = driver.open(request);
+  if (port) return usability;
+  return {.reason = port.error().what,
+          .remedy = request.device.empty() ? remedy_for_udp(port.error(), machine)
+                                           : remedy_for_device(port.error(), request.device, machine)};
+}
+
+Finding examine(port::Driver& driver, const port::Usability& usability,
                 const fabric::SoftwareFabricOptions& software, Duration test_time) {
-  Finding finding{
-      .fabric = std::string(driver.name()), .usability = driver.probe(request), .tried = {}, .not_tried = {}};
+  Finding finding{.fabric = std::string(driver.name()), .usability = usability, .tried = {}, .not_tried = {}};
   const auto pair = driver.pair_on_this_host();
   const auto testable = driver.probe(pair[1]);
   if (!testable.usable) {
@@ -85,6 +97,7 @@ Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, D
     return diagnosis;
   }
   const Machine machine = look_at_machine();
+  const auto opened = fabric::open_fabric(registry, port::kAutomatic, request, *software);
   const auto shm = fabric::probe_shm(*software);
   diagnosis.findings.push_back(examine(fabric::kShm, shm, shm ? "" : remedy_for_shm(shm.error(), machine),
                                        request, *software, test_time));
@@ -92,13 +105,17 @@ Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, D
   diagnosis.findings.push_back(examine(fabric::kVerbs, verbs,
                                        verbs ? "" : remedy_for_verbs(verbs.error(), request.address, machine),
                                        request, *software, test_time));
+  const fabric::OpenedFabric* const shown = opened ? &*opened : nullptr;
   for (const auto& driver : registry.drivers()) {
-    Finding finding = examine(*driver, request, *software, test_time);
+    // A device is in the words of another; the fallback is asked without.
+    const bool fallback = driver == registry.drivers().back();
+    const auto usability = fallback && !request.device.empty() ? driver->probe(request)
+                                                               : judge(*driver, request, shown, machine);
+    Finding finding = examine(*driver, usability, *software, test_time);
     if (finding.fabric == kDpdk && !finding.usability.usable)
       finding.usability = with_remedy(std::move(finding.usability), *driver, request, machine);
     diagnosis.findings.push_back(std::move(finding));
   }
-  auto opened = fabric::open_fabric(registry, port::kAutomatic, request, *software);
   if (!opened) {
     diagnosis.chosen = std::unexpected(opened.error());
     // Its probe asks for nothing but a socket; the address it has only now been seen not to have.

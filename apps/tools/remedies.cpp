@@ -1,12 +1,16 @@
 #include "apps/tools/remedies.hpp"
 
+#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 
+#include "dataplane/fabric/host_identity.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::tools {
@@ -63,22 +67,44 @@ bool kernel_has(const std::string& module) {
   return std::filesystem::exists("/sys/module/" + module);
 }
 
+/// Whether that is what the system said (fail_errno ends with it).
+bool says(const Error& error, int errno_value) {
+  return error.what.ends_with(": " + std::generic_category().message(errno_value));
+}
+
+std::string more_room(const Error& error, const Machine& machine) {
+  constexpr std::uint64_t kDescriptors = 65'536;
+  if (says(error, EMFILE)) {
+    const std::string wanted = std::to_string(kDescriptors);
+    return machine.most_descriptors >= kDescriptors ? "ulimit -n " + wanted
+                                                    : "sudo prlimit --pid $$ --nofile=" + wanted;
+  }
+  if (says(error, ENFILE)) return "sudo sysctl -w fs.file-max=" + std::to_string(2 * machine.most_open_files);
+  return machine.is_address_space_limited ? "ulimit -v unlimited" : "sudo sysctl -w vm.overcommit_memory=1";
+}
+
 }  // namespace
 
 Machine look_at_machine() {
   Machine machine{.addresses = port::interface_addresses().value_or(std::vector<port::InterfaceAddress>{}),
                   .rdma_gids = port::rdma_gids(),
                   .built_with_verbs = fabric::is_built_with_verbs(),
-                  .has_proc = std::filesystem::exists("/proc/self/ns/net"),
+                  .has_proc = fabric::host_identity() != 0,
                   .has_soft_roce = kernel_has("rdma_rxe")};
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) machine.most_descriptors = limit.rlim_max;
+  machine.is_address_space_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  std::ifstream("/proc/sys/fs/file-max") >> machine.most_open_files;
   return machine;
 }
 
 std::string remedy_for_shm(const Error& error, const Machine& machine) {
   if (!machine.has_proc) return "sudo mount -t proc proc /proc";
+  if (says(error, EAFNOSUPPORT)) return "sudo modprobe unix";
   switch (error.code) {
-    case Errc::resource_limit: return "ulimit -n 65536";
-    // A kernel without memfd_create or its seals, and what else a running one does not grant.
+    case Errc::resource_limit: return more_room(error, machine);
+    case Errc::permission_denied: return "sudo rdmc_doctor";
+    // A kernel without memfd_create or its seals, and what else a running one does not have.
     default: return kWholeKernel;
   }
 }
@@ -111,8 +137,22 @@ std::string remedy_for_dpdk(const Machine& machine) {
   return "sudo rdmc_doctor --device '" + dpdk_device_for_a_try(machine) + "'";
 }
 
+std::string remedy_for_device(const Error& error, const std::string& device, const Machine& machine) {
+  const auto again = [](const std::string& words) { return "rdmc_doctor --device '" + words + "'"; };
+  const bool has_ordinary_pages = device.find("huge=no") != std::string::npos;
+  switch (error.code) {
+    case Errc::permission_denied: return "sudo " + again(device);
+    case Errc::resource_limit:
+      return has_ordinary_pages ? more_room(error, machine) : again(device + " huge=no");
+    case Errc::already_exists:  // another process has it
+      return device.starts_with("pci=") ? "sudo fuser -v /dev/vfio/*" : "sudo ss -xlp";
+    // Not a device that DPDK knows, or nobody is at its other end: one that needs neither.
+    default: return remedy_for_dpdk(machine);
+  }
+}
+
 std::string remedy_for_udp(const Error& error, const Machine& machine) {
-  if (error.code == Errc::resource_limit) return "ulimit -n 65536";
+  if (error.code == Errc::resource_limit) return more_room(error, machine);
   const auto on = interface_for({}, machine);
   return with_address(on ? host_string(on->address) : "127.0.0.1");
 }

@@ -1,8 +1,9 @@
 // The one command that makes a fabric usable which is not. Looking at the machine (look_at_machine) is apart
 // from judging (the others), which is pure, so that every remedy can be tested. A DPDK device that was named
-// is its driver's own to judge (dataplane/port/dpdk/surroundings.hpp).
+// is its driver's own to judge (dataplane/port/dpdk/surroundings.hpp), until opening it fails.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,11 @@ struct Machine {
   std::vector<port::InterfaceAddress> addresses;
   std::vector<port::RdmaGid> rdma_gids;
   bool built_with_verbs = true;
-  bool has_proc = true;       ///< /proc, by which a host knows itself
-  bool has_soft_roce = true;  ///< the running kernel comes with rdma_rxe
+  bool has_proc = true;                   ///< /proc, by which a host knows itself
+  bool has_soft_roce = true;              ///< the running kernel comes with rdma_rxe
+  std::uint64_t most_descriptors = 0;     ///< that this user can raise the limit to (ulimit -Hn)
+  std::uint64_t most_open_files = 0;      ///< of the whole machine (fs.file-max)
+  bool is_address_space_limited = false;  ///< (ulimit -v)
 };
 
 Machine look_at_machine();
@@ -29,6 +33,8 @@ std::string remedy_for_shm(const Error& error, const Machine& machine);
 std::string remedy_for_verbs(const Error& error, const Address& wanted, const Machine& machine);
 /// The words for a device that can be made for a try, without a network card to spare.
 std::string dpdk_device_for_a_try(const Machine& machine);
+/// Of a DPDK device that was named in these words, looked usable, and could not be opened.
+std::string remedy_for_device(const Error& error, const std::string& device, const Machine& machine);
 /// Where no device was named, or not in its words.
 std::string remedy_for_dpdk(const Machine& machine);
 std::string remedy_for_udp(const Error& error, const Machine& machine);

@@ -58,6 +58,17 @@ class Remedies(unittest.TestCase):
         self.assertIn("dpdk", after["auto"])
         self.assertEqual(status, 0)
 
+    @unittest.skipUnless(HAS_DPDK, "built without DPDK")
+    def test_a_device_that_cannot_be_opened_is_not_usable_though_nothing_seems_to_be_missing(self):
+        for device, why in (("net_nosuch0", "DPDK cannot make net_nosuch0"),
+                            ("net_memif0,role=client,socket=/nobody", "net_memif0 does not start")):
+            before, _ = diagnose("--device", f"vdev={device} address=192.0.2.9/24 huge=no")
+            self.assertFalse(before["dpdk"]["usable"])
+            self.assertIn(why, before["dpdk"]["reason"])
+            after, status = do(before["dpdk"]["remedy"])
+            self.assertTrue(after["dpdk"]["usable"], after["dpdk"])
+            self.assertEqual(status, 0)
+
     def test_an_address_that_this_host_has_not_is_not_usable_and_another_one_is_named(self):
         before, status = diagnose("--address", "192.0.2.77")
         self.assertEqual(status, 2)

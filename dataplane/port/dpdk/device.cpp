@@ -186,8 +186,12 @@ Result<void> Device::configure() {
 }
 
 Result<void> Device::start() {
-  if (const int error = start_until_the_peer_listens(); error != 0)
-    return device_error(name_ + " does not start", error);
+  const int error = start_until_the_peer_listens();
+  if (error != 0 && memif_ == Memif::client) {  // which says -1, and the same over and over
+    take_eal_complaints();
+    return fail(Errc::not_found, name_ + " does not start: nobody listens at the other end of its socket");
+  }
+  if (error != 0) return device_error(name_ + " does not start", error);
   rte_eth_allmulticast_enable(id_);  // solicitations come to a group; a device that cannot filter needs none
   return {};
 }

@@ -21,7 +21,8 @@ namespace rdmc::port::dpdk {
 
 class Device {
  public:
-  /// EAL runs. Errors: already_exists (the device is in use), permission_denied, resource_limit, unsupported,
+  /// EAL runs. Errors: already_exists (the device is in use), not_found (its interface, or the server of a
+  /// memif after 3 s), permission_denied, resource_limit, unsupported,
   /// io_error; with what DPDK says about it.
   static Result<std::unique_ptr<Device>> open(const DpdkOptions& options);
   ~Device();

@@ -134,6 +134,11 @@ Result<void> start_eal(const DpdkOptions& options) {
   return {};
 }
 
+std::optional<bool> eal_has_hugepages() {
+  const std::lock_guard lock(eal().mutex);
+  return eal().started.transform([](const Started& started) { return started.hugepages; });
+}
+
 std::string take_eal_complaints() {
   return complaints().take();
 }

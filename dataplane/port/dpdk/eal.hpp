@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "dataplane/base/error.hpp"
@@ -15,6 +16,9 @@ namespace rdmc::port::dpdk {
 /// Errors: resource_limit or unsupported (EAL's own words), invalid_argument (it runs already, with other
 /// memory or without the PCI bus).
 Result<void> start_eal(const DpdkOptions& options);
+
+/// How it runs, if it does; what else is asked of it has to be the same.
+std::optional<bool> eal_has_hugepages();
 
 /// What DPDK has complained about since the last call, one line; empty if about nothing.
 std::string take_eal_complaints();

@@ -61,7 +61,7 @@ class DpdkDriver final : public Driver {
   /// leaves nothing behind; nobody guesses its name before it is there, and who reads it then (it is in
   /// /proc/net/unix) lacks the secret.
   std::array<PortRequest, 2> pair_on_this_host() override {
-    const bool huge = look_around({}).free_hugepages >= 2 * kHugepagesWanted;
+    const bool huge = eal_has_hugepages().value_or(look_around({}).free_hugepages >= 2 * kHugepagesWanted);
     const std::string socket = random_word(), secret = random_word();
     const auto device = [&](const std::string& end, const std::string& role) {
       return PortRequest{.address = {},

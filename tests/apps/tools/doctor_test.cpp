@@ -40,6 +40,9 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
   BOOST_TEST(absent.not_tried == "no card");
   BOOST_REQUIRE(broken.tried.has_value());
   BOOST_TEST(broken.tried->error().what == "broken broke");
+  BOOST_TEST(!broken.usability.usable);  // whatever its probe said
+  BOOST_TEST(broken.usability.reason == "broken broke");
+  BOOST_TEST(!broken.usability.remedy.empty());
   BOOST_REQUIRE((udp.tried && *udp.tried));
   BOOST_TEST(diagnosis.chosen.value() == "shm+udp");
   BOOST_TEST(diagnosis.why.find("no card") != std::string::npos);
@@ -105,6 +108,16 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
     return remedy_for_verbs({code, "why"}, wanted, machine);
   };
   const auto shm = [](Errc code, const Machine& machine) { return remedy_for_shm({code, "why"}, machine); };
+  const auto system_said = [](int errno_value) { return fail_errno("a socket", errno_value).error(); };
+  Machine roomy = plain, cramped = plain;
+  roomy.most_descriptors = 1 << 20;
+  roomy.most_open_files = 1000;
+  cramped.most_descriptors = 4096;
+  cramped.is_address_space_limited = true;
+  const std::string card = "pci=0000:3b:00.0 address=10.0.0.1/24", no_huge = "vdev=net_memif0 huge=no";
+  const auto device = [&](Errc code, const std::string& words) {
+    return remedy_for_device({code, "why"}, words, plain);
+  };
   for (const auto& [remedy, expected] : std::initializer_list<Row>{
            {verbs(Errc::not_found, loopback, plain), kSoftRoceOnEth},
            {verbs(Errc::not_found, eth, plain), kSoftRoceOnEth},
@@ -124,7 +137,19 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
            {verbs(Errc::unsupported, eth, without_build),
             "sudo apt-get install libibverbs-dev ibverbs-providers && tools/build build"},
            {shm(Errc::unsupported, without_proc), "sudo mount -t proc proc /proc"},
-           {shm(Errc::resource_limit, plain), "ulimit -n 65536"},
+           {remedy_for_shm(system_said(EMFILE), roomy), "ulimit -n 65536"},
+           {remedy_for_shm(system_said(EMFILE), cramped), "sudo prlimit --pid $$ --nofile=65536"},
+           {remedy_for_shm(system_said(ENFILE), roomy), "sudo sysctl -w fs.file-max=2000"},
+           {remedy_for_shm(system_said(ENOMEM), roomy), "sudo sysctl -w vm.overcommit_memory=1"},
+           {remedy_for_shm(system_said(ENOMEM), cramped), "ulimit -v unlimited"},
+           {remedy_for_shm(system_said(EAFNOSUPPORT), plain), "sudo modprobe unix"},
+           {shm(Errc::permission_denied, plain), "sudo rdmc_doctor"},
+           {device(Errc::permission_denied, card), "sudo rdmc_doctor --device '" + card + "'"},
+           {device(Errc::resource_limit, card), "rdmc_doctor --device '" + card + " huge=no'"},
+           {device(Errc::already_exists, card), "sudo fuser -v /dev/vfio/*"},
+           {device(Errc::already_exists, no_huge), "sudo ss -xlp"},
+           {device(Errc::io_error, no_huge), remedy_for_dpdk(plain)},
+           {remedy_for_device(system_said(ENOMEM), no_huge, cramped), "ulimit -v unlimited"},
            {shm(Errc::unsupported, plain), "sudo apt-get install linux-image-amd64 && sudo reboot"},
            {remedy_for_dpdk(plain),
             "sudo rdmc_doctor --device 'vdev=net_af_packet0,iface=eth7 address=192.0.2.1/24 huge=no'"},
@@ -132,7 +157,7 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
             "sudo rdmc_doctor --device 'vdev=net_memif0,role=server address=192.0.2.1/24 huge=no'"},
            {remedy_for_udp({Errc::not_found, "why"}, plain), "rdmc_doctor --address 10.1.2.3"},
            {remedy_for_udp({Errc::not_found, "why"}, bare), "rdmc_doctor --address 127.0.0.1"},
-           {remedy_for_udp({Errc::resource_limit, "why"}, plain), "ulimit -n 65536"}})
+           {remedy_for_udp(system_said(EMFILE), roomy), "ulimit -n 65536"}})
     BOOST_TEST(remedy == expected);
 }
 
@@ -143,5 +168,6 @@ BOOST_AUTO_TEST_CASE(no_error_leaves_a_fabric_without_a_remedy) {
     BOOST_TEST(!remedy_for_shm(error, nothing).empty());
     BOOST_TEST(!remedy_for_verbs(error, kLo.address, nothing).empty());
     BOOST_TEST(!remedy_for_udp(error, nothing).empty());
+    BOOST_TEST(!remedy_for_device(error, "vdev=net_null0", nothing).empty());
   }
 }
