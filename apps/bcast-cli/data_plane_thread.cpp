@@ -17,7 +17,8 @@ constexpr std::uint16_t kRocePort = 4791;
 
 Result<fabric::OpenedFabric> open_at_any_port(const FabricChoice& fabric, const Address& address,
                                               const fabric::SoftwareFabricOptions& software) {
-  port::PortRequest request{.address = address, .device = fabric.device, .device_may_differ = true};
+  port::PortRequest request{
+      .address = address, .device = fabric.device, .device_may_differ = true, .dscp = fabric.dscp};
   request.address.port = kRocePort;
   auto opened = fabric::open_fabric(fabric.name, request, software);
   if (opened || opened.error().code != Errc::already_exists) return opened;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "apps/units/option_values.hpp"
 #include "apps/units/units.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
@@ -100,6 +101,7 @@ void declare(CLI::App& app, FabricChoice& fabric) {
   app.add_option("--device", fabric.device,
                  "in the fabric's own words, e.g. dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"")
       ->type_name("TEXT");
+  add_dscp(app, fabric.dscp);
   app.add_flag("--encrypt", fabric.encrypt, "AES-256-GCM for all that leaves a host; an agent: nothing else");
 }
 

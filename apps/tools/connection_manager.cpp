@@ -7,7 +7,9 @@ namespace rdmc::tools {
 ConnectionManager::ConnectionManager(StrangerHost& host)
     : host_(host),
       queue_pair_(*host.software()),
-      manager_(host.port().info().address, [random = host.random()] { return random.next32(); }) {
+      manager_(
+          host.port().info().address, [random = host.random()] { return random.next32(); },
+          host.traffic_class()) {
   host_.engine().add(*this);
 }
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "apps/units/option_values.hpp"
+
 namespace rdmc::tools {
 
 StrangerCommand::StrangerCommand(Words words, StrangerOptions& options)
@@ -19,6 +21,7 @@ std::optional<int> StrangerCommand::parse(int argc, char** argv, const std::uint
   double patience = options_.patience.seconds();
   app_.add_option("--device", options_.device,
                   "in the driver's own words, e.g. dpdk: \"pci=0000:03:00.0\"; its address is --address's");
+  add_dscp(app_, options_.dscp);
   app_.add_option("--patience", patience, "seconds without progress until the peer is given up")
       ->check(CLI::Range(0.1, 86'400.0));
   app_.add_flag("--json", json_, "one JSON object on stdout");

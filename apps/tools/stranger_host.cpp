@@ -34,9 +34,10 @@ std::string remedy_for_taken_port(const Address& address) {
 Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const StrangerOptions& options) {
   auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  std::unique_ptr<StrangerHost> host(new StrangerHost(*random, options.patience));
+  std::unique_ptr<StrangerHost> host(new StrangerHost(*random, options));
   address.port = roce::kRocePort;
-  auto opened = fabric::open_fabric(options.fabric, {.address = address, .device = options.device},
+  auto opened = fabric::open_fabric(options.fabric,
+                                    {.address = address, .device = options.device, .dscp = options.dscp},
                                     {.entropy = [random = host->random_] { return random.next32(); }});
   if (!opened && opened.error().code == Errc::already_exists)
     return fail(Errc::already_exists, opened.error().what + remedy_for_taken_port(address));

@@ -36,6 +36,7 @@ class StrangerHost {
   const port::Port& port() const { return *opened_.port; }
   /// Up to now.
   WireCounters wire() const;
+  std::uint8_t traffic_class() const { return traffic_class_; }
   const std::string& fabric_name() const { return opened_.name; }
   engine::Engine& engine() { return *engine_; }
   const control::SystemRandom& random() const { return random_; }
@@ -63,10 +64,12 @@ class StrangerHost {
   bool run_until(const std::function<bool()>& done, Time deadline);
 
  private:
-  StrangerHost(control::SystemRandom random, Duration patience) : random_(random), patience_(patience) {}
+  StrangerHost(control::SystemRandom random, const StrangerOptions& options)
+      : random_(random), patience_(options.patience), traffic_class_(port::traffic_class_of(options.dscp)) {}
 
   control::SystemRandom random_;
   Duration patience_;
+  std::uint8_t traffic_class_;
   fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;

@@ -2,6 +2,7 @@
 // value.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,8 +16,9 @@ struct StrangerOptions {
   std::optional<Address> address;   ///< of this host, for the messages
   Duration patience = seconds(60);  ///< for the connection, and for each step
   std::string fabric = "auto";
-  std::string device;  ///< in the fabric's own words; empty: what it finds
-  bool sleep = false;  ///< at once when there is nothing to do, and not look again for a while first
+  std::string device;     ///< in the fabric's own words; empty: what it finds
+  std::uint8_t dscp = 0;  ///< of all packets, 0 … 63
+  bool sleep = false;     ///< at once when there is nothing to do, and not look again for a while first
 };
 
 }  // namespace rdmc::tools

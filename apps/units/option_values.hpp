@@ -3,11 +3,22 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 
 #include "apps/units/units.hpp"
 
 namespace rdmc {
+
+/// `--dscp` as every program has it that opens a fabric.
+inline CLI::Option* add_dscp(CLI::App& app, std::uint8_t& dscp) {
+  return app
+      .add_option("--dscp", dscp,
+                  "differentiated services code point of the packets that leave the host: which queue of the "
+                  "switches they go through")
+      ->check(CLI::Range(0, 63))
+      ->type_name("0-63");
+}
 
 /// Makes an option take a size: `add_option(…, bytes)->transform(size_value())`.
 inline CLI::Validator size_value() {

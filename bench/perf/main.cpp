@@ -149,6 +149,7 @@ int main(int argc, char** argv) {
     }
     sub->add_option("--spin", spin_us, "microseconds to look again before blocking");
     sub->add_flag("--busy-poll", options.busy_poll, "never block");
+    rdmc::add_dscp(*sub, options.dscp);
     sub->add_flag("--encrypt", options.encrypt, "AES-256-GCM on every packet, in the ICRC's place");
     sub->add_flag("--icrc", options.icrc_on_loopback, "compute and check ICRCs over loopback as well");
     sub->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");

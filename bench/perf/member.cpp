@@ -58,9 +58,11 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
     if (!place) return std::unexpected(place.error());
     address = *place;
   }
-  port::PortRequest request{.address = address};
+  port::PortRequest request{.address = address, .dscp = options.dscp};
   if (options.fabric == "dpdk")
-    request = {.address = {}, .device = rank < options.devices.size() ? options.devices[rank] : ""};
+    request = {.address = {},
+               .device = rank < options.devices.size() ? options.devices[rank] : "",
+               .dscp = options.dscp};
   // A memif's client must find its server: DPDK turns away whoever comes while that one starts, for good.
   const auto nap = [] { usleep(1000); };
   if (options.fabric == "dpdk" && rank != 0) rendezvous.barrier(nap);

@@ -26,6 +26,7 @@ struct Options {
   bool selective_repeat = true;
   bool icrc_on_loopback = false;
   bool encrypt = false;
+  std::uint8_t dscp = 0;
   Duration spin = microseconds(50);
   bool busy_poll = false;
   std::uint32_t writes_in_flight = 0;  ///< 0: chosen for the test

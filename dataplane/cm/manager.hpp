@@ -54,9 +54,10 @@ class Manager {
   /// Connections that are being made or kept; a request beyond is rejected for lack of resources.
   static constexpr std::size_t kMostConnections = 1024;
 
-  /// `address`: of this host. `entropy`: unguessable 32-bit numbers.
-  Manager(Address address, std::function<std::uint32_t()> entropy)
-      : address_(address), entropy_(std::move(entropy)) {}
+  /// `address`: of this host. `entropy`: unguessable 32-bit numbers. `traffic_class`: of our packets, which
+  /// peers are asked to give theirs.
+  Manager(Address address, std::function<std::uint32_t()> entropy, std::uint8_t traffic_class = 0)
+      : address_(address), entropy_(std::move(entropy)), traffic_class_(traffic_class) {}
 
   /// Errors: already_exists.
   Result<void> listen(std::uint16_t port);
@@ -144,6 +145,7 @@ class Manager {
 
   Address address_;
   std::function<std::uint32_t()> entropy_;
+  std::uint8_t traffic_class_;
   std::set<std::uint16_t> listening_;
   Connections connections_;
   std::deque<Datagram> outgoing_;

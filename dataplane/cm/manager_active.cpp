@@ -32,6 +32,7 @@ Result<CommunicationId> Manager::connect(const Address& peer, const QueuePairPar
                                                        .ack_timeout = kAckTimeout,
                                                        .local_address = address_,
                                                        .remote_address = peer,
+                                                       .traffic_class = traffic_class_,
                                                        .private_data = {header.begin(), header.end()}}},
                       now);
   return id;

@@ -11,14 +11,14 @@
 namespace rdmc::fabric {
 namespace {
 
-Result<OpenedFabric> open_verbs([[maybe_unused]] const Address& address,
+Result<OpenedFabric> open_verbs([[maybe_unused]] const port::PortRequest& request,
                                 [[maybe_unused]] const SoftwareFabricOptions& software) {
   if (software.encrypt) return fail(Errc::unsupported, "RDMA NICs send packets as they are, not encrypted");
 #if RDMC_VERBS
-  auto fabric = VerbsFabric::open(address, software.entropy);
+  auto fabric = VerbsFabric::open(request.address, software.entropy, port::traffic_class_of(request.dscp));
   if (!fabric) return std::unexpected(fabric.error());
   OpenedFabric opened{.name = std::string(kVerbs)};
-  opened.reason = "the RDMA device " + (*fabric)->device() + " has " + host_string(address);
+  opened.reason = "the RDMA device " + (*fabric)->device() + " has " + host_string(request.address);
   opened.fabric = std::move(*fabric);
   return opened;
 #else
@@ -62,7 +62,7 @@ Result<OpenedFabric> open_remote(port::Registry& drivers, std::string_view wante
                                  const port::PortRequest& request, const SoftwareFabricOptions& software) {
   const bool names_port = wanted != kVerbs && (wanted != port::kAutomatic || !request.device.empty());
   if (names_port) return open_software(drivers, wanted, request, software);
-  auto verbs = open_verbs(request.address, software);
+  auto verbs = open_verbs(request, software);
   if (verbs && (wanted == kVerbs || !is_emulated(*verbs->fabric))) return verbs;
   const std::string why = verbs ? "verbs passed over: " + verbs->reason + ", but it is emulated by the kernel"
                                 : "verbs cannot be used: " + verbs.error().what;
@@ -102,7 +102,7 @@ Result<std::string> probe_shm(const SoftwareFabricOptions& software) {
 }
 
 Result<std::string> probe_verbs(const Address& address) {
-  const auto opened = open_verbs(address, {.entropy = [] { return 0U; }});
+  const auto opened = open_verbs({.address = address}, {.entropy = [] { return 0U; }});
   if (!opened) return std::unexpected(opened.error());
   return opened->reason;
 }
@@ -127,6 +127,7 @@ Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortReques
 
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software) {
+  if (request.dscp > port::kMostDscp) return port::not_a_dscp(request.dscp);
   if (wanted == kShm) return open_shm(software);
   if (wanted != port::kAutomatic) return open_remote(drivers, wanted, request, software);
   auto opened = open_remote(drivers, wanted, request, software);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,17 @@
 
 namespace rdmc::port {
 
+inline constexpr std::uint8_t kMostDscp = 63;
+
+/// The byte of an IP header (IPv6: traffic class) whose upper six bits are the code point.
+constexpr std::uint8_t traffic_class_of(std::uint8_t dscp) {
+  return static_cast<std::uint8_t>(dscp << 2);
+}
+
+inline std::unexpected<Error> not_a_dscp(std::uint8_t number) {
+  return fail(Errc::invalid_argument, "a DSCP lies between 0 and 63: " + std::to_string(number));
+}
+
 /// What every driver is asked for.
 struct PortRequest {
   /// Of the shared flow: concrete, never a wildcard, since the ICRC covers it. Port 0: any that is free.
@@ -23,6 +35,9 @@ struct PortRequest {
   std::string device;
   /// A device that its words give another address has that one. Otherwise the two must not differ.
   bool device_may_differ = false;
+  /// Differentiated services code point of everything that is sent (RFC 2474), 0 … kMostDscp: which queue of
+  /// the switches it goes through. The two bits of ECN beside it stay what they are.
+  std::uint8_t dscp = 0;
 };
 
 /// Whether a driver could open a port as requested. Texts are for people, without newlines.

@@ -47,7 +47,7 @@ class UdpDriver final : public Driver {
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
     if (!request.device.empty())
       return fail(Errc::invalid_argument, "udp takes an address and no device: '" + request.device + "'");
-    return open_udp_port({.address = request.address, .rdma_devices = rdma_devices_});
+    return open_udp_port({.address = request.address, .dscp = request.dscp, .rdma_devices = rdma_devices_});
   }
 
  private:
@@ -74,6 +74,7 @@ Result<void> UdpPort::start() {
   if (!is_concrete(options_.address))
     return fail(Errc::invalid_argument,
                 host_string(options_.address) + " is not the address of one interface");
+  if (options_.dscp > kMostDscp) return not_a_dscp(options_.dscp);
   if (options_.address.port == kRocePort) {
     // Binding would succeed, and nothing would ever arrive.
     if (const auto device = rdma_device_at(options_.address, options_.rdma_devices))
@@ -156,6 +157,7 @@ Result<UdpPort::Flow> UdpPort::bind_flow(std::uint16_t udp_port) {
                                 {.receive_buffer_bytes = options_.receive_buffer_bytes,
                                  .send_buffer_bytes = options_.send_buffer_bytes,
                                  .busy_poll_us = options_.busy_poll_us,
+                                 .traffic_class = traffic_class_of(options_.dscp),
                                  .receive_trains = info_.receive_train_segments > 1});
   if (!socket) return std::unexpected(socket.error());
   const std::uint16_t bound = socket->address().port;

@@ -26,6 +26,7 @@ enum class Use : std::uint8_t { automatic, on, off };
 struct UdpPortOptions {
   /// Concrete, never a wildcard: the ICRC covers it. Port 0 lets the kernel choose; 4791 is RoCE's own.
   Address address;
+  std::uint8_t dscp = 0;  ///< see PortRequest
   /// Asked for each flow; the kernel's limit (net.core.rmem_max) applies without CAP_NET_ADMIN, see PortInfo.
   std::uint32_t receive_buffer_bytes = 8U << 20;
   std::uint32_t send_buffer_bytes = 1U << 20;
@@ -39,10 +40,10 @@ struct UdpPortOptions {
 };
 
 /// Opens the shared flow and tries out on it what the kernel can do.
-/// Errors: invalid_argument (a wildcard or multicast address), already_exists (the UDP port is taken, or it
-/// is 4791 and an RDMA device has it: another port of the address is free of either), not_found (not an
-/// address of this host), permission_denied, resource_limit, unsupported (a feature asked for with `on`),
-/// io_error.
+/// Errors: invalid_argument (a wildcard or multicast address; no DSCP), already_exists (the UDP port is
+/// taken, or it is 4791 and an RDMA device has it: another port of the address is free of either), not_found
+/// (not an address of this host), permission_denied, resource_limit, unsupported (a feature asked for with
+/// `on`), io_error.
 Result<std::unique_ptr<Port>> open_udp_port(const UdpPortOptions& options);
 
 /// The same with default options for a Registry. Always usable.

@@ -57,7 +57,7 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
   }
   if (train.ecn_capable) {
     put(message, last, train.destination.ipv6 ? SOL_IPV6 : SOL_IP,
-        train.destination.ipv6 ? IPV6_TCLASS : IP_TOS, int{IPTOS_ECN_ECT0});
+        train.destination.ipv6 ? IPV6_TCLASS : IP_TOS, traffic_class_of(options_.dscp) | IPTOS_ECN_ECT0);
     length += CMSG_SPACE(sizeof(int));
   }
   message.msg_controllen = length;

@@ -40,6 +40,9 @@ Result<void> UdpSocket::configure(bool ipv6, const UdpSocketOptions& options) co
   } else {
     set(SOL_IP, IP_RECVTOS, 1);
   }
+  if (options.traffic_class != 0 &&
+      !set(ipv6 ? SOL_IPV6 : SOL_IP, ipv6 ? IPV6_TCLASS : IP_TOS, options.traffic_class))
+    return fail_errno("marking packets with a DSCP", errno);
   set(SOL_SOCKET, SO_RXQ_OVFL, 1);
   const auto receive_bytes = static_cast<int>(options.receive_buffer_bytes);
   if (!set(SOL_SOCKET, SO_RCVBUFFORCE, receive_bytes)) set(SOL_SOCKET, SO_RCVBUF, receive_bytes);

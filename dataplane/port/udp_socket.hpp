@@ -15,6 +15,7 @@ struct UdpSocketOptions {
   std::uint32_t receive_buffer_bytes = 0;
   std::uint32_t send_buffer_bytes = 0;
   std::uint32_t busy_poll_us = 0;
+  std::uint8_t traffic_class = 0;
   bool receive_trains = false;
 };
 

@@ -24,6 +24,7 @@ class Packet:
     opcode: int
     identification: int  # of IPv4, 0 for IPv6
     sound: bool          # its ICRC is right
+    dscp: int = 0
 
 
 def records(dump):
@@ -42,11 +43,11 @@ def parse(frame):
     ethertype, ip = frame[12:14], bytearray(frame[14:])
     if ethertype == b"\x08\x00" and ip[9] == 17:
         header, end = 20, struct.unpack_from(">H", ip, 2)[0]
-        source, identification = bytes(ip[12:16]), struct.unpack_from(">H", ip, 4)[0]
+        source, identification, dscp = bytes(ip[12:16]), struct.unpack_from(">H", ip, 4)[0], ip[1] >> 2
         ip[1] = ip[8] = ip[10] = ip[11] = 0xFF
     elif ethertype == b"\x86\xdd" and ip[6] == 17:
         header, end = 40, 40 + struct.unpack_from(">H", ip, 4)[0]
-        source, identification = bytes(ip[8:24]), 0
+        source, identification, dscp = bytes(ip[8:24]), 0, struct.unpack_from(">H", ip)[0] >> 6 & 0x3F
         ip[0] |= 0x0F
         ip[1] = ip[2] = ip[3] = ip[7] = 0xFF
     else:
@@ -56,7 +57,7 @@ def parse(frame):
     bth = header + 8
     ip[header + 6] = ip[header + 7] = ip[bth + 4] = 0xFF
     icrc = zlib.crc32(bytes(ip[:end - 4]), zlib.crc32(b"\xff" * 8))
-    return Packet(source, ip[bth], identification, icrc == struct.unpack_from("<I", ip, end - 4)[0])
+    return Packet(source, ip[bth], identification, icrc == struct.unpack_from("<I", ip, end - 4)[0], dscp)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,14 @@ class Capture:
     """The RoCE packets of one run, and the pcap file of them."""
     packets: list
     pcap: bytes
+
+    @staticmethod
+    def since(start, path):
+        """What a dump that grows has gained since it had `start` bytes."""
+        with open(path, "rb") as dump:
+            header = dump.read(PCAP_HEADER)
+            dump.seek(start)
+            return Capture.of(header, dump.read())
 
     @staticmethod
     def of(header, dump):

@@ -153,10 +153,7 @@ class Runner:
                 report = self._play(case, iterations)
         else:
             report = self._play(case, iterations)
-        with open(self._guest.dump, "rb") as dump:
-            header = dump.read(capture.PCAP_HEADER)
-            dump.seek(start)
-            return report, capture.Capture.of(header, dump.read()), lossy.lost
+        return report, capture.Capture.since(start, self._guest.dump), lossy.lost
 
     def _play(self, case, iterations):
         return (self._play_rping if case.peer == RPING else self._play_pingpong)(case, iterations)

@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import time
 
+import capture
 import guest
 import links
 
@@ -16,6 +18,7 @@ SECOND_HOST4, DPDK_HOST4 = "10.78.0.5", "10.78.0.6"  # of further receivers here
 DPDK_DEVICE = f"{links.DEVICES[links.AF_PACKET][0]} address={links.DEVICES[links.AF_PACKET][1]}/24"
 PORT = 7700
 SECONDS = 60                # an emulated peer on a busy machine
+DSCP = 46                   # expedited forwarding (RFC 3246)
 PATIENCE = "20s"            # of the data path, for the same reason
 
 
@@ -56,6 +59,15 @@ def judge_events(printed, hosts, digest_of_copies, wanted):
             return f"{host}: {receivers.get(host)}"
     wrong = [host for host, digest in digest_of_copies.items() if digest != wanted]
     return f"another file arrived at {', '.join(wrong)}" if wrong else ""
+
+
+def judge_marks(packets):
+    """Why the packets of a device, of a socket and of a DPDK port do not all have their DSCP; empty if they do."""
+    for address in (guest.GUEST4, links.HOST4, links.DEVICES[links.AF_PACKET][1]):
+        seen = {packet.dscp for packet in packets if packet.source == socket.inet_aton(address)}
+        if seen != {DSCP}:
+            return f"packets of {address} have the DSCPs {sorted(seen)}, not {DSCP}"
+    return ""
 
 
 def run(machine, bcast, folder):
@@ -99,17 +111,21 @@ def run(machine, bcast, folder):
 
     def from_guest():
         before = packets(machine, "sent")
-        with (agent_here(bcast, links.HOST4, folder / "two", key),
-              agent_here(bcast, DPDK_HOST4, folder / "three", key, on_dpdk)):
+        marked = ["--dscp", str(DSCP)]
+        with (agent_here(bcast, links.HOST4, folder / "two", key, marked),
+              agent_here(bcast, DPDK_HOST4, folder / "three", key, on_dpdk + marked)):
             for address in (links.HOST4, DPDK_HOST4):
                 wait_for_agent(address, here)
             hosts = [f"{links.HOST4}:{PORT}", f"{DPDK_HOST4}:{PORT}"]
-            printed = machine.run(f"rdmc_bcast {options.format('/tmp/key')} --fabric verbs -w {','.join(hosts)} "
+            start = machine.dump.stat().st_size
+            printed = machine.run(f"rdmc_bcast {options.format('/tmp/key')} --fabric verbs --dscp {DSCP} -w {','.join(hosts)} "
                                   "/tmp/root/copy again 2>/dev/null", SECONDS)
             copies = {host: hashlib.sha256((folder / name / "again").read_bytes()).hexdigest()
                       for host, name in zip(hosts, ("two", "three"))}
         if packets(machine, "sent") - before < FILE_BYTES / 4096:
             return "the file did not leave through the guest's RDMA device"
+        if wrong := judge_marks(capture.Capture.since(start, machine.dump).packets):
+            return wrong
         return judge_events(printed, hosts, copies, wanted)
 
     for what, play in (("a socket to an RDMA device, a socket and a DPDK port", to_guest),

@@ -29,7 +29,7 @@ def record(frame):
 class Capture(unittest.TestCase):
     def test_the_icrc_of_an_adapter_is_right_and_any_other_is_not(self):
         packet = capture.parse(ETHERNET + CONNECTX)
-        self.assertEqual((packet.opcode, packet.identification, packet.sound), (0x81, 0x718C, True))
+        self.assertEqual((packet.opcode, packet.identification, packet.sound, packet.dscp), (0x81, 0x718C, True, 0xC2 >> 2))
         for at in (4, 12, 22, 28, 36, 40, len(CONNECTX) - 1):
             changed = bytearray(ETHERNET + CONNECTX)
             changed[14 + at] ^= 1

@@ -9,7 +9,7 @@ UD_SEND_ONLY, MANAGEMENT_KEY = 0x64, 0x80010000
 REQUEST, REJECT, REPLY, DISCONNECT = 0x0010, 0x0012, 0x0013, 0x0015
 MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 HEADER_BYTES, MAD_HEADER_BYTES, MAD_BYTES, ICRC_BYTES = 20, 24, 256, 4
-IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # of linux/in.h: the kernel then numbers no packet
+IP_RECVTOS, IP_MTU_DISCOVER, IP_PMTUDISC_DO = 13, 10, 2  # of linux/in.h: the kernel then numbers no packet
 
 
 class Stranger:
@@ -19,6 +19,8 @@ class Stranger:
         self._address = address
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        self._socket.setsockopt(socket.IPPROTO_IP, IP_RECVTOS, 1)
+        self.traffic_class = None  # of the packet with the last answer
         self._socket.bind((address, PORT))
 
     def close(self):
@@ -51,9 +53,11 @@ class Stranger:
         will start)), or None in time."""
         self._socket.settimeout(seconds)
         try:
-            mad = self._socket.recv(4096)[HEADER_BYTES:]
+            packet, extra, _, _ = self._socket.recvmsg(4096, 64)
         except TimeoutError:
             return None
+        self.traffic_class = extra[0][2][0]
+        mad = packet[HEADER_BYTES:]
         body = mad[MAD_HEADER_BYTES:]
         kind = struct.unpack_from(">H", mad, 16)[0]
         says = (body[24], body[25]) if kind == REPLY else struct.unpack_from(">H", body, 10)[0]

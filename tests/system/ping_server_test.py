@@ -75,6 +75,21 @@ class Server(Pair):
         stranger.disconnect(SERVER, theirs, number=2)
         self.client_is_served(server)
 
+    def test_its_packets_have_the_dscp_that_it_was_told(self):
+        for dscp in (0, 46):
+            server = self.serve("--dscp", dscp)
+            stranger = Stranger(STRANGER)
+            kind, theirs, _ = self.answer_to(stranger, 1024)
+            self.assertEqual((kind, stranger.traffic_class), (REPLY, dscp << 2))
+            stranger.disconnect(SERVER, theirs)
+            stranger.close()
+            self.client_is_served(server)
+            wait_until_free(SERVER)
+        for wrong in (64, -1, "ef"):
+            status, _, errors = run(PING, "-a", SERVER, "--dscp", wrong)
+            self.assertEqual(status, 1)
+            self.assertIn("--dscp", errors)
+
     def test_a_server_that_nobody_could_be_served_by_says_whom_it_refused(self):
         self.addCleanup(lab.run, "ip", "link", "set", "lo", "mtu", "65536")
         lab.run("ip", "link", "set", "lo", "mtu", "1500")

@@ -48,8 +48,13 @@ class DpdkPort final : public Port {
   /// How often the link is looked at.
   static constexpr Duration kLinkCheckInterval = milliseconds(50);
 
-  /// `address` is concrete and `device` started. `ports`: for its flows, from a random start.
-  static Result<std::unique_ptr<Port>> open(std::unique_ptr<Device> device, const Address& address,
+  /// What of a request is the port's: a concrete address, and the byte of IP headers that has its DSCP.
+  struct Sender {
+    Address address;
+    std::uint8_t traffic_class = 0;
+  };
+  /// `device` is started. `ports`: for its flows, from a random start.
+  static Result<std::unique_ptr<Port>> open(std::unique_ptr<Device> device, const Sender& sender,
                                             const DpdkOptions& options, SourcePorts ports);
   ~DpdkPort() override;
 
@@ -98,7 +103,8 @@ class DpdkPort final : public Port {
     std::uint16_t count = 0;
   };
 
-  DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, SourcePorts ports);
+  DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, std::uint8_t traffic_class,
+           SourcePorts ports);
 
   // port_open.cpp
   Result<void> start(const Address& address, const DpdkOptions& options);
@@ -151,6 +157,7 @@ class DpdkPort final : public Port {
   std::vector<Flow> flows_;                  // by FlowId
   std::vector<std::uint16_t> flow_of_port_;  // by UDP port: FlowId + 1; 0: nobody listens
   SourcePorts source_ports_;
+  const std::uint8_t traffic_class_;
   std::vector<Path> paths_;   // by a hash of destination and source
   std::vector<Known> known_;  // by a hash of the UDP ports
   std::deque<Held> held_;

@@ -85,7 +85,9 @@ class UdpPattern {
 /// What all datagrams from one UDP port to one destination have in common, ready to be copied.
 class UdpHeaders {
  public:
-  UdpHeaders(const MacAddress& from_mac, const MacAddress& to_mac, const Address& from, const Address& to);
+  /// `traffic_class`: its two lower bits, of ECN, are 0.
+  UdpHeaders(const MacAddress& from_mac, const MacAddress& to_mac, const Address& from, const Address& to,
+             std::uint8_t traffic_class = 0);
 
   std::size_t bytes() const { return bytes_; }
   /// Writes bytes() bytes at `to`, for a payload that fits an IP packet. Not fragmented, identification 0.
@@ -94,6 +96,7 @@ class UdpHeaders {
  private:
   std::array<std::byte, kMostHeaderBytes> template_{};
   std::size_t bytes_;
+  std::uint8_t traffic_class_;
   std::uint32_t checksum_ = 0;  // of the IPv4 header: the sum of all that does not change
 };
 

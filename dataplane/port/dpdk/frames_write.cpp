@@ -77,8 +77,9 @@ std::size_t write_discovery(const NeighbourMessage& message, std::byte* to) {
 }  // namespace
 
 UdpHeaders::UdpHeaders(const MacAddress& from_mac, const MacAddress& to_mac, const Address& from,
-                       const Address& to)
-    : bytes_(kEthernetBytes + (from.ipv6 ? kIpv6Bytes : kIpv4Bytes) + kUdpBytes) {
+                       const Address& to, std::uint8_t traffic_class)
+    : bytes_(kEthernetBytes + (from.ipv6 ? kIpv6Bytes : kIpv4Bytes) + kUdpBytes),
+      traffic_class_(traffic_class) {
   assert(from.ipv6 == to.ipv6);
   std::byte* const ip = put_ethernet(template_.data(), from_mac, to_mac, from.ipv6 ? kTypeIpv6 : kTypeIpv4);
   std::byte* const udp = template_.data() + bytes_ - kUdpBytes;
@@ -99,7 +100,7 @@ UdpHeaders::UdpHeaders(const MacAddress& from_mac, const MacAddress& to_mac, con
 void UdpHeaders::write(std::byte* to, std::size_t payload_bytes, bool ecn_capable) const {
   std::memcpy(to, template_.data(), bytes_);
   const auto udp_bytes = static_cast<std::uint16_t>(kUdpBytes + payload_bytes);
-  const std::uint8_t traffic_class = ecn_capable ? kEcnCapable : 0;
+  const auto traffic_class = static_cast<std::uint8_t>(traffic_class_ | (ecn_capable ? kEcnCapable : 0));
   std::byte* const ip = to + kEthernetBytes;
   store_be(to + bytes_ - 4, udp_bytes);
   if (bytes_ == kMostHeaderBytes) {

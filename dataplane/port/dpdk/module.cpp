@@ -75,12 +75,15 @@ class DpdkDriver final : public Driver {
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
     const auto options = parse_options(request.device);
     if (!options) return std::unexpected(options.error());
+    if (request.dscp > kMostDscp) return not_a_dscp(request.dscp);
     const auto address = address_of(request, *options);
     if (!address) return std::unexpected(address.error());
     if (auto started = start_eal(*options); !started) return std::unexpected(started.error());
     auto device = Device::open(*options);
     if (!device) return std::unexpected(device.error());
-    return DpdkPort::open(std::move(*device), *address, *options, SourcePorts(random_number()));
+    return DpdkPort::open(std::move(*device),
+                          {.address = *address, .traffic_class = traffic_class_of(request.dscp)}, *options,
+                          SourcePorts(random_number()));
   }
 };
 

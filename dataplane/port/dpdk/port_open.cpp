@@ -28,19 +28,21 @@ LinkAddress link_address(const Device& device, Address address, const DpdkOption
 
 }  // namespace
 
-Result<std::unique_ptr<Port>> DpdkPort::open(std::unique_ptr<Device> device, const Address& address,
+Result<std::unique_ptr<Port>> DpdkPort::open(std::unique_ptr<Device> device, const Sender& sender,
                                              const DpdkOptions& options, SourcePorts ports) {
-  const LinkAddress ours = link_address(*device, address, options);
-  std::unique_ptr<DpdkPort> port(new DpdkPort(std::move(device), ours, ports));
-  if (auto started = port->start(address, options); !started) return std::unexpected(started.error());
+  const LinkAddress ours = link_address(*device, sender.address, options);
+  std::unique_ptr<DpdkPort> port(new DpdkPort(std::move(device), ours, sender.traffic_class, ports));
+  if (auto started = port->start(sender.address, options); !started) return std::unexpected(started.error());
   return port;
 }
 
-DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, SourcePorts ports)
+DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, std::uint8_t traffic_class,
+                   SourcePorts ports)
     : device_(std::move(device)),
       neighbours_(ours),
       flow_of_port_(std::size_t{UINT16_MAX} + 1),
       source_ports_(ports),
+      traffic_class_(traffic_class),
       paths_(kPaths),
       known_(kKnown) {
   if (device_->is_memif()) lane_.emplace();

@@ -120,7 +120,7 @@ DpdkPort::Path& DpdkPort::path_to(const Address& destination, FlowId source) {
   if (next_hop.state == Neighbours::Lookup::State::known) {
     Address from = info_.address;
     from.port = udp_port(source);
-    path.headers.emplace(neighbours_.ours().mac, next_hop.mac, from, destination);
+    path.headers.emplace(neighbours_.ours().mac, next_hop.mac, from, destination, traffic_class_);
   } else {
     path.looked_up = now_ - kPathLife;  // ask each time
     send_neighbour_messages();

@@ -61,6 +61,8 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
                                           "udp",
                                           "--overwrite",
                                           "--encrypt",
+                                          "--dscp",
+                                          "46",
                                           "--json",
                                           "--dry-run",
                                           "--launch",
@@ -80,6 +82,7 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
   BOOST_TEST(send.local_receivers == 8u);
   BOOST_TEST(send.fabric.name == "udp");
   BOOST_TEST(send.fabric.encrypt);
+  BOOST_TEST(send.fabric.dscp == 46);
   BOOST_TEST(send.overwrite);
   BOOST_TEST(send.json);
   BOOST_TEST(send.dry_run);
@@ -172,6 +175,7 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "", "--local", "1"}, "DEST"},
       {{"s", "d", "-w", "h"}, "--key-file FILE"},
       {{"s", "d", "-w", "h", "--key-file", "k", "--insecure"}, "contradict"},
+      {{"s", "d", "-w", "h", "--insecure", "--dscp", "64"}, "--dscp"},
       {{"s", "d", "-w", "h", "--encrypt", "--insecure"}, "--insecure leaves open"},
       {{"agent", "--listen", "::1", "--root", "/", "--encrypt", "--insecure"}, "--insecure leaves open"},
       {{"s", "d", "-w", "h[", "--insecure"}, "-w: hostlist, position 2"},

@@ -53,6 +53,15 @@ BOOST_AUTO_TEST_CASE(loss_and_duplication_cost_time_but_neither_connections_nor_
   }));
 }
 
+BOOST_AUTO_TEST_CASE(a_request_names_the_traffic_class_of_our_packets) {
+  Manager manager(
+      Address::ipv4(10, 0, 0, 1, 0), [] { return 7U; }, 46 << 2);
+  BOOST_REQUIRE(manager.connect(Address::ipv4(10, 0, 0, 2, kPort), {.qpn = Qpn{0x111}}, 1024, Time{1}));
+  Datagram sent;
+  BOOST_REQUIRE(manager.poll_transmit(sent));
+  BOOST_TEST(std::get<Request>(decode(sent.mad)->body).traffic_class == 46 << 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_port_that_nobody_listens_on_is_rejected_as_such) {
   World world(2);
   world.connect();

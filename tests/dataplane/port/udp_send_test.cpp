@@ -1,6 +1,13 @@
 #define BOOST_TEST_MODULE udp_send
+#include <poll.h>
 #include <rapidcheck.h>
+#include <sys/socket.h>
 
+#include <array>
+#include <cstring>
+
+#include "dataplane/base/descriptor.hpp"
+#include "dataplane/port/socket_address.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 using namespace rdmc;
@@ -108,6 +115,69 @@ BOOST_AUTO_TEST_CASE(nobody_at_the_other_end_breaks_nothing) {
   NoPlan no_plan;
   std::array<RxTrain, 4> trains;
   BOOST_TEST(sender->receive_burst(no_plan, trains) == 0);
+}
+
+namespace {
+
+/// A socket that is told the traffic class of what it receives.
+class Listener {
+ public:
+  explicit Listener(bool ipv6) : ipv6_(ipv6), socket_(socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0)) {
+    const SocketAddress any(loopback(9, ipv6), 0);
+    const int on = 1;
+    BOOST_REQUIRE(setsockopt(socket_.get(), ipv6 ? SOL_IPV6 : SOL_IP, ipv6 ? IPV6_RECVTCLASS : IP_RECVTOS,
+                             &on, sizeof on) == 0);
+    BOOST_REQUIRE(bind(socket_.get(), &any.generic, any.size()) == 0);
+  }
+  Address address() const {
+    SocketAddress bound;
+    socklen_t length = sizeof bound;
+    getsockname(socket_.get(), &bound.generic, &length);
+    return bound.address();
+  }
+  int next_class() const {
+    std::array<std::byte, 2000> bytes;
+    alignas(cmsghdr) std::array<std::byte, 64> control;
+    iovec piece{bytes.data(), bytes.size()};
+    msghdr message{
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.data(), .msg_controllen = control.size()};
+    pollfd readable{socket_.get(), POLLIN, 0};
+    BOOST_REQUIRE(poll(&readable, 1, 10'000) == 1);
+    BOOST_REQUIRE(recvmsg(socket_.get(), &message, 0) > 0);
+    const cmsghdr* const first = CMSG_FIRSTHDR(&message);
+    BOOST_REQUIRE(first != nullptr);
+    int value = 0;  // IPv4's is a byte, the other's an int
+    std::memcpy(&value, CMSG_DATA(first), ipv6_ ? sizeof value : 1);
+    return value;
+  }
+
+ private:
+  bool ipv6_;
+  Descriptor socket_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(everything_that_leaves_has_the_dscp_and_its_own_ecn) {
+  constexpr int kCapable = 2;
+  for (const bool ipv6 : {false, true}) {
+    const Listener listener(ipv6);
+    for (const int dscp : {0, 46, 63}) {
+      const auto sender = open({.address = loopback(1, ipv6), .dscp = static_cast<std::uint8_t>(dscp)});
+      const FlowId flow = *sender->open_flow();
+      for (const FlowId source : {kSharedFlow, flow}) {
+        Sendable sendable(Bytes(3 * 400), 400, listener.address(), source);
+        for (const bool capable : {false, true}) {
+          sendable.train.ecn_capable = capable;
+          send(*sender, sendable.train);
+          for (int i = 0; i < 3; ++i)
+            BOOST_TEST(listener.next_class() == (dscp << 2 | (capable ? kCapable : 0)));
+        }
+      }
+    }
+  }
+  const auto refused = open_udp_port({.address = loopback(1), .dscp = 64});
+  BOOST_TEST((!refused && refused.error().code == Errc::invalid_argument));
 }
 
 BOOST_AUTO_TEST_CASE(trains_of_ecn_capable_datagrams_arrive_whole_and_unmarked) {

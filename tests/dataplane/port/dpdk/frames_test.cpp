@@ -23,8 +23,9 @@ Bytes from_hex(std::string_view hex) {
   return bytes;
 }
 
-Bytes udp_frame(const Address& from, const Address& to, std::size_t payload, bool ecn_capable = false) {
-  const UdpHeaders headers(kOurMac, kTheirMac, from, to);
+Bytes udp_frame(const Address& from, const Address& to, std::size_t payload, bool ecn_capable = false,
+                std::uint8_t dscp = 0) {
+  const UdpHeaders headers(kOurMac, kTheirMac, from, to, static_cast<std::uint8_t>(dscp << 2));
   Bytes frame(headers.bytes() + payload, std::byte{0x5A});
   headers.write(frame.data(), payload, ecn_capable);
   return frame;
@@ -64,7 +65,8 @@ BOOST_AUTO_TEST_CASE(a_datagram_is_read_as_it_was_written) {
     const auto payload = *rc::gen::inRange<std::size_t>(0, 9001);
     const auto padding = *rc::gen::inRange<std::size_t>(0, 60);
     const bool ecn_capable = *rc::gen::arbitrary<bool>();
-    Bytes frame = udp_frame(from, to, payload, ecn_capable);
+    const auto dscp = *rc::gen::inRange<std::uint8_t>(0, 64);
+    Bytes frame = udp_frame(from, to, payload, ecn_capable, dscp);
     const std::size_t headers = frame.size() - payload;
     frame.resize(frame.size() + padding);
     const Frame read = read_frame(frame);
@@ -76,7 +78,10 @@ BOOST_AUTO_TEST_CASE(a_datagram_is_read_as_it_was_written) {
     RC_ASSERT(udp.payload_bytes == payload);
     RC_ASSERT(udp.identification == 0);
     RC_ASSERT(!udp.congestion_experienced);
-    RC_ASSERT(std::to_integer<int>(ipv6 ? frame[15] >> 4 : frame[15]) % 4 == (ecn_capable ? 2 : 0));
+    const int traffic_class =
+        ipv6 ? std::to_integer<int>(frame[14]) % 16 * 16 + std::to_integer<int>(frame[15] >> 4)
+             : std::to_integer<int>(frame[15]);
+    RC_ASSERT(traffic_class == dscp * 4 + (ecn_capable ? 2 : 0));
   }));
 }
 

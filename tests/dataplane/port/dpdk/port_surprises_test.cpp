@@ -192,12 +192,14 @@ namespace {
 struct Handed {
   std::span<const std::byte> callers;
   std::size_t attached = 0, copied = 0;
+  std::byte traffic_class{};  ///< of the last
 };
 
 std::uint16_t look_at_frames(std::uint16_t, std::uint16_t, rte_mbuf** frames, std::uint16_t count,
                              void* into) {
   auto& handed = *static_cast<Handed*>(into);
   for (rte_mbuf* const first : std::span(frames, count)) {
+    handed.traffic_class = *rte_pktmbuf_mtod_offset(first, const std::byte*, 15);
     for (const rte_mbuf* part = first; part != nullptr; part = part->next) {
       const auto* const at = rte_pktmbuf_mtod(part, const std::byte*);
       const bool within = at >= handed.callers.data() && at < handed.callers.data() + handed.callers.size();
@@ -231,12 +233,14 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(large.copied == kHeaders);
   const Handed small = hand_over(*pair.a, "net_memif0", 64, pair.b->info().address);
   BOOST_TEST(small.attached == 0u);  // a further buffer would cost more
+  BOOST_TEST((small.traffic_class == std::byte{0}));
   // A client that lends its buffers to the other end is read after its transmit function has returned.
   Pair lending{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
-               open_memif("client", "net_memif3", "192.0.2.4/24", "1", ",zero-copy=yes")};
+               open_memif("client", "net_memif3", "192.0.2.4/24", "1", ",zero-copy=yes", 46)};
   const Handed lent = hand_over(*lending.b, "net_memif3", kBytes, lending.a->info().address);
   BOOST_TEST(lent.attached == 0u);
   BOOST_TEST(lent.copied == kBytes + kHeaders);
+  BOOST_TEST((lent.traffic_class == std::byte{46 << 2}));  // the DSCP that it was opened with
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_sent_after_arrives) {
