@@ -1,8 +1,8 @@
 // What strangers and peers may do to a software fabric: any datagrams in any order to queue pairs of every
-// kind, with a right ICRC mostly, while our application posts, waits, registers, revokes and ends queue
-// pairs. Beyond not crashing: no byte changes that was not granted at that moment, nothing leaves that was
-// not granted or posted, what leaves parses, every datagram is counted where it ended, every work completes
-// at most once, and one turn sends no more than the windows allow.
+// kind, with a right ICRC or seal mostly, while our application posts, waits, registers, revokes and ends
+// queue pairs. Beyond not crashing: no byte changes that was not granted at that moment, nothing leaves that
+// was not granted or posted, what leaves parses, every datagram is counted where it ended, every work
+// completes at most once, and one turn sends no more than the windows allow.
 #include <memory>
 #include <optional>
 
@@ -21,25 +21,29 @@ constexpr std::size_t kSource = 0;  // the slot that everything is sent from
 constexpr std::uint64_t kMostSentInATurn = 2048;
 const Address kOurs = Address::ipv4(10, 0, 0, 1, 4791);
 
-/// A queue pair of each kind: with a stranger, with one of ours, and with one of ours as with a stranger.
+/// A queue pair of each kind: with a stranger, with one of ours, and with one of ours as with a stranger. A
+/// fabric that encrypts knows no strangers.
 constexpr std::size_t kEnds = 3;
 
 class Play {
  public:
   explicit Play(std::uint8_t choice)
       : same_host_((choice & 1) != 0),
-        port_(memory_, kOurs, same_host_),
+        encrypts_((choice & 8) != 0),
+        port_(memory_, kOurs, same_host_, encrypts_),
         fabric_(port_, {.entropy = [this] { return static_cast<std::uint32_t>(random_.next()); },
                         .host_id = same_host_ ? 7U : 0U,
-                        .congestion_control = (choice & 2) != 0}) {
+                        .congestion_control = (choice & 2) != 0,
+                        .encrypt = encrypts_}) {
     memory_.grant(kSource, 0, GuardedMemory::kSlotBytes);
     for (std::uint32_t i = 0; i < kEnds; ++i) {
       ends_.push_back({.peer = Peer(Address::ipv4(10, 0, 0, static_cast<std::uint8_t>(2 + i), 4791),
                                     {.qpn = Qpn{17 + i},
-                                     .stranger = i == 0,
+                                     .stranger = i == 0 && !encrypts_,
                                      .selective_repeat = i == 1,
                                      .host_id = same_host_ && i != 0 ? 7U : 0U,
-                                     .icrc_optional = (choice & 4) != 0})});
+                                     .icrc_optional = (choice & 4) != 0,
+                                     .encrypts = encrypts_})});
       connect(ends_.back());
     }
     port_.on_sent = [this](const roce::Packet& packet) {
@@ -231,14 +235,15 @@ class Play {
     for (fabric::ManagementDatagram out; management_.poll(out);) continue;
     memory_.check();
     const auto& counters = fabric_.counters();
-    std::uint64_t ended = counters.icrc_errors + counters.unknown_queue_pair + counters.wrong_source +
+    std::uint64_t ended = counters.icrc_errors + counters.forged + counters.stale +
+                          counters.unknown_queue_pair + counters.wrong_source +
                           counters.management_datagrams + counters.management_overflow +
                           fabric_.connection_counters().packets_received;
     for (const std::uint64_t errors : counters.parse_errors) ended += errors;
     require(ended == port_.delivered);
   }
 
-  const bool same_host_;
+  const bool same_host_, encrypts_;
   Random random_{1};
   Time now_ = Time{} + seconds(1);
   GuardedMemory memory_;

@@ -1,9 +1,10 @@
 // The other end of a queue pair in a fuzz target: it turns the fuzzer's decisions into datagrams with a right
-// ICRC, mostly what a peer could send next, so that the fuzzer's bytes reach the connection and not only the
-// checks before it.
+// ICRC or seal, mostly what a peer could send next, so that the fuzzer's bytes reach the connection and not
+// only the checks before it.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "dataplane/fabric/connection_blob.hpp"
@@ -29,6 +30,7 @@ class Peer {
     bool stranger = false, selective_repeat = false;
     std::uint64_t host_id = 0;
     bool icrc_optional = false;
+    bool encrypts = false;
   };
   Peer(const Address& address, const Kind& kind) : address_(address), kind_(kind) {}
 
@@ -42,7 +44,8 @@ class Peer {
             .selective_repeat = kind_.selective_repeat,
             .stranger = kind_.stranger,
             .icrc_optional = kind_.icrc_optional,
-            .host_id = kind_.host_id};
+            .host_id = kind_.host_id,
+            .key_share = kind_.encrypts ? std::optional(kShare) : std::nullopt};
   }
   /// `flow`: of the port, for this connection's requests.
   void meet(const fabric::ConnectionInfo& ours, port::FlowId flow) {
@@ -50,6 +53,7 @@ class Peer {
     flow_ = flow;
     next_ = first_;
     last_sent_ = ours.first_psn - 1;
+    if (kind_.encrypts) sealer_ = *crypto::PacketSealer::make(*crypto::packet_key(*ours.key_share, kShare));
   }
   /// The fabric has sent this to somebody.
   void on_sent(const roce::Packet& packet) {
@@ -76,7 +80,7 @@ class Peer {
   static std::uint64_t address_in(Input& input, const Target& target);
   std::size_t payload_bytes(Input& input, std::uint8_t how) const;
   std::vector<std::byte> seal(const roce::Packet& packet, std::span<const std::byte> payload,
-                              std::uint16_t identification, bool shared) const;
+                              std::uint16_t identification, bool shared);
   WatchedPort::Arrival arrival(std::vector<std::byte> bytes, bool shared) const {
     const auto segment = static_cast<std::uint32_t>(bytes.size());
     return {.flow = shared ? port::kSharedFlow : flow_,
@@ -90,6 +94,8 @@ class Peer {
     return from;
   }
 
+  static constexpr crypto::KeyShare kShare{std::byte{1}};
+
   Address address_;
   Kind kind_;
   const Psn first_{0xFFFFF8};
@@ -97,6 +103,7 @@ class Peer {
   port::FlowId flow_{};
   Psn next_, last_sent_;
   std::uint32_t asked_ = 0;  ///< by the latest READ request to us
+  std::optional<crypto::PacketSealer> sealer_;
 };
 
 namespace detail {
@@ -132,11 +139,16 @@ inline std::size_t Peer::payload_bytes(Input& input, std::uint8_t how) const {
 }
 
 inline std::vector<std::byte> Peer::seal(const roce::Packet& packet, std::span<const std::byte> payload,
-                                         std::uint16_t identification, bool shared) const {
+                                         std::uint16_t identification, bool shared) {
   const auto header = write_headers(packet);
   const std::size_t pad = packet.bth.pad_bytes;
   std::vector<std::byte> bytes(header);
   bytes.insert(bytes.end(), payload.begin(), payload.end());
+  if (sealer_) {
+    bytes.resize(bytes.size() + pad + crypto::kSealBytes);
+    sealer_->seal(header, payload, bytes.data() + header.size(), &bytes[bytes.size() - crypto::kSealBytes]);
+    return bytes;
+  }
   bytes.resize(bytes.size() + pad + roce::kIcrcBytes);
   Address to = ours_.shared;
   if (!shared) to.port = ours_.bulk_port;

@@ -1,5 +1,6 @@
 // A port in memory for fuzz targets. It checks what real ports cannot: that a landing is planned only where a
 // peer may write, that what is sent lies in memory that may leave or is the fabric's own, and that it parses.
+// Of a fabric that encrypts no memory leaves as it is.
 #pragma once
 
 #include <deque>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/crypto/packet_seal.hpp"
 #include "dataplane/roce/headers.hpp"
 #include "dataplane/roce/management_datagram.hpp"
 #include "tests/dataplane/port/memory_port.hpp"
@@ -18,7 +20,7 @@ class WatchedPort final : public port::testing::MemoryPort {
  public:
   static constexpr std::uint32_t kTrainSegments = 4;
 
-  WatchedPort(GuardedMemory& memory, const Address& address, bool same_host_only)
+  WatchedPort(GuardedMemory& memory, const Address& address, bool same_host_only, bool encrypted)
       : MemoryPort({.driver = "watched",
                     .address = address,
                     .mtu = 1500,
@@ -28,7 +30,8 @@ class WatchedPort final : public port::testing::MemoryPort {
                     .identification_counts_up = true,
                     .same_host_only = same_host_only,
                     .receive_buffer_bytes = 1 << 16}),
-        memory_(memory) {}
+        memory_(memory),
+        encrypted_(encrypted) {}
 
   /// A train of datagrams of `segment_bytes` (the last may be shorter) on its way to `flow`.
   struct Arrival {
@@ -63,6 +66,7 @@ class WatchedPort final : public port::testing::MemoryPort {
   void check_datagram(std::span<const std::byte> datagram);
 
   GuardedMemory& memory_;
+  const bool encrypted_;
   std::deque<Arrival> waiting_;
   std::vector<Landed> landed_;
 };
@@ -74,7 +78,7 @@ inline std::size_t WatchedPort::send_burst(std::span<const port::TxTrain> trains
     std::vector<std::byte> bytes;
     for (const iovec& piece : train.pieces) {
       const std::span from(static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
-      require(!memory_.contains(from) || memory_.is_readable(from));
+      require(!memory_.contains(from) || (memory_.is_readable(from) && !encrypted_));
       bytes.insert(bytes.end(), from.begin(), from.end());
     }
     require(bytes.size() == train.total_bytes && train.segment_bytes > 0);
@@ -90,7 +94,9 @@ inline std::size_t WatchedPort::send_burst(std::span<const port::TxTrain> trains
 
 inline void WatchedPort::check_datagram(std::span<const std::byte> datagram) {
   if (roce::is_datagram_send(datagram)) return require(roce::parse_management(datagram).has_value());
-  const auto packet = roce::parse_packet(datagram);
+  const std::size_t beyond_icrc = encrypted_ ? crypto::kSealBytes - roce::kIcrcBytes : 0;
+  require(datagram.size() > beyond_icrc);
+  const auto packet = roce::parse_packet(datagram.first(datagram.size() - beyond_icrc));
   require(packet.has_value());
   on_sent(*packet);
 }
