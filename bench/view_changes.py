@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""view_changes.py RDMC_CONTROL [--members N] [--rounds N] [--store embedded|etcd] [--fabric F]: how fast real processes agree.
+"""view_changes.py RDMC_CONTROL [--members N] [--rounds N] [--silent N] [--store embedded|etcd] [--fabric F]: how fast real processes agree.
 
 Starts a store and N members on this machine, and measures on one clock: a group formed after its last process is up; a process killed
 until every other has installed the view without it; one that falls silent (SIGSTOP) likewise; from the store's agreement to the first
@@ -15,10 +15,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 PATIENCE = 30
+LOOK_EVERY = 0.1  # s
+AT_REST = 0.3  # s: who joined last has linked up with everybody
 
 
 def now_us():
@@ -32,31 +33,36 @@ def free_address():
 
 
 class Member:
-    """A member process; its events are read as they come."""
+    """A member process. Its events go to a file that is looked at now and then: who read each as it comes would take part in what is
+    measured."""
 
-    def __init__(self, command):
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.events, self.changed = [], threading.Condition()
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+    def __init__(self, command, path):
+        with path.open("wb") as output:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output)
+        self.lines = path.open(encoding="utf-8")
+        self.part, self.events = "", []
 
     def read(self):
-        for line in self.process.stdout:
-            with self.changed:
-                self.events.append(json.loads(line))
-                self.changed.notify_all()
+        self.part += self.lines.read()
+        *whole, self.part = self.part.split("\n")
+        self.events += map(json.loads, whole)
 
     def wait_for(self, test, what):
         """The first event for which `test` holds."""
-        with self.changed:
-            found = []
-            if not self.changed.wait_for(lambda: found.extend(filter(test, self.events)) or found, PATIENCE):
+        end, seen = time.monotonic() + PATIENCE, 0
+        while True:
+            self.read()
+            for event in self.events[seen:]:
+                if test(event):
+                    return event
+            seen = len(self.events)
+            if time.monotonic() > end:
                 raise SystemExit(f"not within {PATIENCE} s: {what}; {self.events[-3:]}")
-            return found[0]
+            time.sleep(LOOK_EVERY)
 
     def all_of(self, kind):
-        with self.changed:
-            return [event for event in self.events if event["event"] == kind]
+        self.read()
+        return [event for event in self.events if event["event"] == kind]
 
     def id(self):
         return self.wait_for(lambda e: e["event"] == "joining", "it begins")["id"]
@@ -64,7 +70,6 @@ class Member:
     def end(self, number):
         self.process.send_signal(number)
         self.process.wait(PATIENCE)
-        self.reader.join(PATIENCE)
 
 
 class Group:
@@ -84,14 +89,16 @@ class Group:
         else:
             self.server = subprocess.Popen([options.rdmc_control, "serve", "--directory", folder / "node", "--listen", address,
                                             "--key-file", key], **self.quiet)
+        self.folder, self.started = folder, 0
         self.common = ["--store", address, "--key-file", str(key)]
         while subprocess.run([options.rdmc_control, "views", *self.common], check=False, **self.quiet).returncode != 0:
             pass
         self.members, self.left = [], []
 
     def start(self):
+        self.started += 1
         self.members.append(Member([self.options.rdmc_control, "member", "g", "--fabric", self.options.fabric, "--beat", "1000", "--json",
-                                    *self.common]))
+                                    *self.common], self.folder / f"events-{self.started}"))
         return self.members[-1]
 
     def installed(self, test, what):
@@ -143,7 +150,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rdmc_control")
     parser.add_argument("--members", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--silent", type=int, default=5)
     parser.add_argument("--store", choices=["embedded", "etcd"], default="embedded")
     parser.add_argument("--fabric", default="udp")
     options = parser.parse_args()
@@ -154,12 +162,13 @@ def main():
             formed = group.form()
             killed, silent, stayed = [], [], True
             for _ in range(options.rounds):
+                time.sleep(AT_REST)
                 victim, took = group.lose(signal.SIGKILL)
                 killed.append(took)
                 victim.process.wait(PATIENCE)
                 ended.append(victim)
                 group.restore()
-            for _ in range(max(1, options.rounds // 4)):
+            for _ in range(options.silent):
                 time.sleep(1)  # its gaps are to be as usual
                 epochs = len(group.members[0].all_of("installed"))
                 still = group.members[secrets.randbelow(len(group.members))]
@@ -183,7 +192,7 @@ def main():
             group.server.wait()
         visible = sum(len(member.all_of("visible")) for member in [*group.members, *ended])
         print(json.dumps({"members": options.members, "store": options.store, "fabric": options.fabric, "formed_ms": formed / 1000,
-                          "killed": summary(killed), "silent": summary(silent), "change": summary(changes),
+                          "killed": summary(killed), "silent": summary(silent) if silent else None, "change": summary(changes),
                           "stopped_300_ms_stays": stayed, "visible": visible}))
         sys.exit(0 if stayed and visible == 0 else 1)
 

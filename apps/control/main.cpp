@@ -102,7 +102,7 @@ int remove(const Options& options, StoreSession& store) {
 /// One line for each view, from the one that stands; `--count` of them, or until a signal.
 int watch(const Options& options, StoreSession& store, int signals) {
   const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  store.watch(options.group, [fd = hinted.get()] { ::eventfd_write(fd, 1); });
+  store.watch(options.group, [fd = hinted.get()](std::optional<Epoch>) { ::eventfd_write(fd, 1); });
   std::uint64_t printed = 0;
   for (Epoch last{};;) {
     const auto view = store.read(options.group);
@@ -143,10 +143,11 @@ int serve(const Options& options, int signals) {
   if (!security) return complain(security.error());
   if (!loop) return complain(loop.error());
   std::atomic<store::StoreServer*> serving = nullptr;
-  const auto node = store::RaftNode::start(
-      {.directory = options.directory, .self = options.self, .nodes = *nodes}, [&](const std::string& group) {
-        if (store::StoreServer* const server = serving) server->changed(group);
-      });
+  const auto node =
+      store::RaftNode::start({.directory = options.directory, .self = options.self, .nodes = *nodes},
+                             [&](const std::string& group, Epoch epoch) {
+                               if (store::StoreServer* const server = serving) server->changed(group, epoch);
+                             });
   if (!node) return complain(node.error());
   const auto server =
       store::StoreServer::listen(**loop, *listen, {.channel = {.security = std::move(*security)}}, **node);

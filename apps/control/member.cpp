@@ -105,7 +105,11 @@ class Member {
     view_ = view;
     heard_ = false;
     say("installed", json_of(options_.group, view));
-    if (membership_ != nullptr) beat();
+    // All at once would keep each other from installing it: the two oldest, so that everybody hears one.
+    const auto oldest = std::span(view.members).first(std::min<std::size_t>(2, view.members.size()));
+    if (membership_ == nullptr) return;
+    const view::MemberId self = membership_->view().self().id;
+    if (std::ranges::any_of(oldest, [&](const view::Member& one) { return one.id == self; })) beat();
   }
   void on_removed(const view::View& view) {
     say("removed", {{"epoch", value_of(view.epoch)}});

@@ -81,7 +81,7 @@ Result<view::SwapResult> StoreSession::swap(const std::string& group, const view
   return answer_of<view::SwapResult>(
       *loop_, [&](auto done) { store_->compare_and_swap(group, next, std::move(done)); });
 }
-void StoreSession::watch(const std::string& group, std::function<void()> hint) {
+void StoreSession::watch(const std::string& group, view::ViewStore::Hint hint) {
   loop_->call([&] { store_->watch(group, std::move(hint)); });
 }
 

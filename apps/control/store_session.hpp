@@ -37,7 +37,7 @@ class StoreSession {
   Result<view::View> read(const std::string& group);
   Result<view::SwapResult> swap(const std::string& group, const view::View& next);
   /// `hint` is called on another thread.
-  void watch(const std::string& group, std::function<void()> hint);
+  void watch(const std::string& group, view::ViewStore::Hint hint);
 
  private:
   explicit StoreSession(std::unique_ptr<control::ControlLoop> loop) : loop_(std::move(loop)) {}

@@ -32,7 +32,7 @@ ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId hos
   network_.bind(process_, kViewsPort, *this);
   store_.watch(host_, [this] {
     if (!alive() || removed_) return false;
-    post([this](Time clock) { core_.on_hint(clock); });
+    post([this](Time clock) { core_.on_hint(std::nullopt, clock); });
     return true;
   });
 }

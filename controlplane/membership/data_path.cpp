@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "controlplane/auth/random.hpp"
@@ -12,6 +13,11 @@
 #include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::membership {
+namespace {
+
+constexpr std::size_t kMostSpare = 4;
+
+}  // namespace
 
 /// The thread, what it owns, and its duty cycle.
 class DataPath::Engine final : public engine::Agent, public engine::Waiter {
@@ -55,13 +61,16 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
     while (!engine_.post([&task] { task(); })) std::this_thread::yield();
     return result.get();
   }
-  void post(engine::Engine::Task task) {
-    // Without room it is as if the network had lost it.
-    static_cast<void>(engine_.post(std::move(task)));
-  }
+  /// False: no room.
+  bool post(engine::Engine::Task task) { return engine_.post(std::move(task)).has_value(); }
 
   Result<fabric::ConnectionBlob> offer(LinkId link) {
-    auto path = Path::create(*opened_.fabric);
+    std::optional<memory::Arena> arena;
+    if (!spare_.empty()) {
+      arena = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    auto path = Path::create(*opened_.fabric, std::move(arena));
     if (!path) return std::unexpected(path.error());
     return (paths_[link] = std::move(*path))->queue_pair().local_blob();
   }
@@ -70,7 +79,13 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
     return found == paths_.end() ? nullptr : found->second.get();
   }
   void forget(std::span<const LinkId> links) {
-    for (const LinkId link : links) paths_.erase(link);
+    for (const LinkId link : links) {
+      auto path = paths_.extract(link);
+      if (path.empty()) continue;
+      auto arena = Path::end(std::move(path.mapped()));
+      // What that peer has mapped, it could go on reading.
+      if (spare_.size() < kMostSpare && !arena.shared_pages()) spare_.push_back(std::move(arena));
+    }
   }
   Result<WindowKey> renew_window() {
     region_.reset();
@@ -105,6 +120,7 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
   memory::Arena window_;
   std::unique_ptr<fabric::MemoryRegion> region_;
   std::map<LinkId, std::unique_ptr<Path>> paths_;
+  std::vector<memory::Arena> spare_;  ///< of paths that have ended
   // Heartbeats come rarely: to look again for long would only cost others the core.
   engine::Engine engine_{*this, {.spin = microseconds(5)}};
   std::thread thread_;
@@ -142,15 +158,16 @@ Result<void> DataPath::connect(LinkId link, std::span<const std::byte> blob) {
 }
 
 void DataPath::say(LinkId link, Bytes message) {
-  engine_->post([engine = engine_.get(), link, message = std::move(message)] {
+  // Without room it is as if the network had lost it.
+  static_cast<void>(engine_->post([engine = engine_.get(), link, message = std::move(message)] {
     if (Path* const path = engine->find(link)) path->say(message);
-  });
+  }));
 }
 
 void DataPath::write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes) {
-  engine_->post([engine = engine_.get(), link, window, offset, bytes = std::move(bytes)] {
+  static_cast<void>(engine_->post([engine = engine_.get(), link, window, offset, bytes = std::move(bytes)] {
     if (Path* const path = engine->find(link)) path->write(window, offset, bytes);
-  });
+  }));
 }
 
 Result<WindowKey> DataPath::fence(std::span<const LinkId> closed) {
@@ -160,8 +177,9 @@ Result<WindowKey> DataPath::fence(std::span<const LinkId> closed) {
   });
 }
 
-void DataPath::forget(std::span<const LinkId> links) {
-  engine_->call([&] { engine_->forget(links); });
+void DataPath::close(LinkId link) {
+  const auto forget = [engine = engine_.get(), link] { engine->forget({&link, 1}); };
+  if (!engine_->post(forget)) engine_->call(forget);
 }
 
 std::uint64_t DataPath::packets_refused() const {

@@ -66,7 +66,8 @@ class DataPath {
   /// byte of the window by its former key, the window is all zeroes, and the key is the one to hand out.
   /// Errors: those of Fabric::register_memory.
   Result<WindowKey> fence(std::span<const LinkId> closed);
-  void close(LinkId link) { forget({&link, 1}); }
+  /// Destroys the link's queue pair; later, without an answer.
+  void close(LinkId link);
 
   /// Written by others meanwhile.
   std::span<const std::byte> window() const;
@@ -77,7 +78,6 @@ class DataPath {
  private:
   class Engine;
   explicit DataPath(std::unique_ptr<Engine> engine);
-  void forget(std::span<const LinkId> links);
   std::unique_ptr<Engine> engine_;
 };
 

@@ -67,6 +67,7 @@ Message read(std::size_t kind, Reader& from) {
       greeting.process.pid_namespace = from.number<std::uint64_t>();
       greeting.process.pid = from.number<std::uint32_t>();
       greeting.process.started = from.number<std::uint64_t>();
+      greeting.process.thread = from.number<std::uint32_t>();
       greeting.blob = from.rest();
       return greeting;
     }
@@ -97,6 +98,7 @@ Bytes encode(const Message& message) {
     to.number(greeting->process.pid_namespace);
     to.number(greeting->process.pid);
     to.number(greeting->process.started);
+    to.number(greeting->process.thread);
     to.rest(greeting->blob);
   } else if (const auto* const words = std::get_if<Words>(&message)) {
     to.rest(words->bytes);

@@ -71,10 +71,14 @@ void Membership::Impl::probe(const Address& address, std::optional<view::MemberI
     probes_.erase(address);
     if (refused) return saw_death(peer);
     if (again == 0 || has_link(peer)) return;
-    probe_again_[address] = loop_.after(kProbeAgain, [self = weak_from_this(), address, peer, again] {
-      const auto impl = self.lock();
-      if (impl && !impl->closed_) impl->probe(address, peer, again - 1);
-    });
+    probe_later(address, peer, kProbeAgain, again - 1);
+  });
+}
+
+void Membership::Impl::probe_later(const Address& address, view::MemberId peer, Duration delay, int again) {
+  probe_again_[address] = loop_.after(delay, [self = weak_from_this(), address, peer, again] {
+    const auto impl = self.lock();
+    if (impl && !impl->closed_ && impl->core_->view().contains(peer)) impl->probe(address, peer, again);
   });
 }
 
@@ -154,6 +158,11 @@ void Membership::Impl::became_ready(LinkId id, Link& link) {
   if (window_ && is_member() && rank_of(*link.peer)) send(id, link, Grant{core_->view().epoch, *window_});
 }
 
+void Membership::Impl::grant_windows() {
+  for (auto& [id, link] : links_)
+    if (link.peer && link.ready) became_ready(id, link);
+}
+
 void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   const Link* const link = find(id);
   if (link == nullptr) return;
@@ -161,7 +170,10 @@ void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   const Address address = link->address;
   drop(id);
   // A goodbye is none; whoever dies says none.
-  if (peer && cause.code == Errc::peer_failed) probe(address, peer);
+  if (!peer || cause.code != Errc::peer_failed) return;
+  const auto exit = exits_.find(*peer);
+  if (exit == exits_.end() || !exit->second) return probe(address, peer);
+  probe_later(address, *peer, kExitSeenWithin, kProbes);
 }
 
 void Membership::Impl::path_failed(LinkId id) {

@@ -45,11 +45,12 @@ Result<void> Membership::Impl::open() {
                     .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)}};
   if (const auto valid = view::check(self); !valid) return valid;
   loop_.call([&] {
+    process_ = identity_of_self();
     core_.emplace(std::move(self), options_.timing);
-    store_.watch(options_.group, [self = weak_from_this()] {
+    store_.watch(options_.group, [self = weak_from_this()](std::optional<Epoch> epoch) {
       const auto impl = self.lock();
       if (!impl || impl->closed_) return;
-      impl->core_->on_hint(monotonic_now());
+      impl->core_->on_hint(epoch, monotonic_now());
       impl->drive();
     });
     core_->start(monotonic_now());
@@ -61,6 +62,7 @@ Result<void> Membership::Impl::open() {
 void Membership::Impl::close() {
   closed_ = true;
   timer_ = {};
+  granting_ = {};
   listener_.reset();
   dialing_.clear();
   probes_.clear();
@@ -73,14 +75,17 @@ void Membership::Impl::close() {
 /// What every input ends with.
 void Membership::Impl::drive() {
   while (auto output = core_->poll()) handle(*output);
+  // Most inputs only put the deadline off: a timer that runs out for nothing now and then costs less.
   const Time deadline = core_->next_deadline();
-  if (deadline == Time::never()) return;
-  timer_ = loop_.after(std::max(Duration{}, deadline - monotonic_now()), [self = weak_from_this()] {
-    const auto impl = self.lock();
-    if (!impl || impl->closed_) return;
-    impl->core_->on_timer(monotonic_now());
-    impl->drive();
-  });
+  if (deadline >= armed_for_) return;
+  armed_for_ = deadline;
+  timer_ = loop_.after(std::max(Duration{}, deadline - monotonic_now()), later(&Impl::on_timer));
+}
+
+void Membership::Impl::on_timer() {
+  armed_for_ = Time::never();
+  core_->on_timer(monotonic_now());
+  drive();
 }
 
 void Membership::Impl::handle(view::Output& output) {
@@ -141,9 +146,9 @@ void Membership::Impl::install(const view::View& view) {
   const auto window = data_->fence(closed);
   window_ = window ? std::optional(*window) : std::nullopt;
   if (upcalls_.installed) upcalls_.installed(view);
+  granting_ = loop_.after(kGrantAfter, later(&Impl::grant_windows));
   for (auto& [id, link] : links_) {
     if (!link.peer || !view.contains(*link.peer)) continue;
-    if (link.ready) became_ready(id, link);
     for (Data& data : std::exchange(link.early, {})) take(link, std::move(data));
   }
 }

@@ -37,6 +37,11 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   /// A process that ends closes its connections before its listener, a few milliseconds before.
   static constexpr int kProbes = 20;
   static constexpr Duration kProbeAgain = milliseconds(3);
+  /// Whose exit we would see is asked only when we did not: all who had a connection ask at the same time,
+  /// and keep it from dying.
+  static constexpr Duration kExitSeenWithin = milliseconds(20);
+  /// Nobody needs a window to install a view: grants leave when that is done everywhere, as a rule.
+  static constexpr Duration kGrantAfter = milliseconds(10);
   /// A queue pair also ends when the peer has made another one.
   static constexpr Duration kReconnectWithin = milliseconds(100);
 
@@ -55,6 +60,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
 
   // membership.cpp
   void drive();
+  void on_timer();
   void handle(view::Output& output);
   void read_store(const view::ReadStore& read);
   void swap_store(const view::SwapStore& swap);
@@ -71,11 +77,13 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   bool is_ours_to_dial(const Address& address) const;
   void dial(const Address& address);
   void probe(const Address& address, std::optional<view::MemberId> peer, int again = kProbes);
+  void probe_later(const Address& address, view::MemberId peer, Duration delay, int again);
   bool has_link(view::MemberId peer) const;
   void add_link(control::Channel channel, bool dialed, const Address& address);
   void hear(LinkId id, std::span<const std::byte> bytes);
   void greeted(LinkId id, Link& link, Greeting greeting);
   void became_ready(LinkId id, Link& link);
+  void grant_windows();
   void channel_closed(LinkId id, const Error& cause);
   void path_failed(LinkId id);
   void drop(LinkId id);
@@ -94,11 +102,12 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   view::ViewStore& store_;
   const MembershipOptions options_;
   const Upcalls upcalls_;
-  const ProcessIdentity process_ = identity_of_self();
+  ProcessIdentity process_;  ///< with the loop's thread
   std::optional<view::FailureView> core_;
   std::unique_ptr<DataPath> data_;
   std::optional<control::Listener> listener_;
-  control::Timer timer_;
+  control::Timer timer_, granting_;
+  Time armed_for_ = Time::never();  ///< when timer_ runs out
   bool closed_ = false;
 
   std::uint64_t last_link_ = 0;

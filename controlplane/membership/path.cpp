@@ -4,10 +4,19 @@
 
 namespace rdmc::membership {
 
-Result<std::unique_ptr<Path>> Path::create(fabric::Fabric& fabric) {
+memory::Arena Path::end(std::unique_ptr<Path> path) {
+  path->queue_pair_.reset();
+  path->pinned_.reset();
+  return std::move(path->arena_);
+}
+
+Result<std::unique_ptr<Path>> Path::create(fabric::Fabric& fabric, std::optional<memory::Arena> arena) {
   std::unique_ptr<Path> path(new Path());
-  auto arena = fabric.make_arena((kReceives + kSends) * DataPath::kMostBytes);
-  if (!arena) return std::unexpected(arena.error());
+  if (!arena) {
+    auto made = fabric.make_arena((kReceives + kSends) * DataPath::kMostBytes);
+    if (!made) return std::unexpected(made.error());
+    arena = std::move(*made);
+  }
   path->arena_ = std::move(*arena);
   if (fabric.info().pins_memory) {
     auto pinned =

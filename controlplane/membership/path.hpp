@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "controlplane/membership/data_path.hpp"
@@ -13,8 +14,10 @@ class Path {
  public:
   static constexpr std::uint32_t kReceives = 32, kSends = 16;
 
-  /// Errors: resource_limit, and those of the fabric.
-  static Result<std::unique_ptr<Path>> create(fabric::Fabric& fabric);
+  /// `arena` is one that end() gave, or none. Errors: resource_limit, and those of the fabric.
+  static Result<std::unique_ptr<Path>> create(fabric::Fabric& fabric, std::optional<memory::Arena> arena);
+  /// The end of a path whose memory is to be another's: to give it back takes longer than all else here.
+  static memory::Arena end(std::unique_ptr<Path> path);
 
   fabric::QueuePair& queue_pair() { return *queue_pair_; }
   /// False: no room, or not connected.

@@ -91,7 +91,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
         });
     for (auto& [group, hint] : hints_) {
       send_watch(group);
-      if (hint) hint();  // what changed meanwhile was missed
+      if (hint) hint(std::nullopt);  // what changed meanwhile was missed
     }
     for (auto& [id, asked] : asked_) send(asked);
   }
@@ -100,8 +100,8 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     auto reply = decode_reply(message);
     if (!reply) return leave_node(reply.error());
     if (reply->hint) {
-      for (auto& [group, hint] : hints_)
-        if (hint) hint();
+      for (const auto& [group, view] : reply->groups)
+        if (const auto found = hints_.find(group); found != hints_.end()) found->second(view.epoch);
       return;
     }
     if (!reply->refused.empty()) return leave_node({Errc::peer_failed, reply->refused});

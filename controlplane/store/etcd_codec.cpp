@@ -144,6 +144,17 @@ Result<EtcdSwap> parse_swap(std::string_view answer) {
   return EtcdSwap{false, entries->empty() ? EtcdEntry{} : std::move(entries->front())};
 }
 
+std::optional<Epoch> watched_epoch(std::string_view piece) {
+  const json parsed = json::parse(piece, nullptr, false);
+  const json* const result = member(parsed, "result");
+  const json* const events = result == nullptr ? nullptr : member(*result, "events");
+  if (events == nullptr || !events->is_array() || events->empty()) return std::nullopt;
+  const json* const kv = member(events->back(), "kv");
+  if (kv == nullptr) return std::nullopt;
+  const auto entry = parse_entry(*kv);
+  return entry ? std::optional(entry->view.epoch) : std::nullopt;
+}
+
 std::string error_text(std::string_view answer) {
   constexpr std::size_t kMost = 200;
   const json parsed = json::parse(answer, nullptr, false);

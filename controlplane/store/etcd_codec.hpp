@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,8 @@ std::string watch_request(std::string_view key);
 /// Errors: protocol_error (not etcd's words), corrupt (a value that is no view).
 Result<std::vector<EtcdEntry>> parse_range(std::string_view answer);
 Result<EtcdSwap> parse_swap(std::string_view answer);
+/// The epoch that an event of a watch shows; nothing when it has another form, or is in pieces.
+std::optional<Epoch> watched_epoch(std::string_view piece);
 /// What etcd says of its error, for people; else the begin of `answer`.
 std::string error_text(std::string_view answer);
 

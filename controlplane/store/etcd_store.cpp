@@ -140,9 +140,9 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
     watch.call->post(
         "/v3/watch", watch_request(key(group)), options_.watch_silence,
         [self = shared_from_this(), group](const Result<std::string>&) { self->pause_watch(group); },
-        [self = shared_from_this(), group](const std::string&) {
+        [self = shared_from_this(), group](const std::string& piece) {
           const auto found = self->watches_.find(group);
-          if (found != self->watches_.end() && found->second.hint) found->second.hint();
+          if (found != self->watches_.end() && found->second.hint) found->second.hint(watched_epoch(piece));
         });
   }
 

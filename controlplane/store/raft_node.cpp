@@ -270,7 +270,7 @@ class RaftNode::Impl {
     if (!command) return RAFT_MALFORMED;
     self.applied_ = self.views_.apply(*command);
     *result = &self.applied_;  // its callback, if it was asked here, comes before the next command
-    if (self.applied_.swapped && self.changed_) self.changed_(command->group);
+    if (self.applied_.swapped && self.changed_) self.changed_(command->group, self.applied_.current.epoch);
     return 0;
   }
   static int snapshot(raft_fsm* fsm, raft_buffer* buffers[], unsigned* count) {

@@ -27,8 +27,8 @@ struct RaftOptions {
 
 class RaftNode {
  public:
-  /// Called on the node's thread when a group's view has changed.
-  using Changed = std::move_only_function<void(const std::string& group)>;
+  /// Called on the node's thread when a group's view has changed, to that of this epoch.
+  using Changed = std::move_only_function<void(const std::string& group, Epoch epoch)>;
 
   /// Errors: invalid_argument (addresses, or a directory that cannot be made), io_error (what raft says of
   /// its files and its port).

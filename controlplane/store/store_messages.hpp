@@ -27,8 +27,8 @@ struct Reply {
   std::uint64_t id = 0;
   bool swapped = false;
   std::vector<view::GroupView> groups;  ///< what stands: of the group asked for, or all
-  bool hint = false;
-  std::string refused;  ///< not empty: nothing was done here
+  bool hint = false;                    ///< that one changed, to a view of which only the epoch is said
+  std::string refused;                  ///< not empty: nothing was done here
 };
 
 view::Bytes encode(const Request& request);

@@ -11,6 +11,8 @@ namespace {
 
 /// Of one client; what it asks beyond is not served.
 constexpr std::size_t kMostWatches = 64;
+/// The members of a group hear of a change from each other sooner; what is said meanwhile delays them.
+constexpr Duration kHintAfter = milliseconds(10);
 
 }  // namespace
 
@@ -31,21 +33,37 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
 
   void close() {
     listener_.reset();
-    loop_.call([this] { clients_.clear(); });
+    loop_.call([this] {
+      clients_.clear();
+      hints_ = {};
+    });
   }
 
-  void changed(const std::string& group) {
-    loop_.post([self = weak_from_this(), group] {
+  void changed(const std::string& group, Epoch epoch) {
+    loop_.post([self = weak_from_this(), group, epoch] {
       const auto impl = self.lock();
       if (!impl) return;
-      for (auto& [id, client] : impl->clients_)
-        if (client.watches.contains(group)) impl->answer(id, {.hint = true});
+      impl->changed_[group] = epoch;
+      if (impl->changed_.size() == 1)
+        impl->hints_ = impl->loop_.after(kHintAfter, [self] {
+          if (const auto still = self.lock()) still->tell_watches();
+        });
     });
   }
 
   const Address& address() const { return listener_->address(); }
 
  private:
+  void tell_watches() {
+    for (const auto& [group, epoch] : std::exchange(changed_, {})) {
+      const Reply hint{.groups = {{group, {.epoch = epoch}}}, .hint = true};
+      std::vector<std::uint64_t> watching;
+      for (const auto& [id, client] : clients_)
+        if (client.watches.contains(group)) watching.push_back(id);
+      for (const std::uint64_t id : watching) answer(id, hint);
+    }
+  }
+
   struct Client {
     control::Channel channel;
     std::set<std::string> watches;
@@ -112,6 +130,8 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<control::Listener> listener_;
   std::uint64_t last_client_ = 0;
   std::map<std::uint64_t, Client> clients_;
+  std::map<std::string, Epoch> changed_;  ///< and not said yet
+  control::Timer hints_;
 };
 
 Result<std::unique_ptr<StoreServer>> StoreServer::listen(control::ControlLoop& loop, const Address& address,
@@ -130,8 +150,8 @@ const Address& StoreServer::address() const {
   return impl_->address();
 }
 
-void StoreServer::changed(const std::string& group) {
-  impl_->changed(group);
+void StoreServer::changed(const std::string& group, Epoch epoch) {
+  impl_->changed(group, epoch);
 }
 
 }  // namespace rdmc::store

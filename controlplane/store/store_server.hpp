@@ -17,8 +17,9 @@ class StoreServer {
   ~StoreServer();
 
   const Address& address() const;
-  /// That group's view has changed: whoever watches it is told. Any thread.
-  void changed(const std::string& group);
+  /// That group's view has changed: whoever watches it is told, when whom it concerns has heard it from who
+  /// brought it about, as a rule. Any thread.
+  void changed(const std::string& group, Epoch epoch);
 
  private:
   class Impl;

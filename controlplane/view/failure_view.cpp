@@ -11,7 +11,7 @@ constexpr Duration kForgetAfter = seconds(10);
 }  // namespace
 
 FailureView::FailureView(Member self, const Timing& timing)
-    : self_(std::move(self)), timing_(timing), local_(timing.max_step) {}
+    : self_(std::move(self)), timing_(timing), nobody_yet_(timing, Time{}), local_(timing.max_step) {}
 
 Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Address& from, Time clock) {
   if (state_ == State::removed) return {};
@@ -35,20 +35,20 @@ void FailureView::on_status(Status status, const Address& from) {
   auto found = peers_.find(status.from);
   if (found == peers_.end()) {
     // Someone of a view that we have not read yet is met again when we have.
-    if (status.epoch > view_.epoch) read_store();
+    read_if_behind(status.epoch);
     // One that was removed long ago, and was silent since.
-    if (!status.joining && status.epoch < view_.epoch) tell_agreed(from);
+    if (!status.joining) tell_if_behind(status.epoch, from);
     if (!status.joining || peers_.size() >= 2 * kMaxMembers) return;
-    found = peers_.emplace(status.from, Peer{*status.joining, Suspicion(timing_, local_.now())}).first;
+    found = peers_.emplace(status.from, Peer{*status.joining, nobody_yet_}).first;
   }
   Peer& peer = found->second;
-  if (!peer.said_anything) peer.suspicion = Suspicion(timing_, local_.now());
+  if (!peer.said_anything) peer.suspicion.restart(local_.now());
   if (status.sequence <= peer.status.sequence) {
     ++counters_.late;
     return;
   }
-  if (status.epoch > view_.epoch) read_store();
-  if (status.epoch < view_.epoch && (member || !status.joining)) tell_agreed(peer.member.address);
+  read_if_behind(status.epoch);
+  if (member || !status.joining) tell_if_behind(status.epoch, peer.member.address);
   peer.suspicion.heard(local_.now());
   if (member) member_heard_ = local_.now();
   const bool news = !peer.said_anything || status.hears != peer.status.hears ||
@@ -106,8 +106,9 @@ void FailureView::settle() {
   if (heard != heard_) {
     for (const MemberId id : heard_) counters_.suspicions += heard.contains(id) ? 0 : 1;
     for (const MemberId id : heard) {
-      const auto peer = peers_.find(id);
-      counters_.recoveries += !heard_.contains(id) && peer->second.status.sequence > 1 ? 1 : 0;
+      if (heard_.contains(id)) continue;
+      counters_.recoveries += peers_.at(id).status.sequence > 1 ? 1 : 0;
+      if (!peers_.at(id).status.hears.contains(self_.id)) unmet_.insert(id);
     }
     heard_ = std::move(heard);
     dirty_ = say_soon_ = true;
@@ -116,8 +117,11 @@ void FailureView::settle() {
   tend_claim();
   if (dirty_) evaluate();
   if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
-  if (std::exchange(say_soon_, false)) next_status_ = std::min(next_status_, local_.now() + timing_.soon);
-  if (local_.now() >= next_status_) say_status();
+  if (std::exchange(say_soon_, false)) next_news_ = std::min(next_news_, local_.now() + timing_.soon);
+  if (local_.now() >= next_status_)
+    say_status();
+  else if (local_.now() >= next_news_)
+    say_news();
 }
 
 bool FailureView::is_heard(MemberId id, const Peer& peer) const {
@@ -138,12 +142,41 @@ Row FailureView::who_is_heard() const {
 
 void FailureView::say_status() {
   next_status_ = local_.now() + timing_.heartbeat;
+  next_news_ = Time::never();
+  unmet_.clear();
   forget_old_peers();
+  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), status()});
+}
+
+/// What has changed, to those who need it before our next status: said to everybody, n² words would come
+/// before the one proposal.
+void FailureView::say_news() {
+  next_news_ = Time::never();
+  if (auto to = front(); !to.empty()) outputs_.push_back(Transmit{std::move(to), status()});
+}
+
+Bytes FailureView::status() {
   Status status{.from = self_.id, .sequence = ++sequence_, .epoch = view_.epoch};
   status.hears = heard_;
   status.gone = gone_;
   if (state_ == State::joining) status.joining = self_;
-  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), encode(status)});
+  return encode(status);
+}
+
+/// Whose turn it is to propose, and whoever waits for a word of ours.
+std::vector<Address> FailureView::front() {
+  std::vector<Address> to;
+  for (const MemberId id : std::exchange(unmet_, {}))
+    if (const auto peer = peers_.find(id); peer != peers_.end()) to.push_back(peer->second.member.address);
+  std::size_t left = timing_.front;
+  for (const Member& member : view_.members) {
+    if (left == 0) break;
+    if (member.id != self_.id && !heard_.contains(member.id)) continue;
+    --left;
+    if (member.id != self_.id && std::ranges::find(to, member.address) == to.end())
+      to.push_back(member.address);
+  }
+  return to;
 }
 
 std::vector<Address> FailureView::everybody() const {
@@ -159,6 +192,11 @@ std::vector<Address> FailureView::everybody() const {
 
 void FailureView::tell_agreed(const Address& to) {
   if (value_of(view_.epoch) > 0) outputs_.push_back(Transmit{{to}, encode(view_)});
+}
+
+/// Who shows an older view; not while it is likely to be on its way to it.
+void FailureView::tell_if_behind(Epoch epoch, const Address& to) {
+  if (epoch < view_.epoch && local_.now() >= learnt_at_ + timing_.behind) tell_agreed(to);
 }
 
 void FailureView::forget_old_peers() {
@@ -178,14 +216,14 @@ double FailureView::level(MemberId member) const {
 
 Time FailureView::next_deadline() const {
   if (state_ == State::removed) return Time::never();
-  Time next = next_status_;
+  Time next = std::min(next_status_, next_news_);
   for (const auto& [id, peer] : peers_) {
     if (heard_.contains(id)) next = std::min(next, peer.suspicion.suspect_at());
     if (peer.path_failed_until > local_.now()) next = std::min(next, peer.path_failed_until);
   }
   for (const auto* pending : {&read_, &swap_, &claim_})
     if (*pending) next = std::min(next, (*pending)->deadline);
-  if (!read_) next = std::min(next, read_at_);
+  if (!read_) next = std::min({next, read_at_, behind_at_});
   if (!claim_ && may_claim()) next = std::min(next, claim_at_);
   if (wanted_since_ != Time::never() && !swap_ && reachable_) next = std::min(next, not_before());
   return local_.to_clock(next);

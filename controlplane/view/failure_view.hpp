@@ -76,8 +76,8 @@ class FailureView {
   Result<void> on_message(std::span<const std::byte> bytes, const Address& from, Time clock);
   void on_read(RequestId request, Result<View> result, Time clock);
   void on_swapped(RequestId request, Result<SwapResult> result, Time clock);
-  /// The store's watch says that the view may have changed.
-  void on_hint(Time clock);
+  /// The store's watch says that the view may have changed, to that of `epoch` if it knows.
+  void on_hint(std::optional<Epoch> epoch, Time clock);
   /// That process is certainly dead: its exit was seen, or its host says that nobody listens there.
   void on_gone(MemberId member, Time clock);
   /// The data path to it gave up in that epoch (RC retries exhausted).
@@ -124,8 +124,13 @@ class FailureView {
   bool is_heard(MemberId id, const Peer& peer) const;
   bool is_joining(const Peer& peer) const;
   void say_status();
+  void say_news();
+  void introduce_ourselves() { next_status_ = std::min(next_status_, local_.now() + timing_.soon); }
+  Bytes status();
   std::vector<Address> everybody() const;
+  std::vector<Address> front();
   void tell_agreed(const Address& to);
+  void tell_if_behind(Epoch epoch, const Address& to);
   void forget_old_peers();
 
   // failure_view_changing.cpp: from words to a proposal
@@ -135,13 +140,14 @@ class FailureView {
   void evaluate();
   void evaluate_as_member();
   void evaluate_as_joiner();
-  void want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait, bool minority = false);
+  void want(MemberSet removed, MemberSet joining, Duration wait, bool minority = false);
   Time not_before() const;
   void propose();
 
   // failure_view_store.cpp: asking the store
   RequestId ask(std::optional<Pending>& pending);
   void read_store();
+  void read_if_behind(Epoch epoch);
   void tend_store();
   bool is_lost(const Pending& pending, const View& shown);
   void swapped(const SwapResult& result);
@@ -155,20 +161,24 @@ class FailureView {
 
   Member self_;
   const Timing timing_;
+  const Suspicion nobody_yet_;  ///< what a peer begins with
   LocalTime local_;
   State state_ = State::joining;
   View view_;
   std::map<MemberId, Peer> peers_;  ///< everybody but ourselves: of the view, joining, and lately removed
-  std::set<MemberId> gone_;         ///< of the view
+  MemberSet gone_;                  ///< of the view
   Row heard_;
   std::uint64_t sequence_ = 0;
   bool dirty_ = true;      ///< words have changed since they were weighed
   bool say_soon_ = false;  ///< ours have changed since they were said
   Time next_status_{};
+  Time next_news_ = Time::never();
+  MemberSet unmet_;      ///< heard since our last status: what they wait for is a word of ours
+  Time learnt_at_{};     ///< when we came to the view that we are in
   Time member_heard_{};  ///< a joiner's: when it last heard a member, or first knew the view
 
   // The change that is wanted, if any.
-  std::set<MemberId> removed_, joining_;
+  MemberSet removed_, joining_;
   Duration wait_{};
   Time wanted_since_ = Time::never();
   bool minority_ = false;  ///< it is the wish of one that is perhaps cut off
@@ -178,6 +188,8 @@ class FailureView {
   std::uint64_t last_request_ = 0;
   std::optional<Pending> read_, swap_, claim_;
   Time read_at_{}, claim_at_{};
+  Time behind_at_ = Time::never();      ///< a newer view than ours is known to be there
+  Epoch shown_{};                       ///< the newest that we were shown
   Time claimed_since_ = Time::never();  ///< since when we see a claim that nobody has answered
   Duration backoff_{};
 

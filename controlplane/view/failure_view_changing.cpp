@@ -14,17 +14,21 @@ void FailureView::learn(const View& view) {
   for (const Member& member : view_.members)
     if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
   view_ = view;
-  member_heard_ = local_.now();
-  dirty_ = say_soon_ = true;
+  member_heard_ = learnt_at_ = local_.now();
+  if (shown_ <= view_.epoch) behind_at_ = Time::never();
+  dirty_ = true;
+  // Who is to join next needs it.
+  say_soon_ = std::ranges::any_of(peers_, [&](const auto& entry) { return is_joining(entry.second); });
   wanted_since_ = Time::never();
-  std::erase_if(gone_, [&](MemberId id) { return !view_.contains(id); });
+  for (auto id = gone_.begin(); id != gone_.end();) id = view_.contains(*id) ? id + 1 : gone_.erase(id);
   if (view_.contains(self_.id)) {
     for (const Member& member : view_.members) {
       if (member.id == self_.id) continue;
-      const auto [peer, fresh] =
-          peers_.try_emplace(member.id, Peer{member, Suspicion(timing_, local_.now())});
+      const auto peer = peers_.try_emplace(member.id, Peer{member, nobody_yet_}).first;
+      if (peer->second.said_anything) continue;
       // Someone new to us has its time to say the first word.
-      if (!fresh && !peer->second.said_anything) peer->second.suspicion = Suspicion(timing_, local_.now());
+      peer->second.suspicion.restart(local_.now());
+      introduce_ourselves();
     }
     self_.since = view_.find(self_.id)->since;
     state_ = State::member;
@@ -34,7 +38,9 @@ void FailureView::learn(const View& view) {
     outputs_.push_back(Removed{view_});
   } else {
     for (const Member& member : view_.members)
-      peers_.try_emplace(member.id, Peer{member, Suspicion(timing_, local_.now() - timing_.suspect_cap)});
+      if (const auto [peer, fresh] = peers_.try_emplace(member.id, Peer{member, nobody_yet_}); fresh)
+        peer->second.suspicion.restart(local_.now() - timing_.suspect_cap);
+    introduce_ourselves();
   }
 }
 
@@ -65,7 +71,7 @@ void FailureView::evaluate_as_member() {
   std::set<Address> taken;
   for (const Member& member : view_.members)
     if (!judgement.removed.contains(member.id)) taken.insert(member.address);
-  std::set<MemberId> joining;
+  MemberSet joining;
   for (const MemberId id : heard_) {
     const Peer& peer = peers_.at(id);
     if (is_joining(peer) && taken.size() < kMaxMembers && !taken.contains(peer.member.address) &&
@@ -84,7 +90,7 @@ void FailureView::evaluate_as_member() {
 /// it hears begin anew. It knows that they are all dead, or has heard none of them for long.
 void FailureView::evaluate_as_joiner() {
   if (!view_was_read_) return;
-  std::set<MemberId> joining, removed;
+  MemberSet joining, removed;
   std::set<Address> joining_at{self_.address};
   joining.insert(self_.id);
   for (const MemberId id : heard_) {
@@ -106,7 +112,7 @@ void FailureView::evaluate_as_joiner() {
 
 /// The change that we would propose, after `wait`. The time of a change that only grows runs on; but those
 /// whom a minority would remove have their time from the moment that it would.
-void FailureView::want(std::set<MemberId> removed, std::set<MemberId> joining, Duration wait, bool minority) {
+void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool minority) {
   const bool anew = minority && (!minority_ || removed != removed_);
   if (removed.empty() && joining.empty())
     wanted_since_ = Time::never();
@@ -128,7 +134,7 @@ Time FailureView::not_before() const {
     return claimed_since_ == Time::never() ? claimed_since_
                                            : std::max(at, claimed_since_ + timing_.claim_stands);
   }
-  Time at = wanted_since_ + timing_.batch;
+  Time at = wanted_since_ + (removed_.empty() ? timing_.batch_joins : timing_.batch);
   for (const auto& [id, peer] : peers_) {
     const bool doubtful = local_.now() - peer.suspicion.last_heard() > timing_.doubt;
     if (doubtful && heard_.contains(id) && !removed_.contains(id) && view_.contains(id))

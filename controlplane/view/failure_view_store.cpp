@@ -7,11 +7,18 @@
 
 namespace rdmc::view {
 
-void FailureView::on_hint(Time clock) {
+void FailureView::on_hint(std::optional<Epoch> epoch, Time clock) {
   if (state_ == State::removed) return;
   local_.advance(clock);
-  read_store();
+  epoch ? read_if_behind(*epoch) : read_store();
   settle();
+}
+
+/// Somebody shows a newer view than ours. As a rule who proposed it is about to bring it.
+void FailureView::read_if_behind(Epoch epoch) {
+  if (epoch <= view_.epoch) return;
+  shown_ = std::max(shown_, epoch);
+  behind_at_ = std::min(behind_at_, local_.now() + timing_.behind);
 }
 
 /// The request of one that is awaited from now on.
@@ -98,6 +105,10 @@ void FailureView::tend_store() {
     failed = true;
   }
   if (failed) store_failed({Errc::timed_out, "the store has not answered in time"});
+  if (now >= behind_at_) {
+    behind_at_ = Time::never();
+    read_store();
+  }
   if (read_ || now < read_at_) return;
   // A minority's time is to be one in which the store was there for the others.
   const bool often = state_ == State::joining || (minority_ && wanted_since_ != Time::never());

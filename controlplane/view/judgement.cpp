@@ -3,19 +3,24 @@
 namespace rdmc::view {
 namespace {
 
-/// Members with a say about `subject`.
-std::vector<MemberId> voters(const View& view, const Testimony& testimony, MemberId subject) {
-  std::vector<MemberId> result;
-  for (const Member& member : view.members)
-    if (member.id != subject && (member.id == testimony.self || testimony.hears.contains(member.id)))
-      result.push_back(member.id);
-  return result;
-}
-
 const Row* row_of(const Testimony& testimony, MemberId id) {
   if (id == testimony.self) return &testimony.hears;
   const auto found = testimony.rows.find(id);
   return found == testimony.rows.end() ? nullptr : &found->second;
+}
+
+/// A member with a say about the others, and its word if there is one.
+struct Voter {
+  MemberId id;
+  const Row* row;
+};
+
+std::vector<Voter> voters(const View& view, const Testimony& testimony) {
+  std::vector<Voter> result;
+  for (const Member& member : view.members)
+    if (member.id == testimony.self || testimony.hears.contains(member.id))
+      result.push_back({member.id, row_of(testimony, member.id)});
+  return result;
 }
 
 /// `row` of nobody yet heard about this view complains of nobody.
@@ -28,14 +33,17 @@ bool complains(const Row* row, MemberId of) {
 Judgement judge(const View& view, const Testimony& testimony) {
   Judgement judgement;
   std::size_t present = 0, staying = 0;
+  const auto all = voters(view, testimony);
   for (const Member& member : view.members) {
     const bool gone = testimony.gone.contains(member.id);
     const Row* const own = row_of(testimony, member.id);
-    std::size_t bad = 0;
-    const auto all = voters(view, testimony, member.id);
-    for (const MemberId voter : all)
-      bad += complains(row_of(testimony, voter), member.id) || complains(own, voter) ? 1 : 0;
-    const bool stays = !gone && bad * 2 <= all.size();
+    std::size_t bad = 0, of = 0;
+    for (const Voter& voter : all) {
+      if (voter.id == member.id) continue;
+      ++of;
+      bad += complains(voter.row, member.id) || complains(own, voter.id) ? 1 : 0;
+    }
+    const bool stays = !gone && bad * 2 <= of;
     if (!stays) judgement.removed.insert(member.id);
     if (stays && member.id == testimony.self) judgement.turn = staying;
     present += gone ? 0 : 1;
@@ -49,11 +57,9 @@ Judgement judge(const View& view, const Testimony& testimony) {
 
 bool may_join(const View& view, const Testimony& testimony, MemberId joiner, const Row& row) {
   std::size_t good = 0;
-  const auto all = voters(view, testimony, joiner);
-  for (const MemberId voter : all) {
-    const Row* const of_voter = row_of(testimony, voter);
-    good += of_voter != nullptr && of_voter->contains(joiner) && row.contains(voter) ? 1 : 0;
-  }
+  const auto all = voters(view, testimony);
+  for (const Voter& voter : all)
+    good += voter.row != nullptr && voter.row->contains(joiner) && row.contains(voter.id) ? 1 : 0;
   return good * 2 > all.size();
 }
 

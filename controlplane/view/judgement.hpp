@@ -13,18 +13,18 @@
 namespace rdmc::view {
 
 /// Whom a process hears, by its own word.
-using Row = std::set<MemberId>;
+using Row = MemberSet;
 
 /// What one process knows.
 struct Testimony {
   MemberId self{};
   Row hears;                     ///< whom self hears
   std::map<MemberId, Row> rows;  ///< of those that self hears and whose word is about this view
-  std::set<MemberId> gone;       ///< certainly dead, leaving, or to be removed by an operator
+  MemberSet gone;                ///< certainly dead, leaving, or to be removed by an operator
 };
 
 struct Judgement {
-  std::set<MemberId> removed;
+  MemberSet removed;
   /// The place of self among those who may propose the change: the oldest member that stays comes first.
   /// Nothing, when self is not to stay.
   std::optional<std::size_t> turn;

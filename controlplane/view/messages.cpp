@@ -51,7 +51,7 @@ Result<View> load(const wire::View& from) {
   if (from.members_size() > static_cast<int>(kMaxMembers))
     return fail(Errc::protocol_error, "sent a view of too many members");
   View to{.epoch = Epoch{from.epoch()}};
-  std::set<MemberId> ids;
+  MemberSet ids;
   std::set<Address> addresses;
   for (const wire::Member& member : from.members()) {
     auto loaded = load(member);
@@ -68,6 +68,7 @@ Result<Status> load(const wire::Status& from) {
       from.gone_size() > 2 * static_cast<int>(kMaxMembers))
     return fail(Errc::protocol_error, "sent a status with too many members");
   Status to{.from = MemberId{from.from()}, .sequence = from.sequence(), .epoch = Epoch{from.epoch()}};
+  to.hears.reserve(static_cast<std::size_t>(from.hears_size()));
   for (const auto id : from.hears()) to.hears.insert(MemberId{id});
   for (const auto id : from.gone()) to.gone.insert(MemberId{id});
   if (!from.has_joining()) return to;

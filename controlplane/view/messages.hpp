@@ -18,7 +18,7 @@ struct Status {
   MemberId from{};
   std::uint64_t sequence = 0;
   Epoch epoch{};
-  std::set<MemberId> hears, gone;
+  MemberSet hears, gone;
   std::optional<Member> joining;
 
   friend bool operator==(const Status&, const Status&) = default;

@@ -16,6 +16,8 @@ class Suspicion {
   /// The peer counts as heard at `now`.
   Suspicion(const Timing& timing, Time now);
 
+  /// Counts as heard at `now`, with nothing that would have been learnt yet.
+  void restart(Time now) { last_ = now; }
   /// Any message of the peer; `now` does not fall.
   void heard(Time now);
   /// -log10 of the probability that a peer as regular as this one is silent for so long and not dead: 1 is

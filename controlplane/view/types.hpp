@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/container/flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,6 +20,8 @@ using Bytes = std::vector<std::byte>;
 /// One life of one process: random, from the operating system, never reused. A program that is started again
 /// at the same address is another member.
 enum class MemberId : std::uint64_t {};
+/// Flat: some are made of every word that is heard.
+using MemberSet = boost::container::flat_set<MemberId>;
 
 inline constexpr std::size_t kMaxMembers = 256;
 inline constexpr std::size_t kMaxNameBytes = 255;
@@ -56,13 +59,17 @@ inline constexpr Epoch next(Epoch epoch) {
 /// within 700 ms of its last word (docs/decisions/0060-suspicion-between-two-bounds.md).
 struct Timing {
   Duration heartbeat = milliseconds(50);       ///< a status goes to every member at least this often
-  Duration soon = milliseconds(2);             ///< what has changed is said so soon, once for all of it
+  Duration soon = milliseconds(2);             ///< what has changed is said so soon, once for all of it, …
+  std::size_t front = 2;                       ///< to so many who would propose a change of it
+  Duration behind = milliseconds(10);          ///< a newer view than ours is read after so long, if nobody
+                                               ///< brings it: who proposed it tells everybody
   double phi = 8;                              ///< the level at which a silent member is suspected …
   Duration phi_pause = milliseconds(350);      ///< … by a distribution of gaps moved by this pause
   Duration suspect_floor = milliseconds(450);  ///< but never sooner after its last word,
   Duration suspect_cap = milliseconds(600);    ///< and never later
   Duration doubt = milliseconds(250);          ///< silence that makes a change wait for a verdict
-  Duration batch = milliseconds(2);            ///< a change waits for others to come along,
+  Duration batch = milliseconds(1);            ///< a change waits for others to come along,
+  Duration batch_joins = milliseconds(8);      ///< if nobody is to be removed, so long,
   Duration batch_limit = milliseconds(60);     ///< and for doubtful members at most this long
   Duration stagger = milliseconds(30);         ///< between the turns of members to propose the same change
   Duration minority_wait =

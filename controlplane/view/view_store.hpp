@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class ViewStore {
   using ReadDone = std::move_only_function<void(Result<View>)>;
   using SwapDone = std::move_only_function<void(Result<SwapResult>)>;
   using ListDone = std::move_only_function<void(Result<std::vector<GroupView>>)>;
-  using Hint = std::move_only_function<void()>;
+  using Hint = std::move_only_function<void(std::optional<Epoch>)>;
 
   virtual ~ViewStore() = default;
 
@@ -53,8 +54,9 @@ class ViewStore {
   /// read's, and invalid_argument (epoch 0).
   virtual void compare_and_swap(const std::string& group, const View& next, SwapDone done) = 0;
 
-  /// `hint` is called when the group's view may have changed; it may be called for nothing, and a change may
-  /// be missed: whoever relies on it reads, and reads now and then without. Once for each group.
+  /// `hint` is called when the group's view may have changed, with the epoch of the one that stands if that
+  /// is known; soon, not at once: who swaps tells those concerned. It may be called for nothing, and a change
+  /// may be missed: whoever relies on it reads, and reads now and then without. Once for each group.
   virtual void watch(const std::string& group, Hint hint) = 0;
 
   /// All groups, ordered by name. Errors: as read's.

@@ -1,14 +1,17 @@
 // What proves that a process is dead and what does not, and the messages of a membership. Whole groups of
 // real processes are in tests/system/control_test.py.
 #define BOOST_TEST_MODULE membership
+#include <fcntl.h>
 #include <rapidcheck.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
+#include <thread>
 
 #include "controlplane/connect/socket.hpp"
 #include "controlplane/membership/greeting.hpp"
@@ -27,7 +30,8 @@ BOOST_AUTO_TEST_CASE(a_message_is_heard_as_it_was_said_and_cut_off_it_is_refused
     const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
     const Greeting said{.id = view::MemberId{number()},
                         .address = Address::ipv4(10, 0, 0, 7, 7700),
-                        .process = {number(), number(), static_cast<std::uint32_t>(number()), number()},
+                        .process = {number(), number(), static_cast<std::uint32_t>(number()), number(),
+                                    static_cast<std::uint32_t>(number())},
                         .blob = any_bytes()};
     const Bytes bytes = encode(said);
     const auto heard = std::get<Greeting>(decode(bytes).value());
@@ -94,6 +98,35 @@ BOOST_AUTO_TEST_CASE(an_exit_is_seen_when_it_comes_and_an_older_life_under_the_s
   idler.end();
   exited.get_future().get();
   loop->call([&] { of_former.reset(), of_it.reset(); });
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_the_thread_that_takes_part_is_seen_where_the_kernel_tells_of_threads) {
+  const auto loop = control::ControlLoop::create().value();
+  std::promise<ProcessIdentity> begun;
+  std::promise<void> end, exited;
+  std::thread taking_part([&] {
+    begun.set_value(identity_of_self());
+    end.get_future().wait();
+  });
+  const ProcessIdentity identity = begun.get_future().get();
+  BOOST_TEST(identity.thread != identity.pid);
+  const Descriptor of_thread(static_cast<int>(::syscall(SYS_pidfd_open, identity.thread, O_EXCL)));
+  std::atomic<bool> has_exited = false;
+  auto watching = loop->call([&] {
+    return watch_exit(*loop, identity, identity, [&] {
+      has_exited = true;
+      exited.set_value();
+    });
+  });
+  BOOST_TEST_REQUIRE(watching.get());
+  BOOST_TEST(!has_exited);
+  end.set_value();
+  taking_part.join();
+  if (of_thread)
+    exited.get_future().get();
+  else  // Linux before 6.9: the process, which goes on, stands for it
+    BOOST_TEST(!has_exited);
+  loop->call([&] { watching.reset(); });
 }
 
 BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept) {

@@ -48,6 +48,16 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_no_view_is_corrupt_and_what_is_not_etcds_is
   BOOST_TEST((parse_swap(kEmpty).error().code == Errc::protocol_error));
 }
 
+BOOST_AUTO_TEST_CASE(an_event_of_a_watch_shows_an_epoch_unless_it_is_in_pieces_or_tells_of_an_end) {
+  const std::string event =
+      R"({"result":{"header":{"revision":"2"},"events":[{"kv":{"key":"Zw==","mod_revision":"2","value":"CAE="}}]}})";
+  BOOST_TEST((watched_epoch(event) == Epoch{1}));
+  BOOST_TEST(!watched_epoch(event.substr(0, 60)));
+  BOOST_TEST(!watched_epoch(R"({"result":{"created":true}})"));
+  BOOST_TEST(
+      !watched_epoch(R"({"result":{"events":[{"type":"DELETE","kv":{"key":"Zw==","mod_revision":"2"}}]}})"));
+}
+
 BOOST_AUTO_TEST_CASE(anything_at_all_is_taken_without_harm) {
   const std::string good =
       R"({"header":{"revision":"2"},"responses":[{"response_range":{"kvs":[{"key":"Zw==","mod_revision":"2","value":"CAE="}]}}]})";
@@ -58,6 +68,7 @@ BOOST_AUTO_TEST_CASE(anything_at_all_is_taken_without_harm) {
       text[*rc::gen::inRange<std::size_t>(0, text.size())] = *rc::gen::arbitrary<char>();
     static_cast<void>(parse_swap(text));
     static_cast<void>(parse_range(text));
+    static_cast<void>(watched_epoch(text));
     for (const char c : error_text(text)) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20);
   }));
 }

@@ -46,7 +46,7 @@ view::View read(RaftNode& node) {
 BOOST_FIXTURE_TEST_CASE(what_was_swapped_is_there_after_a_restart_in_order, Directory) {
   std::uint64_t changes = 0;
   {
-    const auto node = RaftNode::start(options(), [&](const std::string&) { ++changes; }).value();
+    const auto node = RaftNode::start(options(), [&](const std::string&, Epoch) { ++changes; }).value();
     BOOST_TEST((read(*node) == view::View{}));
     for (std::uint64_t epoch = 1; epoch <= 3; ++epoch)
       BOOST_TEST(swap(*node, view_of(epoch, 1)).value().swapped);

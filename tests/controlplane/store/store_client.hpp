@@ -38,7 +38,7 @@ class StoreClient {
   Result<std::vector<view::GroupView>> list() {
     return answer<std::vector<view::GroupView>>([&](auto done) { store_->list(std::move(done)); });
   }
-  void watch(const std::string& group, std::function<void()> hint) {
+  void watch(const std::string& group, view::ViewStore::Hint hint) {
     loop_->call([&] { store_->watch(group, std::move(hint)); });
   }
 

@@ -29,8 +29,8 @@ int main(int argc, char** argv) {
   const auto loop = must(control::ControlLoop::create());
   const auto key = std::move(must(control::ClusterKey::load(std::filesystem::path(argv[4]))).front());
   std::atomic<store::StoreServer*> server = nullptr;
-  const auto node = must(store::RaftNode::start(options, [&](const std::string& group) {
-    if (store::StoreServer* const serving = server) serving->changed(group);
+  const auto node = must(store::RaftNode::start(options, [&](const std::string& group, Epoch epoch) {
+    if (store::StoreServer* const serving = server) serving->changed(group, epoch);
   }));
   const control::ListenOptions listen{.channel = {.security = must(control::TlsContext::create(key))}};
   const auto serving =

@@ -85,7 +85,7 @@ void is_found_again_after_its_death_by_requests_and_watches(ServerProcesses& ser
   StoreClient watcher = client_of(servers.endpoints());
   BOOST_TEST_REQUIRE(client.wait_until_up());
   const auto hints = std::make_shared<Hints>();
-  watcher.watch("g", [hints] { hints->add(); });
+  watcher.watch("g", [hints](std::optional<Epoch>) { hints->add(); });
   BOOST_TEST_REQUIRE(hints->more_than(0));  // it has begun
   BOOST_TEST(client.swap("g", view_of(1, 1)).value().swapped);
   BOOST_TEST_REQUIRE(hints->more_than(1));

@@ -3,87 +3,10 @@
 #define BOOST_TEST_MODULE failure_view
 #include <boost/test/unit_test.hpp>
 
-#include "controlplane/view/failure_view.hpp"
+#include "tests/controlplane/view/process.hpp"
 
 namespace rdmc::view {
 namespace {
-
-Member member(std::uint8_t n) {
-  return {.id = MemberId{n}, .name = "m" + std::to_string(n), .address = Address::ipv4(10, 0, 0, n, 7700)};
-}
-
-View view_of(std::uint64_t epoch, std::initializer_list<std::uint8_t> members, Epoch since = Epoch{1}) {
-  View view{.epoch = Epoch{epoch}};
-  for (const auto n : members) view.members.push_back(member(n)), view.members.back().since = since;
-  return view;
-}
-
-/// One process, with time that goes on in steps as long as its timers ask for.
-struct Process {
-  explicit Process(std::uint8_t n) : core(member(n), Timing{}) { core.start(now); }
-
-  template <typename T>
-  std::vector<T> take() {
-    while (auto output = core.poll()) outputs.push_back(std::move(*output));
-    std::vector<T> found;
-    for (auto output = outputs.begin(); output != outputs.end();) {
-      if (T* const value = std::get_if<T>(&*output)) {
-        found.push_back(std::move(*value));
-        output = outputs.erase(output);
-      } else {
-        ++output;
-      }
-    }
-    return found;
-  }
-  void wait(Duration time) {
-    for (const Time end = now + time; now < end;) {
-      now = std::min(end, std::max(core.next_deadline(), now + nanoseconds(1)));
-      core.on_timer(now);
-      if (standing) answer_reads();
-    }
-  }
-  /// A store that answers at once.
-  void answer_reads() {
-    for (const ReadStore& read : take<ReadStore>())
-      core.on_read(read.request, read.record == Record::view ? *standing : claims, now);
-  }
-  void hear(Status status) { BOOST_TEST(core.on_message(encode(status), {}, now).has_value()); }
-  /// Its peers say that they hear all others.
-  void hear_from(std::initializer_list<std::uint8_t> peers, std::set<MemberId> hears) {
-    for (const auto n : peers) {
-      Status status{.from = MemberId{n}, .sequence = ++sequence, .epoch = core.view().epoch, .hears = hears};
-      status.hears.erase(MemberId{n});
-      hear(status);
-    }
-  }
-  void read(const View& view) {
-    standing = view;
-    const Epoch before = core.view().epoch;
-    do answer_reads();
-    while (core.view().epoch == before && view.epoch > before);
-    answer_reads();
-  }
-  void keep_hearing(std::initializer_list<std::uint8_t> peers, std::set<MemberId> hears, Duration time) {
-    for (const Time end = now + time; now < end;) {
-      hear_from(peers, hears);
-      wait(milliseconds(25));
-    }
-  }
-
-  Time now{};
-  FailureView core;
-  std::vector<Output> outputs;
-  std::optional<View> standing;
-  View claims;
-  std::uint64_t sequence = 0;
-};
-
-std::set<MemberId> ids(std::initializer_list<std::uint8_t> members) {
-  std::set<MemberId> result;
-  for (const auto n : members) result.insert(MemberId{n});
-  return result;
-}
 
 BOOST_AUTO_TEST_CASE(the_first_of_a_group_proposes_itself_and_acts_when_the_store_has_accepted) {
   Process process(1);
@@ -115,14 +38,6 @@ BOOST_AUTO_TEST_CASE(who_comes_second_asks_the_first_and_waits_to_be_taken_in) {
   BOOST_TEST(process.take<Installed>().size() == 1u);
 }
 
-struct OfThree : Process {
-  OfThree() : Process(1) {
-    read(view_of(5, {1, 2, 3}));
-    BOOST_TEST(take<Installed>().size() == 1u);
-    hear_from({2, 3}, ids({1, 2, 3}));
-  }
-};
-
 BOOST_AUTO_TEST_CASE(a_member_that_both_others_miss_is_proposed_out_and_the_fence_waits_for_the_store) {
   OfThree process;
   process.keep_hearing({2}, ids({1}), milliseconds(600));
@@ -139,6 +54,37 @@ BOOST_AUTO_TEST_CASE(a_member_that_both_others_miss_is_proposed_out_and_the_fenc
   for (const Transmit& said : process.take<Transmit>())
     told = told || (said.to == std::vector{member(3).address} && said.message == encode(swaps[0].next));
   BOOST_TEST(told);
+}
+
+BOOST_AUTO_TEST_CASE(a_death_is_told_at_once_to_the_two_whose_turn_is_next_and_later_to_all) {
+  Process process(4);
+  process.read(view_of(5, {1, 2, 3, 4, 5}));
+  process.hear_from({1, 2, 3, 5}, ids({1, 2, 3, 4, 5}));
+  process.wait(milliseconds(60));
+  process.take<Transmit>();
+  process.core.on_gone(MemberId{1}, process.now);
+  process.wait(milliseconds(3));
+  const auto news = process.take<Transmit>();
+  BOOST_TEST_REQUIRE(news.size() == 1u);
+  BOOST_TEST((news[0].to == std::vector{member(2).address, member(3).address}));
+  BOOST_TEST((std::get<Status>(decode(news[0].message).value()).gone == ids({1})));
+  process.wait(milliseconds(50));
+  BOOST_TEST_REQUIRE(!process.take<Transmit>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_newer_view_that_is_shown_is_read_unless_it_is_brought_before) {
+  for (const bool brought : {false, true}) {
+    OfThree process;
+    process.take<ReadStore>();
+    process.standing.reset();
+    process.core.on_hint(Epoch{5}, process.now);  // ours
+    process.core.on_hint(Epoch{6}, process.now);
+    process.wait(milliseconds(9));
+    BOOST_TEST(process.take<ReadStore>().empty());
+    if (brought) process.core.on_message(encode(view_of(6, {1, 2, 3})), {}, process.now).value();
+    process.wait(milliseconds(2));
+    BOOST_TEST(process.take<ReadStore>().size() == (brought ? 0u : 1u));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
@@ -233,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_lost_views_is_not_believed) {
 
 BOOST_AUTO_TEST_CASE(nor_is_one_that_shows_an_older_view_to_a_reader_but_one_that_was_asked_before_is) {
   OfThree process;
-  process.core.on_hint(process.now);
+  process.core.on_hint(std::nullopt, process.now);
   const auto reads = process.take<ReadStore>();
   process.core.on_message(encode(view_of(6, {1, 2, 3})), {}, process.now).value();
   process.core.on_read(reads.back().request, view_of(5, {1, 2, 3}), process.now);
@@ -249,7 +195,7 @@ BOOST_AUTO_TEST_CASE(who_is_perhaps_cut_off_waits_its_second_from_when_the_store
   Process process(1);
   process.read(view_of(5, {1, 2, 3, 4, 5}));
   process.hear_from({2, 3, 4, 5}, ids({1, 2, 3, 4, 5}));
-  process.core.on_hint(process.now);
+  process.core.on_hint(std::nullopt, process.now);
   process.core.on_read(process.take<ReadStore>().back().request, fail(Errc::io_error, "away"), process.now);
   process.standing.reset();
   process.wait(seconds(5));  // nobody is heard

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(while_everybody_hears_everybody_nobody_is_removed_and_the_o
 BOOST_AUTO_TEST_CASE(who_falls_silent_is_removed_by_all_others_also_several_at_once) {
   BOOST_TEST(rc::check([] {
     Group group(2 + any(9));
-    std::set<MemberId> silent;
+    MemberSet silent;
     const std::size_t most = group.size() - 1;
     for (std::size_t i = 0; i < 1 + any(most); ++i) {
       const std::size_t who = 1 + any(most);
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(who_hears_nobody_but_is_heard_is_removed_and_nobody_else) {
     Group group(members);
     for (std::size_t i = 0; i < members; ++i) group.hears[1][i] = false;
     for (std::size_t self = 0; self < members; ++self)
-      if (self != 1) BOOST_TEST((group.judged_by(self).removed == std::set{id(1)}));
+      if (self != 1) BOOST_TEST((group.judged_by(self).removed == MemberSet{id(1)}));
     // Alone with its view of things it knows that it is more likely itself.
     BOOST_TEST(group.judged_by(1).minority);
   }
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(the_smaller_part_of_a_divided_group_knows_that_it_is) {
     for (std::size_t b : {2u, 3u, 4u}) group.hears[a][b] = group.hears[b][a] = false;
   BOOST_TEST(group.judged_by(0).minority);
   BOOST_TEST(!group.judged_by(2).minority);
-  BOOST_TEST((group.judged_by(2).removed == std::set{id(0), id(1)}));
+  BOOST_TEST((group.judged_by(2).removed == MemberSet{id(0), id(1)}));
 }
 
 BOOST_AUTO_TEST_CASE(of_who_is_heard_and_has_said_nothing_of_this_view_nothing_bad_is_assumed) {

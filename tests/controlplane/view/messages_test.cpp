@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(damaged_bytes_are_an_error_or_a_message_within_bounds) {
     if (!heard) {
       RC_ASSERT(heard.error().code == Errc::protocol_error);
     } else if (const View* const view = std::get_if<View>(&*heard)) {
-      std::set<MemberId> ids;
+      MemberSet ids;
       for (const Member& member : view->members) RC_ASSERT(ids.insert(member.id).second);
     }
   }));
