@@ -136,7 +136,7 @@ void notify(std::string_view state) {
 int serve(const Options& options, int signals) {
   const auto listen = parse_address(options.listen, 7701);
   const auto nodes = parse_addresses(options.nodes.empty() ? "127.0.0.1:0" : options.nodes, 7702);
-  auto security = security_of(options.choice.key_file);
+  auto security = security_of(options.choice);
   auto loop = control::ControlLoop::create();
   if (!listen) return complain(listen.error());
   if (!nodes) return complain(nodes.error());
@@ -183,6 +183,15 @@ int main(int argc, char** argv) {
   app.add_option("--store", options.choice.store, "ADDR[:7701],… of its nodes, or etcd:ADDR[:2379],…")
       ->capture_default_str();
   app.add_option("--key-file", options.choice.key_file, "the cluster key (rdmc_bcast keygen)");
+  control::CertificateFiles certificates;
+  CLI::Option* const certificate =
+      app.add_option("--certificate", certificates.certificate, "ours (PEM), in the key file's place");
+  CLI::Option* const private_key =
+      app.add_option("--private-key", certificates.private_key, "of the certificate, mode 0600");
+  CLI::Option* const authority = app.add_option(
+      "--authority", certificates.authority, "who signs the certificates of all members, and of nobody else");
+  for (CLI::Option* const one : {certificate, private_key, authority})
+    one->needs(certificate)->needs(private_key)->needs(authority);
   app.add_flag("--insecure", options.insecure, "without a key: anyone may read and change the views");
   const auto with_group = [&](const char* name, const char* what) {
     CLI::App* const command = app.add_subcommand(name, what);
@@ -221,8 +230,11 @@ int main(int argc, char** argv) {
   // Members and nodes of the store need a key for themselves.
   const bool etcd =
       options.choice.store.starts_with("etcd:") && !serve_command->parsed() && !member_command->parsed();
-  if (!etcd && options.insecure == !options.choice.key_file.empty()) {
-    fmt::print(stderr, "rdmc_control: either --key-file or --insecure\n");
+  if (certificate->count() != 0) options.choice.certificates = certificates;
+  const int proofs = (options.insecure ? 1 : 0) + (options.choice.key_file.empty() ? 0 : 1) +
+                     (options.choice.certificates ? 1 : 0);
+  if (proofs > 1 || (proofs == 0 && !etcd)) {
+    fmt::print(stderr, "rdmc_control: one of --key-file, --certificate and --insecure\n");
     return kUsage;
   }
   // Blocked before there is any thread: they are waited for.
@@ -236,7 +248,7 @@ int main(int argc, char** argv) {
   if (!store) return complain(store.error());
   if (member_command->parsed()) {
     member.group = options.group;
-    member.key_file = options.choice.key_file;
+    member.identity = options.choice;
     member.json = options.json;
     const auto removed = take_part(**store, member, signals.get());
     if (!removed) return complain(removed.error());

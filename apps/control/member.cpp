@@ -28,7 +28,7 @@ class Member {
   Result<bool> run(int signals) {
     auto listen = parse_address(options_.listen, 0);
     if (!listen) return std::unexpected(listen.error());
-    auto security = security_of(options_.key_file);
+    auto security = security_of(options_.identity);
     if (!security) return std::unexpected(security.error());
     auto joined = membership::Membership::join(
         session_.loop(), session_.store(),

@@ -10,7 +10,8 @@
 namespace rdmc::control_app {
 
 struct MemberOptions {
-  std::string group, name, key_file;
+  std::string group, name;
+  StoreChoice identity;  ///< what it proves itself with; the store is another matter
   std::string listen = "127.0.0.1:0";
   std::string fabric = "auto";
   std::uint32_t beat_ms = 100;

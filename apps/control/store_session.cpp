@@ -33,7 +33,7 @@ Result<std::unique_ptr<view::ViewStore>> open_store(control::ControlLoop& loop, 
       parse_addresses(etcd ? choice.store.substr(kEtcd.size()) : choice.store, etcd ? kEtcdPort : kStorePort);
   if (!addresses) return std::unexpected(addresses.error());
   if (etcd) return as_store(store::EtcdStore::create(loop, {.endpoints = std::move(*addresses)}));
-  auto security = security_of(choice.key_file);
+  auto security = security_of(choice);
   if (!security) return std::unexpected(security.error());
   return as_store(store::EmbeddedStore::create(
       loop, {.nodes = std::move(*addresses), .channel = {.security = std::move(*security)}}));
@@ -41,9 +41,10 @@ Result<std::unique_ptr<view::ViewStore>> open_store(control::ControlLoop& loop, 
 
 }  // namespace
 
-Result<control::Security> security_of(const std::string& file) {
-  if (file.empty()) return control::Security(control::Insecure{});
-  auto context = control::TlsContext::follow(file);
+Result<control::Security> security_of(const StoreChoice& choice) {
+  if (!choice.certificates && choice.key_file.empty()) return control::Security(control::Insecure{});
+  auto context = choice.certificates ? control::TlsContext::follow(*choice.certificates)
+                                     : control::TlsContext::follow(choice.key_file);
   if (!context) return std::unexpected(context.error());
   return control::Security(std::move(*context));
 }

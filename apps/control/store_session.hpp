@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,12 @@ namespace rdmc::control_app {
 
 struct StoreChoice {
   std::string store = "127.0.0.1:7701";  ///< "ADDR,…" of our own nodes, or "etcd:ADDR,…"
-  std::string key_file;                  ///< for our own nodes; empty: --insecure
+  std::string key_file;                  ///< for our own nodes; empty: certificates, or --insecure
+  std::optional<control::CertificateFiles> certificates;
 };
 
-/// The cluster key of `file`, or none when it is empty. Errors: those of ClusterKey::load.
-Result<control::Security> security_of(const std::string& file);
+/// The certificates, or the cluster key, or neither. Errors: those of TlsContext::follow.
+Result<control::Security> security_of(const StoreChoice& choice);
 /// "ADDR[:PORT],…". Errors: invalid_argument.
 Result<std::vector<Address>> parse_addresses(const std::string& text, std::uint16_t default_port);
 

@@ -1,7 +1,8 @@
-// TLS 1.3 with the cluster key as an external pre-shared key, as a state machine without sockets: ciphertext
-// goes in, ciphertext and plaintext come out, and the driver moves the bytes. A peer without the key fails
-// with Errc::authentication on both sides, which a lost connection never does. TlsContext is shared by any
-// number of sessions and threads; a TlsSession belongs to one thread.
+// TLS 1.3 with the cluster key as an external pre-shared key, or with certificates on both sides, as a state
+// machine without sockets: ciphertext goes in, ciphertext and plaintext come out, and the driver moves the
+// bytes. A peer without the key, or without a certificate of our authority, fails with Errc::authentication
+// on both sides, which a lost connection never does. TlsContext is shared by any number of sessions and
+// threads; a TlsSession belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,15 @@ inline constexpr std::string_view kTlsLabel = "rdmc control tls 1.3 psk",
 
 enum class Role { client, server };
 
+/// PEM files of one member. Whoever shows a certificate that one of the authorities has signed, and that is
+/// in force, belongs to the cluster: the authority must sign for nothing else. Names in certificates are not
+/// compared, since members have equal rights and addresses change.
+struct CertificateFiles {
+  std::filesystem::path authority;    ///< who signs; several while one replaces another
+  std::filesystem::path certificate;  ///< ours, then those between it and the authority
+  std::filesystem::path private_key;  ///< of the certificate, without a passphrase; mode 0600 or less
+};
+
 /// What every session of one cluster has in common. A cheap handle: copies share one context.
 class TlsContext {
  public:
@@ -33,11 +43,14 @@ class TlsContext {
   /// With the keys of a file, whatever they are when a session begins: clients prove the first, servers
   /// accept any. While the file cannot be read, the keys stay. Errors: those of ClusterKey::load and create.
   static Result<TlsContext> follow(const std::filesystem::path& key_file);
+  /// With certificates, read anew likewise; three files that do not fit each other yet count as one that
+  /// cannot be read. Errors: invalid_argument, permission_denied (others can read the private key), those of
+  /// looking at files.
+  static Result<TlsContext> follow(const CertificateFiles& files);
 
  private:
   friend class TlsSession;
-  struct Shared;
-  static Result<std::shared_ptr<Shared>> make();
+  class Shared;
   explicit TlsContext(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
   std::shared_ptr<Shared> shared_;
 };

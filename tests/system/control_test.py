@@ -135,7 +135,9 @@ class Member:
             return any(event["event"] == kind for event in self.events)
 
 
-class Members(Scratch):
+class Group(Scratch):
+    """With a store of its own."""
+
     def setUp(self):
         super().setUp()
         address = free_address()
@@ -151,6 +153,8 @@ class Members(Scratch):
             member.wait_for_view_of(members)
         return members
 
+
+class Members(Group):
     def test_members_come_and_go_and_are_removed_and_the_others_hear_each_other_in_every_view(self):
         members = self.form(4, "--fabric", "udp")
         killed, left, removed, last = members

@@ -9,49 +9,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "tests/controlplane/auth/session_pair.hpp"
+
 namespace rdmc::control {
-namespace {
-
-TlsContext context_of(const ClusterKey& key) {
-  return TlsContext::create(key).value();
-}
-
-/// A client and a server joined by nothing but two vectors.
-struct Pair {
-  Pair(const TlsContext& client_context, const TlsContext& server_context)
-      : client(TlsSession::create(client_context, Role::client).value()),
-        server(TlsSession::create(server_context, Role::server).value()) {}
-  Pair(const ClusterKey& client_key, const ClusterKey& server_key)
-      : Pair(context_of(client_key), context_of(server_key)) {}
-
-  static void turn(TlsSession& from, TlsSession& to, std::optional<Error>& error) {
-    if (!error)
-      if (auto done = from.handshake(); !done) error = done.error();
-    std::vector<std::byte> bytes;
-    from.take_output(bytes);
-    BOOST_TEST(to.receive(bytes).has_value());
-  }
-  void run() {
-    for (int i = 0; i < 4; ++i) {
-      turn(client, server, client_error);
-      turn(server, client, server_error);
-    }
-  }
-
-  TlsSession client;
-  TlsSession server;
-  std::optional<Error> client_error;
-  std::optional<Error> server_error;
-};
-
-std::vector<std::byte> text_bytes(std::string_view text) {
-  std::vector<std::byte> bytes(text.size());
-  std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
-  return bytes;
-}
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(the_same_key_on_both_sides_establishes_and_carries_bytes) {
   const ClusterKey key = ClusterKey::generate().value();
   Pair pair(key, key);

@@ -1,0 +1,132 @@
+// Mutual certificates in the place of the cluster key: who is let in, who is refused and by which name, and
+// how all of it is exchanged under programs that run.
+#define BOOST_TEST_MODULE certificates
+#include "tests/controlplane/auth/certificates.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/controlplane/auth/session_pair.hpp"
+
+namespace rdmc::control::testing {
+namespace {
+
+struct Member {
+  explicit Member(const Authority& authority, int from_days = -1, int until_days = 1) {
+    authority.issue(folder.files(), from_days, until_days);
+  }
+  TlsContext context() const { return TlsContext::follow(folder.files()).value(); }
+  CertificateFolder folder;
+};
+
+/// Both ends have the error, and it says what is wrong at the end that has looked.
+void check_refused(const TlsContext& client, const TlsContext& server, std::string_view at_server) {
+  Pair pair(client, server);
+  pair.run();
+  BOOST_TEST(!pair.server.established());
+  BOOST_TEST_REQUIRE(pair.server_error.has_value());
+  BOOST_TEST((pair.server_error->code == Errc::authentication));
+  BOOST_TEST(pair.server_error->what.find(at_server) != std::string::npos, pair.server_error->what);
+  // A client has finished first, and learns it with the first bytes that it reads.
+  std::array<std::byte, 64> nothing;
+  const Error told = pair.client_error ? *pair.client_error : pair.client.read(nothing).error();
+  BOOST_TEST((told.code == Errc::authentication), told.what);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(two_members_of_one_authority_prove_themselves_and_carry_bytes) {
+  const Authority authority("ours");
+  const Member first(authority), second(authority);
+  Pair pair(first.context(), second.context());
+  pair.run();
+  BOOST_TEST_REQUIRE(pair.client.established());
+  BOOST_TEST_REQUIRE(pair.server.established());
+  BOOST_TEST(pair.carry("welcome") == "welcome");
+}
+
+BOOST_AUTO_TEST_CASE(a_member_of_another_authority_is_refused_whichever_end_it_is) {
+  const Authority ours("ours"), namesake("ours"), theirs("theirs");
+  const Member member(ours), stranger(namesake);
+  // The client refuses the server first.
+  Pair pair(member.context(), stranger.context());
+  pair.run();
+  BOOST_TEST_REQUIRE(pair.client_error.has_value());
+  BOOST_TEST((pair.client_error->code == Errc::authentication));
+  BOOST_TEST((pair.server_error.has_value() && pair.server_error->code == Errc::authentication));
+  // The stranger, that trusts both, is refused by the server.
+  const Member knows_both(theirs);
+  ours.join(knows_both.folder.files());
+  check_refused(knows_both.context(), member.context(), "certificate is refused: ");
+}
+
+BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_in_force_is_refused_by_that_name) {
+  const Authority authority("ours");
+  const Member member(authority), expired(authority, -2, -1), early(authority, 1, 2);
+  check_refused(expired.context(), member.context(), "expired");
+  check_refused(early.context(), member.context(), "not yet valid");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_a_key_and_no_certificate_and_the_other_way_round_is_refused) {
+  const Authority authority("ours");
+  const Member member(authority);
+  const TlsContext key = TlsContext::create(ClusterKey::generate().value()).value();
+  for (const bool key_begins : {false, true}) {
+    Pair pair(key_begins ? key : member.context(), key_begins ? member.context() : key);
+    pair.run();
+    BOOST_TEST_REQUIRE(pair.client_error.has_value());
+    BOOST_TEST((pair.client_error->code == Errc::authentication), pair.client_error->what);
+    BOOST_TEST_REQUIRE(pair.server_error.has_value());
+    BOOST_TEST((pair.server_error->code == Errc::authentication), pair.server_error->what);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_authority_and_certificates_are_replaced_under_running_programs) {
+  const Authority before("before"), after("after");
+  const Member first(before), second(before);
+  const TlsContext one = first.context(), other = second.context();
+  const auto meet = [&] {
+    Pair pair(one, other);
+    pair.run();
+    return pair.client.established() && pair.server.established();
+  };
+  Pair standing(one, other);
+  standing.run();
+  BOOST_TEST(meet());
+  after.join(first.folder.files());
+  after.join(second.folder.files());
+  BOOST_TEST(meet());
+  after.issue(first.folder.files());
+  before.join(first.folder.files());
+  BOOST_TEST(meet());
+  after.issue(second.folder.files());
+  BOOST_TEST(meet());
+  // Half of an exchange leaves what there was.
+  std::filesystem::remove(first.folder.files().certificate);
+  BOOST_TEST(meet());
+  std::ofstream(first.folder.files().certificate) << "half";
+  BOOST_TEST(meet());
+  // Those of the authority that is gone are out; who was in stays.
+  const Member late(before);
+  Pair pair(late.context(), other);
+  pair.run();
+  BOOST_TEST((pair.client_error && pair.client_error->code == Errc::authentication));
+  BOOST_TEST(standing.carry("still") == "still");
+}
+
+BOOST_AUTO_TEST_CASE(files_that_cannot_be_used_are_named) {
+  const Authority authority("ours");
+  const Member member(authority), another(authority);
+  CertificateFiles files = member.folder.files();
+  ::chmod(files.private_key.c_str(), 0640);
+  BOOST_TEST((TlsContext::follow(files).error().code == Errc::permission_denied));
+  ::chmod(files.private_key.c_str(), 0600);
+  BOOST_TEST(TlsContext::follow(files).has_value());
+  files.private_key = another.folder.files().private_key;
+  const auto not_its = TlsContext::follow(files);
+  BOOST_TEST((not_its.error().code == Errc::invalid_argument));
+  BOOST_TEST(not_its.error().what.starts_with(files.private_key.string()));
+  files.certificate = "/nowhere";
+  BOOST_TEST(TlsContext::follow(files).error().what.starts_with("/nowhere"));
+}
+
+}  // namespace rdmc::control::testing

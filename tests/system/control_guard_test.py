@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Who gets in at the control connections of real processes: certificates as OpenSSL's own programs make and speak them, and a member while
+a thousand strangers hold its port."""
+import resource
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import control_test
+from control_test import CONTROL, DONE, FAILED, SECONDS, run
+
+STRANGERS, PATIENCE_US, USUAL_LIMIT = 1000, 1_000_000, 1024
+NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+
+
+class Certificates(control_test.Scratch):
+    def openssl(self, *words, **more):
+        return subprocess.run(["openssl", *words], cwd=self.path, capture_output=True, text=True, timeout=SECONDS, check=False, **more)
+
+    def authority(self, name):
+        made = self.openssl("req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", "-days", "1")
+        self.assertEqual(made.returncode, 0, made.stderr)
+
+    def member(self, name, authority):
+        """The options of one whose certificate `authority` has signed, and that trusts the one named "ours"."""
+        for words in (["req", "-new", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.req", "-subj", f"/CN={name}"],
+                      ["x509", "-req", "-in", f"{name}.req", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial",
+                       "-out", f"{name}.pem", "-days", "1"]):
+            made = self.openssl(*words)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        (self.path / f"{name}.key").chmod(0o600)
+        return ["--certificate", str(self.path / f"{name}.pem"), "--private-key", str(self.path / f"{name}.key"),
+                "--authority", str(self.path / "ours.pem")]
+
+    def setUp(self):
+        super().setUp()
+        for name in "ours", "theirs":
+            self.authority(name)
+        self.ours, self.foreign = self.member("first", "ours"), self.member("stranger", "theirs")
+        self.address = control_test.free_address()
+
+    def test_a_store_serves_whom_its_authority_has_signed_and_nobody_else(self):
+        self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", self.address, *self.ours, stderr=subprocess.DEVNULL)
+        second = self.member("second", "ours")
+        deadline = time.monotonic() + SECONDS
+        while run("views", "--store", self.address, *second)[0] != DONE:
+            self.assertLess(time.monotonic(), deadline)
+        code, _, errors = run("views", "--store", self.address, *self.foreign)
+        self.assertEqual(code, FAILED)
+        self.assertIn("certificate", errors)
+        self.assertEqual(run("views", "--store", self.address, "--key-file", self.key("key"))[0], FAILED)
+        # What others know as TLS 1.3 with certificates: they verify us, and we them.
+        outside = ["s_client", "-connect", self.address, "-CAfile", "ours.pem", "-verify_return_error", "-brief"]
+        met = self.openssl(*outside, "-cert", "second.pem", "-key", "second.key", stdin=subprocess.DEVNULL)
+        self.assertIn("Protocol version: TLSv1.3", met.stderr)
+        self.assertIn("Verification: OK", met.stderr)
+        with subprocess.Popen(["openssl", *outside], cwd=self.path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as refused:
+            self.addCleanup(refused.kill)
+            self.assertNotEqual(refused.wait(SECONDS), 0)
+            self.assertIn("certificate required", refused.stderr.read())
+
+    def test_our_certificate_is_shown_to_an_outside_server_and_its_own_is_verified(self):
+        for trusted in True, False:
+            name = "second" if trusted else "stranger"
+            if trusted:
+                self.member(name, "ours")
+            words = ["openssl", "s_server", "-accept", self.address.rsplit(":", 1)[1], "-cert", f"{name}.pem", "-key", f"{name}.key",
+                     "-CAfile", "ours.pem", "-Verify", "1"]
+            # It ends with its standard input.
+            with subprocess.Popen(words, cwd=self.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True) as server:
+                self.addCleanup(server.kill)
+                said = ""
+                while "ACCEPT" not in said:
+                    said += server.stdout.readline()
+                code, _, errors = run("views", "--store", self.address, *self.ours)
+                server.kill()
+                said += server.stdout.read()
+            self.assertEqual(code, FAILED)  # it is no store
+            if trusted:
+                self.assertIn("CN = first", said)
+                self.assertNotIn("certificate", errors)
+            else:
+                self.assertIn("certificate is refused", errors)
+
+    def test_half_of_a_certificate_or_two_proofs_are_a_usage_error(self):
+        for words in [self.ours[:4], self.ours[2:], [*self.ours, "--insecure"], [*self.ours, "--key-file", self.key("key")]]:
+            self.assertEqual(run("views", *words)[0], control_test.USAGE, words)
+
+
+class Strangers:
+    """As many connections as there may be, each with a little of something now and then; one that is ended comes again a second later."""
+
+    BEGINNINGS = [b"", b"\x16\x03\x01\x1f\x00", b"\x16\x03\x01\x00\xc8\x01", b"RDM", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256))]
+
+    def __init__(self, case, address):
+        host, port = address.rsplit(":", 1)
+        self.address, self.sockets, self.ended = (host, int(port)), {}, threading.Event()
+        self.came, self.pushed_out = 0, threading.Event()
+        for number in range(STRANGERS):
+            self.come(number)
+        self.thread = threading.Thread(target=self.go_on)
+        self.thread.start()
+        case.addCleanup(self.end)
+
+    def come(self, number):
+        self.sockets[number] = one = socket.socket()
+        one.setblocking(False)
+        one.connect_ex(self.address)
+        self.came += 1
+        if self.came > 3 * STRANGERS // 2:
+            self.pushed_out.set()
+
+    def go_on(self):
+        turn = 0
+        while not self.ended.wait(0.05):
+            turn += 1
+            for number in range(turn % 20, STRANGERS, 20):
+                try:
+                    self.sockets[number].send(self.BEGINNINGS[number % len(self.BEGINNINGS)][turn // 20 % 6:] or b"\x01")
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    self.sockets[number].close()
+                    self.come(number)
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+        for one in self.sockets.values():
+            one.close()
+
+
+class Attacked(control_test.Group):
+    def setUp(self):
+        self.soft, self.hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (self.soft, self.hard))
+        # What strangers hold is bounded by less than the usual limit, which the attacked have.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (USUAL_LIMIT, self.hard))
+        super().setUp()
+
+    def test_a_port_held_by_a_thousand_strangers_takes_a_member_in_within_a_second(self):
+        first, = self.form(1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3 * STRANGERS, self.hard))
+        strangers = [Strangers(self, first.wait_for_event("joining")["address"]), Strangers(self, self.common[1])]
+        for crowd in strangers:
+            self.assertTrue(crowd.pushed_out.wait(SECONDS))  # and come again
+        for _ in range(3):
+            second = control_test.Member(self, "--name", "second", *self.common)
+            began = second.wait_for_event("joining")["us"]
+            took = max(one.wait_for_view_of([first, second], began)["us"] for one in (first, second)) - began
+            self.assertLess(took, PATIENCE_US)
+            second.process.terminate()
+            self.assertEqual(second.process.wait(SECONDS), DONE)
+            first.wait_for_view_of([first], began)
+
+
+if __name__ == "__main__":
+    unittest.main()
