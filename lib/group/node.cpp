@@ -10,17 +10,14 @@ group::PeerId peer_of(NodeId node) {
   return group::PeerId{value_of(node)};
 }
 
-/// The root first, the others in their order; or why that is no group.
-Result<std::vector<NodeId>> by_rank(std::vector<NodeId> members, NodeId root, NodeId us) {
-  const auto named = [](const char* what, NodeId node) {
-    return fail(Errc::invalid_argument, std::string(what) + ": node " + std::to_string(value_of(node)));
-  };
-  if (members.empty()) return fail(Errc::invalid_argument, "a group without members");
-  const auto found = std::ranges::find(members, root);
-  if (found == members.end()) return named("the root is no member", root);
-  if (std::ranges::find(members, us) == members.end()) return named("we are no member", us);
-  std::rotate(members.begin(), found, found + 1);
-  return members;
+/// Where the application says that members lie. Errors: invalid_argument (racks of more or fewer members).
+Result<group::RackOf> racks_of(const std::vector<NodeId>& members, const std::vector<std::uint32_t>& racks) {
+  if (!racks.empty() && racks.size() != members.size())
+    return fail(Errc::invalid_argument, "racks of " + std::to_string(racks.size()) +
+                                            " members in a group of " + std::to_string(members.size()));
+  group::RackOf rack_of;
+  for (std::size_t i = 0; i < racks.size(); ++i) rack_of[members[i]] = racks[i];
+  return rack_of;
 }
 
 }  // namespace
@@ -81,24 +78,31 @@ Result<void> Node::connect(NodeId peer, std::span<const std::byte> offered) {
 
 Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members, NodeId root,
                                 const GroupOptions& options, GroupCallbacks callbacks) {
-  const auto ranks = by_rank(std::move(members), root, id());
-  if (!ranks) return std::unexpected(ranks.error());
+  if (!relay::algorithm_of(static_cast<std::uint32_t>(options.algorithm)))
+    return fail(Errc::invalid_argument, "no such algorithm");
+  auto rack_of = racks_of(members, options.racks);
+  if (!rack_of) return std::unexpected(rack_of.error());
+  const auto ranking = group::by_rank(std::move(members), root, id(), *rack_of);
+  if (!ranking) return std::unexpected(ranking.error());
+  const auto& ranks = ranking->members;
   group::GroupConfig config{
       .name = {.number = value_of(number), .epoch = options.epoch},
-      .rank = Rank{static_cast<std::uint32_t>(std::ranges::find(*ranks, id()) - ranks->begin())},
+      .rank = Rank{static_cast<std::uint32_t>(std::ranges::find(ranks, id()) - ranks.begin())},
       .members = {},
+      .algorithm = options.algorithm,
+      .racks = ranking->racks,
       .block_bytes = options.block_bytes,
       .connected_only = true,
       .confirms = true,
       .small_bytes = options.small_bytes,
       .memory_patience = options.receive_timeout};
-  for (const NodeId member : *ranks) config.members.push_back(peer_of(member));
+  for (const NodeId member : ranks) config.members.push_back(peer_of(member));
   return state_->in_engine([&]() -> Result<void> {
     if (state_->find(number))
       return fail(Errc::already_exists,
                   "group " + std::to_string(value_of(number)) + " is in use: destroy it first");
-    const auto made = std::make_shared<group::NodeGroup>(*ranks, options.can_continue, std::move(callbacks),
-                                                         state_->some_changed);
+    const auto made = std::make_shared<group::NodeGroup>(ranks, std::move(*rack_of), options.can_continue,
+                                                         std::move(callbacks), state_->some_changed);
     if (auto opened = made->open(*state_->peers, config); !opened) return opened;
     const std::lock_guard lock(state_->mutex);
     state_->groups[number] = made;
@@ -116,12 +120,10 @@ Result<void> Node::post_receive_buffer(GroupNumber number, std::span<std::byte> 
 
 Result<void> Node::continue_group(GroupNumber number, std::uint64_t epoch, std::vector<NodeId> survivors,
                                   NodeId root) {
-  const auto ranks = by_rank(std::move(survivors), root, id());
-  if (!ranks) return std::unexpected(ranks.error());
   return state_->in_engine([&]() -> Result<void> {
     const auto group = state_->find(number);
     if (!group) return no_group(number);
-    return group->continue_as(epoch, *ranks, id());
+    return group->continue_as(epoch, std::move(survivors), root, id());
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "lib/group/group.hpp"
 #include "lib/group/memory_store.hpp"
+#include "lib/group/ranking.hpp"
 #include "lib/group/succession.hpp"
 #include "lib/include/rdmc/group.hpp"
 
@@ -36,9 +37,12 @@ class NodeGroup final : public Survivor {
   };
   using Command = std::variant<Send, Buffer, Destroy>;
 
-  /// `members` by rank. `some_changed` is set when somebody must call tidy().
-  NodeGroup(std::vector<NodeId> members, bool can_continue, GroupCallbacks callbacks, bool& some_changed)
+  /// `members` by rank, of whom `rack_of` knows all or nobody. `some_changed` is set when somebody must call
+  /// tidy().
+  NodeGroup(std::vector<NodeId> members, RackOf rack_of, bool can_continue, GroupCallbacks callbacks,
+            bool& some_changed)
       : members_(std::move(members)),
+        rack_of_(std::move(rack_of)),
         can_continue_(can_continue),
         callbacks_(std::move(callbacks)),
         some_changed_(some_changed) {}
@@ -59,8 +63,8 @@ class NodeGroup final : public Survivor {
 
   /// Does what was asked.
   void run();
-  /// Among `survivors`, by rank. Errors: as Node::continue_group.
-  Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId us);
+  /// Errors: as Node::continue_group.
+  Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId root, NodeId us);
   /// From one epoch to the next, which no upcall can do. Between turns.
   void tidy();
   /// All is said and done, the memory is the application's. Any thread.
@@ -128,6 +132,7 @@ class NodeGroup final : public Survivor {
   void succeeded() override;
 
   std::vector<NodeId> members_;
+  const RackOf rack_of_;
   const bool can_continue_;
   GroupCallbacks callbacks_;
   bool& some_changed_;
@@ -159,7 +164,7 @@ class NodeGroup final : public Survivor {
 
   struct Next {
     std::uint64_t epoch = 0;
-    std::vector<NodeId> members;
+    Ranking ranking;
     Rank rank{};
   };
   std::optional<Next> next_;          // asked for, and not begun

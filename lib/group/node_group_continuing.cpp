@@ -43,7 +43,8 @@ void NodeGroup::released() {
   some_changed_ = true;
 }
 
-Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId us) {
+Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId root,
+                                    NodeId us) {
   const auto refuse = [](const char* what) { return fail(Errc::invalid_argument, what); };
   if (done_) return fail(Errc::cancelled, "the group is being destroyed");
   if (!can_continue_) return refuse("a group that was not made to be continued");
@@ -52,13 +53,16 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
     if (std::ranges::find(members_, *at) == members_.end()) return refuse("a survivor who was no member");
     if (std::find(survivors.begin(), at, *at) != at) return refuse("the same survivor twice");
   }
-  const auto rank = static_cast<std::uint32_t>(std::ranges::find(survivors, us) - survivors.begin());
   const auto is_left_out = [&](NodeId member) {
     return std::ranges::find(survivors, member) == survivors.end();
   };
   const auto left_out = std::ranges::find_if(members_, is_left_out);
   if (phase_ == Phase::open && left_out == members_.end()) return refuse("a group that has not failed");
-  next_ = Next{epoch, std::move(survivors), Rank{rank}};
+  auto ranking = by_rank(std::move(survivors), root, us, rack_of_);
+  if (!ranking) return std::unexpected(ranking.error());
+  const auto rank =
+      static_cast<std::uint32_t>(std::ranges::find(ranking->members, us) - ranking->members.begin());
+  next_ = Next{epoch, std::move(*ranking), Rank{rank}};
   if (phase_ == Phase::open)
     group().give_up_on(Rank{static_cast<std::uint32_t>(left_out - members_.begin())},
                        {Errc::peer_failed, "the group goes on without it"});
@@ -77,12 +81,13 @@ void NodeGroup::tidy() {
 void NodeGroup::begin_next() {
   if (succession_) succession_->end({Errc::cancelled, "a later epoch was begun"});
   for (const NodeId member : members_) {
-    if (std::ranges::find(next_->members, member) == next_->members.end())
+    if (std::ranges::find(next_->ranking.members, member) == next_->ranking.members.end())
       peers_->disconnect(PeerId{value_of(member)}, {Errc::peer_failed, "it was left out of a group"});
   }
   if (!is_released()) return;
   const Next next = *std::exchange(next_, std::nullopt);
-  members_ = next.members;
+  members_ = next.ranking.members;
+  config_.racks = next.ranking.racks;
   config_.name.epoch = next.epoch;
   config_.rank = next.rank;
   config_.members.clear();

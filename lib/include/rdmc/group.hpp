@@ -22,6 +22,7 @@
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/algorithm.hpp"
 
 namespace rdmc {
 
@@ -49,6 +50,11 @@ struct GroupOptions {
   /// Of this use of the number; higher than in any earlier use of it by one of the members.
   std::uint64_t epoch = 0;
   std::uint32_t block_bytes = 256 * 1024;  ///< messages travel in blocks of it
+  /// Who passes blocks on to whom; the same at every member.
+  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little
+  /// between them. The same at every member; empty: all are in one.
+  std::vector<std::uint32_t> racks;
   /// Shorter messages are packed several into one packet; the same at every member.
   std::uint32_t small_bytes = 4096;
   /// How long a message may wait for memory; then this member fails, and with it the group. 0: for ever.

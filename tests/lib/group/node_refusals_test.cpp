@@ -18,10 +18,22 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
   BOOST_TEST(failed_with(make({a, b}, 9), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({b}, 1), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.block_bytes = 0}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.algorithm = relay::Algorithm{99}}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.racks = {1}}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.small_bytes = 1 << 20}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, stranger}, 0), Errc::peer_failed));
   BOOST_REQUIRE(make({a, b}, 0));
   BOOST_TEST(failed_with(make({a, b}, 0, {.epoch = 1}), Errc::already_exists));
+}
+
+BOOST_AUTO_TEST_CASE(whom_a_member_must_be_connected_to_is_the_algorithms_matter) {
+  Nodes nodes(4, true);
+  const auto make = [&](relay::Algorithm algorithm) {
+    return nodes[1].create_group(kGroup, nodes.ids, NodeId{0}, {.algorithm = algorithm}, {});
+  };
+  BOOST_TEST(failed_with(make(relay::Algorithm::binomial_pipeline), Errc::peer_failed));
+  BOOST_TEST(failed_with(make(relay::Algorithm::chain), Errc::peer_failed));
+  BOOST_TEST(make(relay::Algorithm::sequential).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {

@@ -64,6 +64,26 @@ BOOST_AUTO_TEST_CASE(messages_arrive_in_order_become_stable_and_the_barrier_cert
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_algorithm_brings_all_messages_to_everybody_wherever_they_lie) {
+  constexpr std::uint32_t kMembers = 5;
+  const auto messages = some_messages(12);
+  Nodes nodes(kMembers);
+  for (const relay::Algorithm algorithm : relay::kAlgorithms) {
+    std::vector<Heard> heard(kMembers);
+    const GroupOptions options{
+        .epoch = static_cast<std::uint64_t>(algorithm), .algorithm = algorithm, .racks = {7, 3, 7, 3, 5}};
+    for (std::uint32_t i = 0; i < kMembers; ++i)
+      BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{2}, options, heard[i].callbacks()));
+    for (const auto& message : messages) BOOST_REQUIRE(nodes[2].send(kGroup, message));
+    for (std::uint32_t i = 0; i < kMembers; ++i)
+      BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
+    for (std::uint32_t i = 0; i < kMembers; ++i) {
+      BOOST_TEST_REQUIRE(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+      BOOST_TEST((i == 2 || are(heard[i], messages)), relay::to_string(algorithm));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_destroyed_group_waits_for_what_was_sent_before) {
   std::vector<Heard> heard(3);
   const auto messages = some_messages(30);
@@ -178,12 +198,15 @@ BOOST_AUTO_TEST_CASE(an_application_may_own_the_loop) {
 }
 
 BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_close_in_the_end) {
-  constexpr GroupOptions kOptions{.receive_timeout = seconds(30), .can_continue = true};
+  const GroupOptions options{.algorithm = relay::Algorithm::hybrid,
+                             .racks = {1, 2, 1, 2},
+                             .receive_timeout = seconds(30),
+                             .can_continue = true};
   std::vector<Heard> heard(4);
   const std::vector<std::byte> large(3'000'000, std::byte{5}), small(100, std::byte{6});
   Nodes nodes(4);
   for (std::uint32_t i = 0; i < 4; ++i)
-    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, kOptions, heard[i].callbacks(i != 3)));
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, options, heard[i].callbacks(i != 3)));
   const std::vector<NodeId> survivors{nodes.ids.begin() + 1, nodes.ids.end()};
   BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, nodes.ids, NodeId{1}), Errc::invalid_argument));
   BOOST_REQUIRE(nodes[0].send(kGroup, small));

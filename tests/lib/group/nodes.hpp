@@ -2,6 +2,7 @@
 // heard of a group. Waiting is for a condition, up to a limit that only a failing test reaches.
 #pragma once
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <map>
@@ -17,7 +18,8 @@ inline constexpr GroupNumber kGroup{7};
 
 class Nodes {
  public:
-  explicit Nodes(std::uint32_t count) {
+  /// All connected to all, or to the first of them alone.
+  explicit Nodes(std::uint32_t count, bool star = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       ids.push_back(NodeId{i});
       auto node = Node::create({.id = ids.back(),
@@ -27,7 +29,7 @@ class Nodes {
       nodes.push_back(std::move(*node));
     }
     for (std::uint32_t i = 0; i < count; ++i) {
-      for (std::uint32_t j = 0; j < i; ++j) {
+      for (std::uint32_t j = 0; j < (star ? std::min(i, 1U) : i); ++j) {
         const auto from_i = nodes[i]->offer(ids[j]), from_j = nodes[j]->offer(ids[i]);
         BOOST_REQUIRE((from_i && from_j));
         BOOST_REQUIRE((nodes[i]->connect(ids[j], *from_j) && nodes[j]->connect(ids[i], *from_i)));
