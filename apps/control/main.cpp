@@ -222,6 +222,8 @@ int main(int argc, char** argv) {
   member_command->add_option("--fabric", member.fabric, "of the data path")->capture_default_str();
   member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
       ->capture_default_str();
+  member_command->add_option("--metrics", member.metrics,
+                             "[ADDR:]PORT of its metrics for Prometheus; on loopback by default");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <optional>
 
+#include "apps/control/metrics.hpp"
+#include "apps/control/metrics_server.hpp"
 #include "apps/control/view_json.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "dataplane/base/bytes.hpp"
@@ -20,6 +22,7 @@ namespace {
 constexpr int kLeaveWithinMs = 2000;
 /// What is said, and written into the others' windows at our rank: our epoch, and a number that rises.
 constexpr std::size_t kBeatBytes = 16;
+constexpr std::uint16_t kMetricsPort = 9464;
 
 class Member {
  public:
@@ -52,6 +55,8 @@ class Member {
                say("agreed", {{"epoch", value_of(view.epoch)}});
              }});
     if (!joined) return std::unexpected(joined.error());
+    auto metrics = serve_metrics(**joined);
+    if (!metrics) return std::unexpected(metrics.error());
     session_.loop().call([&] {
       membership_ = joined->get();
       const view::Member& self = membership_->view().self();
@@ -60,6 +65,7 @@ class Member {
                       {"address", to_string(self.address)},
                       {"fabric", membership_->fabric()},
                       {"reason", membership_->fabric_reason()}});
+      if (*metrics) say("metrics", {{"address", to_string((*metrics)->address())}});
       beat();
     });
     const bool asked = !wait(signals, -1);
@@ -78,11 +84,22 @@ class Member {
       timer_ = {};
       membership_ = nullptr;
     });
+    metrics->reset();
     joined->reset();
     return !asked;
   }
 
  private:
+  /// Nothing when nobody asked for it.
+  Result<std::unique_ptr<MetricsServer>> serve_metrics(const membership::Membership& membership) {
+    if (options_.metrics.empty()) return nullptr;
+    const bool port_alone = options_.metrics.find_first_not_of("0123456789") == std::string::npos;
+    const auto address = parse_address((port_alone ? "127.0.0.1:" : "") + options_.metrics, kMetricsPort);
+    if (!address) return std::unexpected(address.error());
+    return MetricsServer::listen(session_.loop(), *address,
+                                 [this, &membership] { return exposition(options_.group, membership); });
+  }
+
   /// True when we were removed; false: a signal, or the time is over.
   bool wait(int signals, int limit_ms) const {
     pollfd events[] = {{removed_.get(), POLLIN, 0}, {signals, POLLIN, 0}};

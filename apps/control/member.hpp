@@ -16,6 +16,7 @@ struct MemberOptions {
   std::string fabric = "auto";
   std::uint32_t beat_ms = 100;
   bool json = false;
+  std::string metrics;  ///< "[ADDR:]PORT" where they are served; empty: nowhere. Loopback by default
 };
 
 /// Until `signals` (a signalfd) can be read - then it leaves in order - or the others have agreed on a view

@@ -145,6 +145,7 @@ void Membership::Impl::install(const view::View& view) {
                 [&](const auto& entry) { return !view.contains(entry.first) && !has_link(entry.first); });
   const auto window = data_->fence(closed);
   window_ = window ? std::optional(*window) : std::nullopt;
+  ++counters_.installed;
   if (upcalls_.installed) upcalls_.installed(view);
   granting_ = loop_.after(kGrantAfter, later(&Impl::grant_windows));
   for (auto& [id, link] : links_) {
@@ -220,6 +221,7 @@ void Membership::Impl::leave() {
 Counters Membership::Impl::counters() const {
   Counters counters = counters_;
   counters.packets_refused = data_->packets_refused();
+  if (listener_) counters.refused = listener_->counters().refused;
   return counters;
 }
 

@@ -48,6 +48,8 @@ struct Counters {
   std::uint64_t fenced = 0;     ///< messages of an epoch that was over
   std::uint64_t connected = 0;  ///< control connections whose other end has greeted us
   std::uint64_t paths_failed = 0;
+  std::uint64_t installed = 0;        ///< views
+  std::uint64_t refused = 0;          ///< control connections, see Listener
   std::uint64_t deaths_seen = 0;      ///< by the operating system's word
   std::uint64_t packets_refused = 0;  ///< see DataPath
 };

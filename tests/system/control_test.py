@@ -142,7 +142,8 @@ class Group(Scratch):
         super().setUp()
         address = free_address()
         self.common = ["--store", address, "--key-file", self.key("key")]
-        self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", address, *self.common[2:], stderr=subprocess.DEVNULL)
+        self.store = self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", address, *self.common[2:],
+                                stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + SECONDS
         while run("views", *self.common)[0] != DONE:
             self.assertLess(time.monotonic(), deadline)

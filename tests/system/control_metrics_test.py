@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The metrics of a member, as a monitor reads them: every line of the text format is checked, and the values follow what happens."""
+import re
+import socket
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import control_test
+from control_test import SECONDS
+
+LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"([a-zA-Z_:][a-zA-Z0-9_:]*)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9.]+(?:e[+-]?[0-9]+)?)")
+
+
+def parse(text):
+    """Each series and its value, if `text` is of the exposition format 0.0.4 and more orderly than it asks for."""
+    assert text.endswith("\n")
+    helped, types, series = set(), {}, {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name, _ = line[7:].split(" ", 1)
+            assert name not in helped, line
+            helped.add(name)
+        elif line.startswith("# TYPE "):
+            name, kind = line[7:].split(" ")
+            assert name in helped and name not in types and kind in ("gauge", "counter"), line
+            assert (kind == "counter") == name.endswith("_total"), line
+            types[name] = kind
+            last = name
+        else:
+            found = SAMPLE.fullmatch(line)
+            assert found and found[1] == last and (found[1], found[2]) not in series, line
+            series[found[1], found[2]] = float(found[3])
+    return series
+
+
+class Metrics(control_test.Group):
+    GROUP = 'group="g"'
+
+    def scrape(self):
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=SECONDS) as answer:
+            self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+            return parse(answer.read().decode("ascii"))
+
+    def scrape_until(self, name, value):
+        deadline = time.monotonic() + SECONDS
+        while (series := self.scrape())[name, self.GROUP] != value:
+            self.assertLess(time.monotonic(), deadline, series)
+        return series
+
+    def test_what_is_scraped_follows_the_group_and_the_store_and_strangers_cost_little(self):
+        first = control_test.Member(self, "--name", 'a "first" \\one', "--metrics", "0", *self.common)
+        first.wait_for_view_of([first])
+        self.address = first.wait_for_event("metrics")["address"]
+        self.assertTrue(self.address.startswith("127.0.0.1:"))
+        second = control_test.Member(self, "--name", 'a "second" \\one', *self.common)
+        first.wait_for_view_of([first, second])
+        before = self.scrape()
+        value = lambda series, name: series[name, self.GROUP]
+        self.assertEqual((value(before, "rdmc_view_members"), value(before, "rdmc_view_is_member"), value(before, "rdmc_store_up")), (2, 1, 1))
+        suspicion = [labels for name, labels in before if name == "rdmc_member_suspicion"]
+        self.assertEqual(suspicion, [rf'{self.GROUP},member="{second.id}",name="a \"second\" \\one"'])
+        second.process.kill()
+        after = self.scrape_until("rdmc_view_members", 1)
+        self.assertGreater(value(after, "rdmc_view_epoch"), value(before, "rdmc_view_epoch"))
+        self.assertGreater(value(after, "rdmc_view_changes_total"), value(before, "rdmc_view_changes_total"))
+        self.assertEqual(value(after, "rdmc_deaths_seen_total"), 1)
+        host, port = self.address.split(":")
+        for method, path, status in ("GET", "/", 404), ("POST", "/metrics", 405):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urllib.request.Request(f"http://{self.address}{path}", method=method), timeout=SECONDS)
+            self.assertEqual(refused.exception.code, status)
+            refused.exception.close()
+        silent = [socket.create_connection((host, int(port))) for _ in range(7)]
+        with socket.create_connection((host, int(port))) as endless:
+            try:
+                for _ in range(64):
+                    endless.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 1024)
+                self.assertEqual(endless.recv(1), b"")
+            except ConnectionError:
+                pass  # it was thrown out with what it had sent unread
+        self.scrape()
+        for one in silent:
+            one.close()
+        self.store.kill()
+        self.scrape_until("rdmc_store_up", 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
