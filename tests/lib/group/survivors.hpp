@@ -118,7 +118,7 @@ class Survivors {
       if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
       member.on_failed = [this, i](const GroupFailure& why) { on_failed(i, why); };
       member.on_continued = [this, i](std::uint64_t next) { on_continued(i, next); };
-      process.group = std::make_unique<NodeGroup>(view, true, member.callbacks(), process.changed);
+      process.group = std::make_unique<NodeGroup>(view, RackOf{}, true, member.callbacks(), process.changed);
       config.rank = Rank{static_cast<std::uint32_t>(i)};
       BOOST_REQUIRE(process.group->open(process.peers(), config));
       const int buffers = member.gives == Gives::many_buffers ? 12
@@ -208,7 +208,7 @@ class Survivors {
     if (!member.is_alive || (after_failure && !member.has_failed) || member.epoch == epoch) return;
     member.has_failed = true;
     if (std::ranges::find(view, us) == view.end()) return;
-    BOOST_TEST_REQUIRE(member.process->group->continue_as(epoch, view, us).has_value());
+    BOOST_TEST_REQUIRE(member.process->group->continue_as(epoch, view, view.front(), us).has_value());
     member.epoch = epoch;
     member.root = root();
     member.process->wake();
