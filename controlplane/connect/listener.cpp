@@ -146,12 +146,19 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
 
 Result<Listener> Listener::listen(ControlLoop& loop, const Address& address, const ListenOptions& options,
                                   ListenHandlers handlers) {
-  assert(handlers.on_channel);
   auto socket = listen_on(address);
   if (!socket) return std::unexpected(socket.error());
-  auto impl = std::make_shared<Impl>(loop.core(), std::move(*socket), options, std::move(handlers));
-  if (!loop.post([impl] { impl->begin(); }))
-    return fail(Errc::cancelled, "cannot listen on " + to_string(address) + ": the control loop has stopped");
+  return adopt(loop, std::move(*socket), options, std::move(handlers));
+}
+
+Result<Listener> Listener::adopt(ControlLoop& loop, Descriptor listening, const ListenOptions& options,
+                                 ListenHandlers handlers) {
+  assert(handlers.on_channel);
+  auto impl = std::make_shared<Impl>(loop.core(), std::move(listening), options, std::move(handlers));
+  if (!loop.post([impl] { impl->begin(); })) {
+    return fail(Errc::cancelled,
+                "cannot listen on " + to_string(impl->address) + ": the control loop has stopped");
+  }
   return Listener(std::move(impl));
 }
 

@@ -12,6 +12,7 @@
 #include "controlplane/connect/channel_options.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::control {
@@ -44,6 +45,9 @@ class Listener {
   /// address of this host), permission_denied, resource_limit, cancelled (the loop has stopped).
   static Result<Listener> listen(ControlLoop& loop, const Address& address, const ListenOptions& options,
                                  ListenHandlers handlers);
+  /// On a socket that listens already and does not block. Errors: cancelled.
+  static Result<Listener> adopt(ControlLoop& loop, Descriptor listening, const ListenOptions& options,
+                                ListenHandlers handlers);
   Listener(Listener&&) noexcept = default;
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();

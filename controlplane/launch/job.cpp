@@ -7,6 +7,11 @@
 
 namespace rdmc::control {
 
+std::string value_in(const Variables& variables, std::string_view variable) {
+  const auto found = variables.find(variable);
+  return found == variables.end() ? std::string() : found->second;
+}
+
 Result<std::uint32_t> number_in(const Variables& variables, std::string_view variable) {
   const auto found = variables.find(variable);
   if (found == variables.end()) return fail(Errc::not_found, fmt::format("{} is not set", variable));

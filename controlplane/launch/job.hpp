@@ -24,6 +24,8 @@ struct Job {
   std::vector<Host> members;  ///< by rank: the host, and the port that the process listens on
 };
 
+/// What `variable` says; empty: nothing, or it is not set.
+std::string value_in(const Variables& variables, std::string_view variable);
 /// The number in `variable`. Errors: not_found (it is not set), invalid_argument (it is no number).
 Result<std::uint32_t> number_in(const Variables& variables, std::string_view variable);
 

@@ -1,12 +1,10 @@
 #include "lib/include/rdmc/launch.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include "controlplane/connect/socket.hpp"
 #include "controlplane/launch/engine.hpp"
+#include "controlplane/launch/key_file.hpp"
 #include "controlplane/launch/own_address.hpp"
 #include "controlplane/launch/pmix.hpp"
 #include "controlplane/launch/slurm.hpp"
@@ -25,34 +23,9 @@ struct Located {
   std::shared_ptr<void> port;
 };
 
-Variables environment() {
-  Variables variables;
-  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
-    const std::string text = *each;
-    if (const auto equals = text.find('='); equals != std::string::npos)
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
-
-std::string value_of(const Variables& variables, std::string_view name) {
-  const auto found = variables.find(name);
-  return found == variables.end() ? std::string() : found->second;
-}
-
-Result<std::string> key_file(const LaunchOptions& options, const Variables& variables) {
+Result<std::string> key_file_of(const LaunchOptions& options, const Variables& variables) {
   if (options.insecure || !options.key_file.empty()) return options.key_file;
-  if (auto named = value_of(variables, "RDMC_KEY_FILE"); !named.empty()) return named;
-  std::filesystem::path folder = value_of(variables, "XDG_CONFIG_HOME");
-  if (folder.empty()) {
-    folder = value_of(variables, "HOME");
-    if (!folder.empty()) folder /= ".config";
-  }
-  const auto file = folder / "rdmc" / "key";
-  std::error_code ignored;
-  if (!folder.empty() && std::filesystem::exists(file, ignored)) return file.string();
-  return fail(Errc::not_found, "no cluster key: neither RDMC_KEY_FILE nor " + file.string() +
-                                   " is there. Make one that all hosts see: rdmc_bcast keygen FILE");
+  return control::key_file(variables);
 }
 
 /// Our own host by its address, for all who are on it, too.
@@ -80,7 +53,7 @@ Result<Located> by_hostlist(const Variables& variables, const LaunchOptions& opt
     if (!said) return std::unexpected(said.error());
     rank = *said;
   }
-  auto job = control::hostlist_job(value_of(variables, "RDMC_HOSTS"), rank, control::is_this_host);
+  auto job = control::hostlist_job(control::value_in(variables, "RDMC_HOSTS"), rank, control::is_this_host);
   if (!job) return std::unexpected(job.error());
   return locate(std::move(*job), options.timeout);
 }
@@ -120,9 +93,9 @@ std::vector<NodeId> LaunchedJob::nodes() const {
 }
 
 Result<LaunchedJob> launched_job(const LaunchOptions& options) {
-  auto variables = environment();
+  auto variables = control::environment();
   if (!options.hosts.empty()) variables["RDMC_HOSTS"] = options.hosts;
-  const auto key = key_file(options, variables);
+  const auto key = key_file_of(options, variables);
   if (!key) return std::unexpected(key.error());
   auto choice = control::choose_engine(options.engine, variables, []() -> Result<void> {
     const auto loaded = control::load_pmix();

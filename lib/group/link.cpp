@@ -120,6 +120,17 @@ bool Link::send(const GroupName& name, const Record& record) {
   return true;
 }
 
+std::span<std::byte> Link::room(std::size_t least) {
+  if (!make_room(least)) return {};
+  return out_.bytes().subspan(room_.offset + used_, room_.bytes - used_);
+}
+
+void Link::fill(std::size_t bytes) {
+  assert(bytes <= room_.bytes - used_);
+  used_ += static_cast<std::uint32_t>(bytes);
+  only_smalls_ = false;
+}
+
 Result<void> Link::flush_when_due(bool always) {
   const bool waits = used_ > kFrameHeadBytes && only_smalls_ && !always && !reader_->owes_credit() &&
                      writer_->frames_under_way() >= kFramesAhead;

@@ -67,6 +67,10 @@ class Link {
   bool make_room(std::size_t bytes);
   /// Adds a record to the frame that leaves with the next flush() or write(). False: no room.
   bool send(const GroupName& name, const Record& record);
+  /// For records that are no group's: the rest of the open frame, at least `least` bytes; empty: not now …
+  std::span<std::byte> room(std::size_t least);
+  /// … of which so many bytes have been filled, whole records.
+  void fill(std::size_t bytes);
   /// Sends the open frame, and one without records when the peer is owed credit or `always`.
   Result<void> flush(bool always = false);
   /// The same at the end of a turn, but a frame of nothing but small messages waits for more of them while

@@ -1,0 +1,80 @@
+/* Sockets: the calls that every network programmer knows, with other prefixes. A connection's bytes travel as
+ * RoCEv2 messages over the fabric that suits its two processes - shared memory, an RDMA NIC, DPDK, UDP -, not
+ * through the kernel's TCP; only how to find each other, and who is allowed to, goes over it.
+ *
+ * Every function is like the one without the prefix: parameters, results, errno, blocking, SIGPIPE, EINTR.
+ * Any thread may call any. What is not there is refused: ESOCKTNOSUPPORT (types other than SOCK_STREAM),
+ * EOPNOTSUPP (flags), ENOPROTOOPT (options). Beyond POSIX: EACCES from rdmc_connect (the peer does not hold
+ * our key), EPROTO (what listens there is no rdmc).
+ *
+ * A process reads its configuration from the environment when it first needs it:
+ *   RDMC_FABRIC    auto (default), shm, verbs, dpdk, udp
+ *   RDMC_KEY_FILE  the cluster key, by default rdmc/key under XDG_CONFIG_HOME or ~/.config
+ *   RDMC_INSECURE  1: no key and no proof of one
+ *   RDMC_ENCRYPT   1: AES-256-GCM for all that leaves the host; at both ends alike
+ *
+ * A child of fork() has none of its parent's sockets: calls on them fail with EOPNOTSUPP, but it may close
+ * them, and make its own. */
+#ifndef RDMC_SOCKET_H
+#define RDMC_SOCKET_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Level and name of an option that is ours: a string, what a connection goes through ("shm+udp": shared
+ * memory if its ends are on one host, else UDP; "self": within the process). ENOTCONN without a connection.
+ */
+#define RDMC_SOL_SOCKET 0x52444d43
+#define RDMC_SO_FABRIC 1
+
+/* `domain` AF_INET or AF_INET6, `type` SOCK_STREAM with SOCK_NONBLOCK and SOCK_CLOEXEC or without. The
+ * descriptor is one of the kernel's, whose number nothing else has meanwhile; it is to be closed by
+ * rdmc_close. */
+int rdmc_socket(int domain, int type, int protocol);
+int rdmc_bind(int fd, const struct sockaddr* address, socklen_t length);
+int rdmc_listen(int fd, int backlog);
+int rdmc_accept(int fd, struct sockaddr* address, socklen_t* length);
+int rdmc_accept4(int fd, struct sockaddr* address, socklen_t* length, int flags);
+int rdmc_connect(int fd, const struct sockaddr* address, socklen_t length);
+
+/* Flags: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE (nothing waits). */
+ssize_t rdmc_send(int fd, const void* bytes, size_t count, int flags);
+/* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. */
+ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
+/* Gather and scatter; without names and control data: EOPNOTSUPP. */
+ssize_t rdmc_sendmsg(int fd, const struct msghdr* message, int flags);
+ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
+
+int rdmc_shutdown(int fd, int how);
+int rdmc_close(int fd);
+
+/* Sockets of ours and any other descriptors together. */
+int rdmc_poll(struct pollfd* descriptors, nfds_t count, int timeout_ms);
+/* Readies the descriptor itself for the kernel's epoll, poll, select and io_uring, and returns it: from now
+ * on it is readable, writable, at its end and hung up whenever the socket is. Only what has an error is shown
+ * as all of these, and a socket that has not been connected as no hang-up. Costs a second descriptor and a
+ * system call for each change, so only those who ask have it. */
+int rdmc_pollfd(int fd);
+
+/* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT,
+ * SO_LINGER, SO_RCVTIMEO, SO_SNDTIMEO, SO_KEEPALIVE (a dead peer is always found out); SO_SNDBUF and
+ * SO_RCVBUF can be read. IPPROTO_TCP: TCP_NODELAY (nothing waits). IPPROTO_IPV6: IPV6_V6ONLY can be read; it
+ * is 1. */
+int rdmc_getsockopt(int fd, int level, int name, void* value, socklen_t* length);
+int rdmc_setsockopt(int fd, int level, int name, const void* value, socklen_t length);
+int rdmc_getsockname(int fd, struct sockaddr* address, socklen_t* length);
+int rdmc_getpeername(int fd, struct sockaddr* address, socklen_t* length);
+/* F_GETFL and F_SETFL, of which O_NONBLOCK counts. */
+int rdmc_fcntl(int fd, int command, int argument);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

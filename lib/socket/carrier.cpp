@@ -1,0 +1,78 @@
+#include "lib/socket/carrier.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "controlplane/auth/random.hpp"
+#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+
+namespace rdmc::sockets {
+
+Result<std::unique_ptr<Carrier>> Carrier::open(const CarrierOptions& options, const Address& address,
+                                               std::mutex& lock) {
+  const auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  Address any_port = address;
+  any_port.port = 0;
+  auto opened = fabric::open_fabric(options.fabric, {.address = any_port},
+                                    {.entropy = [random = *random] { return random.next32(); },
+                                     .host_id = fabric::host_identity(),
+                                     .encrypt = options.encrypt});
+  if (!opened) return std::unexpected(opened.error());
+  std::unique_ptr<Carrier> carrier(new Carrier(lock));
+  carrier->opened_ = std::move(*opened);
+  carrier->agent_ = std::make_unique<group::FabricAgent>(*carrier->opened_.fabric);
+  carrier->engine_ = std::make_unique<engine::Engine>(*carrier->agent_, engine::IdleStrategy{});
+  carrier->engine_->add(*carrier->agent_);
+  carrier->engine_->add(*carrier);
+  auto thread = start_quiet_thread("for the sockets' engine", [raw = carrier.get()] { raw->run(); });
+  if (!thread) return std::unexpected(thread.error());
+  carrier->thread_ = std::move(*thread);
+  return carrier;
+}
+
+Carrier::~Carrier() {
+  if (!thread_.joinable()) return;
+  engine_->stop();
+  thread_.join();
+}
+
+/// The fabric and all on it end on the thread that they lived on.
+void Carrier::run() {
+  engine_->run();
+  for (const auto& trunk : trunks_) trunk->lose(ECONNRESET);
+  trunks_.clear();
+}
+
+void Carrier::post(engine::Engine::Task task) {
+  auto shared = std::make_shared<engine::Engine::Task>(std::move(task));
+  while (!engine_->post([shared] { (*shared)(); })) std::this_thread::yield();
+}
+
+void Carrier::kick() {
+  // A queue that is full wakes the engine as well.
+  if (!kicked_.exchange(true)) (void)engine_->post([] {});
+}
+
+Result<std::shared_ptr<Trunk>> Carrier::make_trunk(std::shared_ptr<Mux> mux) {
+  auto trunk = Trunk::create(*opened_.fabric, lock_, std::move(mux));
+  if (trunk) trunks_.push_back(*trunk);
+  return trunk;
+}
+
+std::size_t Carrier::work(Time) {
+  const bool kicked = kicked_.exchange(false);
+  std::size_t done = 0;
+  for (const auto& trunk : trunks_) done += trunk->work(kicked);
+  std::erase_if(trunks_, [](const auto& trunk) { return trunk->is_lost(); });
+  return done;
+}
+
+bool Carrier::is_quiet() const {
+  return std::ranges::all_of(trunks_, [](const auto& trunk) { return trunk->is_quiet(); });
+}
+
+}  // namespace rdmc::sockets

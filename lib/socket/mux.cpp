@@ -1,0 +1,139 @@
+#include "lib/socket/mux.hpp"
+
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::sockets {
+
+void Mux::open(const std::shared_ptr<Stream>& stream, const Address& from, const Address& to) {
+  const ConnectionId id{std::exchange(next_id_, next_id_ + 2)};
+  stream->ask(*this, id);
+  if (is_lost_) return stream->on_refused(ECONNRESET);
+  streams_.emplace(id, Entry{.stream = stream});
+  say({.kind = RecordKind::open, .connection = id, .limit = stream->limit(), .from = from, .to = to});
+}
+
+void Mux::say(const Record& record) {
+  controls_.push_back(record);
+  if (kick_) kick_();
+}
+
+bool Mux::asks_elsewhere(const std::shared_ptr<Stream>& stream) {
+  if (stream->state() != Stream::State::connecting || !opens_.on_refused(stream)) return false;
+  stream->forget_outlet();
+  return true;
+}
+
+void Mux::accept(ConnectionId id) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;  // withdrawn
+  say({.kind = RecordKind::accepted, .connection = id, .limit = found->second.stream->limit()});
+}
+
+Result<void> Mux::on_frame(std::span<const std::byte> records) {
+  while (!records.empty()) {
+    const auto record = take_record(records);
+    if (!record) return std::unexpected(record.error());
+    auto heard = record->kind == RecordKind::open ? on_open(*record) : on_record(*record);
+    if (!heard) return heard;
+  }
+  return {};
+}
+
+Result<void> Mux::on_open(const Record& record) {
+  const auto number = value_of(record.connection);
+  if (is_own(record.connection) || number <= newest_of_peer_)
+    return fail(Errc::protocol_error, "a connection by a number that is not its own");
+  newest_of_peer_ = number;
+  if (controls_.size() >= kMostAnswers)
+    return fail(Errc::protocol_error, "a peer that asks and does not hear the answers");
+  const auto stream = std::make_shared<Stream>();
+  stream->accept(*this, record.connection, record.limit);
+  streams_.emplace(record.connection, Entry{.stream = stream});
+  const Asked asked{weak_from_this(), record.connection, record.from, record.to};
+  if (opens_.on_open(asked, stream)) return {};
+  streams_.erase(record.connection);
+  say({.kind = RecordKind::refused, .connection = record.connection});
+  return {};
+}
+
+Result<void> Mux::on_record(const Record& record) {
+  const auto found = streams_.find(record.connection);
+  // What was on its way to a connection that we have given up is nobody's.
+  if (found == streams_.end()) return {};
+  const auto stream = found->second.stream;
+  Result<void> heard;
+  switch (record.kind) {
+    case RecordKind::accepted: stream->on_accepted(record.limit); break;
+    case RecordKind::refused:
+      if (stream->state() != Stream::State::connecting)
+        return fail(Errc::protocol_error, "a connection that is refused after its beginning");
+      if (asks_elsewhere(stream))
+        streams_.erase(record.connection);
+      else
+        stream->on_refused(ECONNREFUSED);
+      break;
+    case RecordKind::data: heard = stream->on_data(record.bytes); break;
+    case RecordKind::credit: heard = stream->on_credit(record.limit); break;
+    case RecordKind::fin: heard = stream->on_fin(); break;
+    default: stream->on_reset(); break;
+  }
+  forget_if_over(record.connection);
+  return heard;
+}
+
+std::size_t Mux::fill(std::span<std::byte> out) {
+  assert(out.size() >= kMostControlBytes);
+  std::size_t used = 0;
+  for (; !controls_.empty() && out.size() - used >= kMostControlBytes; controls_.pop_front())
+    used += encode(controls_.front(), out.subspan(used));
+  if (!controls_.empty()) return used;
+  // What has waited longest first; what has still something to say goes behind the others.
+  for (std::size_t turns = ready_.size(); turns > 0 && out.size() - used >= kMostControlBytes; --turns) {
+    const ConnectionId id = ready_.front();
+    ready_.pop_front();
+    const auto found = streams_.find(id);
+    if (found == streams_.end()) continue;
+    found->second.is_ready = false;
+    const auto stream = found->second.stream;
+    while (out.size() - used >= kMostControlBytes) {
+      const auto record = stream->next(out.subspan(used + kRecordHeadBytes));
+      if (!record) break;
+      used += encode(*record, out.subspan(used));
+    }
+    if (stream->wants_to_send()) on_wants_to_send(*stream);
+    forget_if_over(id);
+  }
+  return used;
+}
+
+void Mux::on_wants_to_send(Stream& stream) {
+  const auto found = streams_.find(stream.id());
+  if (found == streams_.end() || std::exchange(found->second.is_ready, true)) return;
+  ready_.push_back(stream.id());
+  if (kick_) kick_();
+}
+
+void Mux::forget_if_over(ConnectionId id) {
+  const auto found = streams_.find(id);
+  if (found != streams_.end() && found->second.stream->is_over() && !found->second.stream->wants_to_send())
+    streams_.erase(found);
+}
+
+Mux::~Mux() {
+  for (auto& [id, entry] : streams_) entry.stream->on_lost(ECONNRESET);
+}
+
+void Mux::lose(int error) {
+  is_lost_ = true;
+  for (auto& [id, entry] : std::exchange(streams_, {})) {
+    if (!asks_elsewhere(entry.stream)) entry.stream->on_lost(error);
+  }
+  controls_.clear();
+  ready_.clear();
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,100 @@
+// All connections between the sockets of two processes, over the one channel that the two have: tells records
+// apart by the connection they name, and gives every stream that wants to say something its turn in the next
+// frame. A connection costs an entry here and no packet of its own beyond its records, so there may be
+// thousands, and they come and go at the rate at which frames are filled. Pure; under the sockets' lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "lib/socket/records.hpp"
+#include "lib/socket/stream.hpp"
+
+namespace rdmc::sockets {
+
+class Mux;
+
+/// A connection that the peer asks for.
+struct Asked {
+  std::weak_ptr<Mux> mux;
+  ConnectionId id{};
+  Address from, to;
+};
+
+/// Who knows what listens here.
+class Opens {
+ public:
+  virtual ~Opens() = default;
+  /// `stream` is the connection's end here. True: it may come to be - the peer waits until accept() -; false:
+  /// nobody listens at `asked.to`.
+  virtual bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) = 0;
+  /// The peer says that nobody listens there, or is lost. True: `stream` will ask somebody else.
+  virtual bool on_refused(const std::shared_ptr<Stream>&) { return false; }
+};
+
+class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
+ public:
+  /// Answers to a peer that asks and does not read what it is told; one more, and it is a peer no more.
+  static constexpr std::size_t kMostAnswers = 1 << 16;
+
+  /// `dialled`: whether we made the channel; the peer says the opposite.
+  /// `description`: of what carries the frames, for people.
+  Mux(Opens& opens, bool dialled, std::string description = "self")
+      : opens_(opens), next_id_(dialled ? 1 : 2), dialled_(dialled), description_(std::move(description)) {}
+  ~Mux() override;
+  Mux(const Mux&) = delete;
+  Mux& operator=(const Mux&) = delete;
+
+  /// `kick` is called when there is something to say, from inside whatever caused it.
+  void on_kick(std::function<void()> kick) { kick_ = std::move(kick); }
+
+  /// Asks the peer for a connection; `stream` is connecting.
+  void open(const std::shared_ptr<Stream>& stream, const Address& from, const Address& to);
+  /// What on_open said may be, is.
+  void accept(ConnectionId id);
+
+  /// The records of one frame, in order. Errors: protocol_error, after which the peer cannot be understood.
+  Result<void> on_frame(std::span<const std::byte> records);
+  /// Fills `out` (>= kMostControlBytes) with records; returns how many bytes, 0: there is nothing to say.
+  std::size_t fill(std::span<std::byte> out);
+  bool has_something() const { return !controls_.empty() || !ready_.empty(); }
+
+  /// The peer is no more: every connection ends with `error`, and nothing is sent.
+  void lose(int error);
+  bool is_lost() const { return is_lost_; }
+  /// Connections of which an end has still something to say or to hear.
+  std::size_t size() const { return streams_.size(); }
+
+  void on_wants_to_send(Stream& stream) override;
+  const std::string& description() const override { return description_; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<Stream> stream;
+    bool is_ready = false;  // in ready_
+  };
+  bool is_own(ConnectionId id) const { return (static_cast<std::uint64_t>(id) & 1) == (dialled_ ? 1 : 0); }
+  Result<void> on_open(const Record& record);
+  Result<void> on_record(const Record& record);
+  bool asks_elsewhere(const std::shared_ptr<Stream>& stream);
+  void forget_if_over(ConnectionId id);
+  void say(const Record& record);
+
+  Opens& opens_;
+  std::function<void()> kick_;
+  std::uint64_t next_id_;
+  std::uint64_t newest_of_peer_ = 0;
+  bool dialled_;
+  bool is_lost_ = false;
+  const std::string description_;
+  std::unordered_map<ConnectionId, Entry> streams_;
+  std::deque<Record> controls_;     // of beginnings; what follows in a stream comes later
+  std::deque<ConnectionId> ready_;  // each once, in turn
+};
+
+}  // namespace rdmc::sockets

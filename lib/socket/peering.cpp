@@ -1,0 +1,156 @@
+#include "lib/socket/peering.hpp"
+
+#include <cerrno>
+
+namespace rdmc::sockets {
+namespace {
+
+Address host_of(Address address) {
+  address.port = 0;
+  return address;
+}
+
+}  // namespace
+
+Result<Carrier*> Stack::carrier(const Address& local) {
+  auto& carrier = carriers_[local];
+  if (!carrier) {
+    auto opened = Carrier::open({.fabric = options_.fabric, .encrypt = options_.encrypt}, local, lock_);
+    if (!opened) return std::unexpected(opened.error());
+    carrier = std::move(*opened);
+  }
+  return carrier.get();
+}
+
+void Peering::begin(Stack& stack, control::Channel channel, std::optional<Address> dialled) {
+  if (stack.is_ending_) return;
+  std::shared_ptr<Peering> peering(new Peering(stack, std::move(channel), dialled));
+  stack.peerings_[peering.get()] = peering;
+  peering->channel_.start(
+      [weak = std::weak_ptr(peering)](const std::vector<std::byte>& message) {
+        if (const auto self = weak.lock()) self->on_message(message);
+      },
+      [weak = std::weak_ptr(peering)](const Error& cause) {
+        if (const auto self = weak.lock()) self->on_closed(cause);
+      });
+  if (peering->is_dialler_) peering->say(Message::hello, stack.incarnation_);
+}
+
+void Peering::say(Message kind, std::span<const std::byte> body) {
+  std::vector<std::byte> message{static_cast<std::byte>(kind)};
+  message.insert(message.end(), body.begin(), body.end());
+  if (auto sent = channel_.send(std::move(message)); !sent) give_up(sent.error());
+}
+
+void Peering::on_message(std::span<const std::byte> message) {
+  const auto kind = message.empty() ? Message{} : static_cast<Message>(message[0]);
+  const auto body = message.subspan(message.empty() ? 0 : 1);
+  if (kind == Message::hello && !theirs_ && body.size() == sizeof(Incarnation)) {
+    theirs_.emplace();
+    std::ranges::copy(body, theirs_->begin());
+    on_hello(*theirs_);
+  } else if (kind == Message::offer && theirs_ && has_offered_ == is_dialler_ && !has_heard_offer_) {
+    has_heard_offer_ = true;
+    on_offer({body.begin(), body.end()});
+  } else {
+    give_up({Errc::protocol_error, "a peer's process says what makes no sense here"});
+  }
+}
+
+void Peering::on_hello(const Incarnation& theirs) {
+  if (!is_dialler_) return say(Message::hello, stack_.incarnation_);
+  std::shared_ptr<Mux> known;
+  {
+    const std::lock_guard lock(stack_.lock_);
+    const auto found = stack_.trunks_.find(theirs);
+    if (found != stack_.trunks_.end() && !found->second->is_lost()) known = found->second;
+  }
+  if (known == nullptr) return make_trunk({});
+  finish(known);
+  channel_.close();
+}
+
+void Peering::on_offer(std::vector<std::byte> blob) {
+  if (!is_dialler_) return make_trunk(std::move(blob));
+  carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(blob)] {
+    auto connected = self->trunk_->connect(blob);
+    loop->post([self, connected] {
+      if (self->stack_.is_ending_) return;
+      if (!connected) return self->give_up(connected.error());
+      self->is_ready_ = true;
+      self->finish(self->mux_);
+    });
+  });
+}
+
+/// On the carrier's thread; without `their_blob` the peer's comes later.
+void Peering::make_trunk(std::vector<std::byte> their_blob) {
+  const auto carrier = stack_.carrier(host_of(channel_.local()));
+  if (!carrier) return give_up(carrier.error());
+  carrier_ = *carrier;
+  mux_ = std::make_shared<Mux>(static_cast<Opens&>(stack_), is_dialler_, carrier_->fabric_name());
+  mux_->on_kick([to = carrier_] { to->kick(); });
+  carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(their_blob)] {
+    auto trunk = self->carrier_->make_trunk(self->mux_);
+    Result<fabric::ConnectionBlob> ours;
+    if (!trunk) {
+      ours = std::unexpected(trunk.error());
+    } else {
+      self->trunk_ = *trunk;
+      (*trunk)->on_lost([loop, weak = std::weak_ptr(self)] {
+        loop->post([weak] {
+          if (const auto alive = weak.lock()) alive->give_up({Errc::peer_failed, "the trunk is lost"});
+        });
+      });
+      ours = (*trunk)->local_blob();
+      if (!blob.empty()) {
+        if (auto connected = (*trunk)->connect(blob); !connected) ours = std::unexpected(connected.error());
+      }
+    }
+    loop->post([self, ours] { self->on_trunk(ours); });
+  });
+}
+
+void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
+  if (stack_.is_ending_) return;
+  if (!ours) return give_up(ours.error());
+  is_ready_ = !is_dialler_;
+  has_offered_ = true;
+  say(Message::offer, *ours);
+}
+
+/// Whoever waits for the dialled address hears of it.
+void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
+  if (!dialled_) return;
+  const Address at = *std::exchange(dialled_, std::nullopt);
+  if (mux && theirs_) {
+    const std::lock_guard lock(stack_.lock_);
+    stack_.trunks_[*theirs_] = *mux;
+  }
+  stack_.on_dialled(at, mux, host_of(channel_.local()));
+}
+
+void Peering::on_closed(const Error& cause) {
+  give_up(cause);
+}
+
+void Peering::give_up(const Error& cause) {
+  if (stack_.is_ending_) return;
+  const auto self = shared_from_this();
+  finish(std::unexpected(cause));
+  if (carrier_ != nullptr) {
+    const int error = cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET;
+    carrier_->post([self, error] {
+      if (self->trunk_ != nullptr) self->trunk_->lose(error);
+    });
+  }
+  if (theirs_ && is_ready_) {
+    const std::lock_guard lock(stack_.lock_);
+    const auto found = stack_.trunks_.find(*theirs_);
+    if (found != stack_.trunks_.end() && found->second == mux_) stack_.trunks_.erase(found);
+  }
+  channel_.close();
+  stack_.peerings_.erase(this);
+}
+
+}  // namespace rdmc::sockets

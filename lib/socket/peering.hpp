@@ -1,0 +1,46 @@
+// How two processes come to share a trunk: over a control channel, on which both have proved the cluster key,
+// they tell each other which process they are, and unless the one that dialled has a trunk to it already,
+// what the link needs. The channel then stays: its end is how a process learns that the other has died. All
+// on the loop's thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "controlplane/connect/channel.hpp"
+#include "lib/socket/stack.hpp"
+
+namespace rdmc::sockets {
+
+class Peering final : public std::enable_shared_from_this<Peering> {
+ public:
+  /// `dialled`: the address at which we looked for it; nothing: it came to us.
+  static void begin(Stack& stack, control::Channel channel, std::optional<Address> dialled);
+
+ private:
+  Peering(Stack& stack, control::Channel channel, std::optional<Address> dialled)
+      : stack_(stack), channel_(std::move(channel)), dialled_(dialled) {}
+
+  enum class Message : std::uint8_t { hello = 1, offer = 2 };
+  void say(Message kind, std::span<const std::byte> body);
+  void on_message(std::span<const std::byte> message);
+  void on_closed(const Error& cause);
+  void on_hello(const Incarnation& theirs);
+  void on_offer(std::vector<std::byte> blob);
+  void make_trunk(std::vector<std::byte> their_blob);
+  void on_trunk(const Result<fabric::ConnectionBlob>& ours);
+  void finish(const Result<std::shared_ptr<Mux>>& mux);
+  void give_up(const Error& cause);
+
+  Stack& stack_;
+  control::Channel channel_;
+  std::optional<Address> dialled_;  // until it has been told how that ended
+  std::optional<Incarnation> theirs_;
+  bool is_dialler_ = dialled_.has_value(), has_heard_offer_ = false, has_offered_ = false, is_ready_ = false;
+  Carrier* carrier_ = nullptr;
+  std::shared_ptr<Mux> mux_;
+  std::shared_ptr<Trunk> trunk_;  // made on the carrier's thread
+};
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,184 @@
+#include "lib/socket/stack.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include "controlplane/auth/random.hpp"
+#include "controlplane/connect/socket.hpp"
+#include "dataplane/base/clock.hpp"
+#include "lib/socket/peering.hpp"
+
+namespace rdmc::sockets {
+namespace {
+
+/// How long a process that ends waits for what it has sent to arrive. The kernel would go on without it.
+constexpr Duration kFarewell = seconds(2);
+/// Between two frames of the two ends in one process nobody else could take the lock; no more than that.
+constexpr std::size_t kOwnFrameBytes = 64 * 1024;
+constexpr std::uint32_t kMostMessageBytes = 4096;
+
+}  // namespace
+
+Stack::Stack(StackOptions options)
+    : options_(std::move(options)),
+      own_near_(std::make_shared<Mux>(static_cast<Opens&>(*this), true)),
+      own_far_(std::make_shared<Mux>(static_cast<Opens&>(*this), false)) {
+  for (const auto& mux : {own_near_, own_far_}) mux->on_kick([this] { own_ready_ = true; });
+}
+
+void Stack::end() {
+  std::vector<int> open;
+  {
+    const Lock lock(lock_);
+    open = descriptors();
+  }
+  for (const int fd : open) close(fd);
+  if (!loop_) return;
+  drain(kFarewell);
+  std::map<Address, Dial> dials;
+  {
+    const Lock lock(lock_);
+    dials.swap(dials_);
+  }
+  dials.clear();  // ends the attempts, which wait for the loop
+  loop_->call([this] {
+    is_ending_ = true;
+    peerings_.clear();
+    carriers_.clear();
+  });
+  loop_.reset();
+}
+
+std::expected<Stack::Held, int> Stack::find(int fd) const {
+  const auto found = sockets_.find(fd);
+  if (found != sockets_.end()) return found->second;
+  return std::unexpected(::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK);
+}
+
+bool Stack::has(int fd) {
+  const Lock lock(lock_);
+  return sockets_.contains(fd);
+}
+
+std::vector<int> Stack::descriptors() const {
+  std::vector<int> all;
+  for (const auto& [fd, socket] : sockets_) all.push_back(fd);
+  return all;
+}
+
+Answer Stack::add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like) {
+  const int fd = kernel.get();
+  auto held = std::make_shared<OpenSocket>(std::move(kernel), ipv6, std::move(socket));
+  held->non_blocking = (flags & SOCK_NONBLOCK) != 0;
+  if (like) {  // what an accepted socket has of its listener
+    held->linger_seconds = like->linger_seconds;
+    held->receive_timeout = like->receive_timeout;
+    held->send_timeout = like->send_timeout;
+  }
+  sockets_[fd] = std::move(held);
+  return static_cast<std::size_t>(fd);
+}
+
+Answer Stack::socket(int domain, int type, int protocol) {
+  if (domain != AF_INET && domain != AF_INET6) return std::unexpected(EAFNOSUPPORT);
+  const int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if ((type & ~flags) != SOCK_STREAM) return std::unexpected(ESOCKTNOSUPPORT);
+  Descriptor kernel(::socket(domain, SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), protocol));
+  if (!kernel) return std::unexpected(errno);
+  if (domain == AF_INET6) {  // an address of ours is one of one family
+    const int on = 1;
+    ::setsockopt(kernel.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  }
+  const Lock lock(lock_);
+  return add(std::move(kernel), domain == AF_INET6, Socket(), flags);
+}
+
+Result<control::ControlLoop*> Stack::loop() {
+  if (!loop_) {
+    if (auto filled = control::fill_random(incarnation_); !filled) return std::unexpected(filled.error());
+    auto made = control::ControlLoop::create();
+    if (!made) return std::unexpected(made.error());
+    loop_ = std::move(*made);
+  }
+  return loop_.get();
+}
+
+Result<control::ChannelOptions> Stack::channel_options() {
+  if (channel_) return *channel_;
+  if (options_.insecure == !options_.key_file.empty())
+    return fail(Errc::invalid_argument, "sockets need a key file, or are insecure on purpose");
+  if (options_.insecure && options_.encrypt)
+    return fail(Errc::invalid_argument, "an insecure exchange would show the keys of what is encrypted");
+  control::ChannelOptions options{.security = control::Insecure{}, .max_message_bytes = kMostMessageBytes};
+  if (!options_.insecure) {
+    auto context = control::TlsContext::follow(options_.key_file);
+    if (!context) return std::unexpected(context.error());
+    options.security = *context;
+  }
+  return channel_.emplace(options);
+}
+
+/// What the ends of our own connections have to say to each other.
+void Stack::deliver_own() {
+  std::vector<std::byte> frame;
+  while (std::exchange(own_ready_, false)) {
+    for (const bool nearer : {true, false}) {
+      const auto& from = nearer ? own_near_ : own_far_;
+      const auto& to = nearer ? own_far_ : own_near_;
+      while (from->has_something()) {
+        frame.resize(kOwnFrameBytes);
+        frame.resize(from->fill(frame));
+        [[maybe_unused]] const auto heard = to->on_frame(frame);
+        assert(heard);  // nobody else has a hand in it
+      }
+    }
+  }
+}
+
+void Stack::drain(Duration longest) {
+  const Time latest = monotonic_now() + longest;
+  for (;;) {
+    std::vector<Carrier*> carriers;
+    loop_->call([&] {
+      for (auto& [at, carrier] : carriers_)
+        if (carrier) carriers.push_back(carrier.get());
+    });
+    bool quiet = true;
+    for (Carrier* const carrier : carriers) {
+      std::atomic<int> answer = -1;
+      carrier->post([&] {
+        const Lock lock(lock_);
+        answer = carrier->is_quiet() ? 1 : 0;
+        answer.notify_one();
+      });
+      answer.wait(-1);
+      quiet = quiet && answer == 1;
+    }
+    if (quiet || monotonic_now() >= latest) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+Time Stack::deadline_of(Duration timeout) {
+  return timeout == Duration{} ? Time::never() : monotonic_now() + timeout;
+}
+
+Answer Stack::control(int fd, int command, int argument) {
+  const Lock lock(lock_);
+  const auto socket = find(fd);
+  if (!socket) return std::unexpected(socket.error());
+  if (command == F_GETFL)
+    return static_cast<std::size_t>(O_RDWR | ((*socket)->non_blocking ? O_NONBLOCK : 0));
+  if (command != F_SETFL) return std::unexpected(EINVAL);
+  (*socket)->non_blocking = (argument & O_NONBLOCK) != 0;
+  return 0;
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,159 @@
+// The sockets of a process, and what they share: one lock, one loop for control connections, an engine for
+// each address that is used, and one trunk to each process that any of them talks to. Connections of a
+// process with itself need none of that: their records go from hand to hand. The C functions of rdmc/socket.h
+// call the one Stack that a process commonly has; there may be several. Any thread may call anything.
+//
+// Calls answer with a count or an errno, as the kernel's do (see Stream, Socket); what they block on, they do
+// not hold the lock for.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "controlplane/connect/connector.hpp"
+#include "dataplane/base/clock.hpp"
+#include "lib/socket/carrier.hpp"
+#include "lib/socket/open_socket.hpp"
+
+struct pollfd;
+
+namespace rdmc::sockets {
+
+struct StackOptions {
+  std::string fabric = "auto";
+  std::string key_file;   ///< the cluster key, which both ends of a connection hold
+  bool insecure = false;  ///< none; must be said
+  bool encrypt = false;   ///< what leaves the host
+};
+
+/// Names one life of a process to its peers.
+using Incarnation = std::array<std::byte, 16>;
+
+class Peering;
+
+class Stack final : private Opens {
+ public:
+  explicit Stack(StackOptions options);
+  ~Stack() override { end(); }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  /// Closes all sockets, waits for a short time until what they have sent has arrived, and ends all else.
+  /// Nothing is to be begun any more.
+  void end();
+
+  Answer socket(int domain, int type, int protocol);
+  Answer bind(int fd, const sockaddr* address, socklen_t length);
+  Answer listen(int fd, int backlog);
+  Answer accept(int fd, sockaddr* address, socklen_t* length, int flags);
+  Answer connect(int fd, const sockaddr* address, socklen_t length);
+  Answer send(int fd, std::span<const std::byte> bytes, int flags);
+  Answer receive(int fd, std::span<std::byte> out, int flags);
+  Answer shutdown(int fd, int how);
+  Answer close(int fd);
+  Answer poll(std::span<pollfd> descriptors, int timeout_ms);
+  /// What poll would find now of `wanted`, and of what nobody needs to want; POLLNVAL: no such socket.
+  short events(int fd, short wanted);
+  Answer get_option(int fd, int level, int name, void* value, socklen_t* length);
+  Answer set_option(int fd, int level, int name, const void* value, socklen_t length);
+  Answer get_name(int fd, sockaddr* address, socklen_t* length, bool of_peer);
+  /// fcntl's F_GETFL and F_SETFL; of the flags O_NONBLOCK.
+  Answer control(int fd, int command, int argument);
+  /// Readies the descriptor itself for epoll and its like, and returns it.
+  Answer pollfd_of(int fd);
+  bool has(int fd);
+
+  /// Around fork(): nothing is half done in the child, where this stack is never touched again.
+  std::mutex& lock() { return lock_; }
+  /// With the lock.
+  std::vector<int> descriptors() const;
+
+ private:
+  friend class Peering;
+  using Lock = std::unique_lock<std::mutex>;
+  using Held = std::shared_ptr<OpenSocket>;
+
+  // stack.cpp
+  std::expected<Held, int> find(int fd) const;
+  Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
+  Result<control::ControlLoop*> loop();
+  Result<control::ChannelOptions> channel_options();
+  void deliver_own();
+  void drain(Duration longest);
+  /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`.
+  template <typename Attempt>
+  auto until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
+                  int late = EAGAIN) -> decltype(attempt());
+  /// Time::never() without a timeout.
+  static Time deadline_of(Duration timeout);
+
+  // stack_connect.cpp
+  bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override;
+  bool on_refused(const std::shared_ptr<Stream>& stream) override;
+  int begin_connect(const Held& socket, const Address& to);
+  OpenSocket* find_listener(const Address& at) const;
+  std::optional<control::Listener> stop_listening(OpenSocket& socket);
+  bool dial(const Held& socket);
+  void on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local);
+
+  // stack_options.cpp
+  Answer set_own_option(OpenSocket& socket, int name, const void* value, socklen_t length);
+
+  // peering.cpp
+  Result<Carrier*> carrier(const Address& local);
+
+  struct Dial {
+    control::Connecting attempt;
+    std::vector<Held> waiting;
+  };
+  struct Known {
+    std::shared_ptr<Mux> mux;
+    Address local;
+  };
+
+  const StackOptions options_;
+  Incarnation incarnation_{};
+  std::mutex lock_;
+  std::unordered_map<int, Held> sockets_;
+  std::multimap<std::uint16_t, OpenSocket*> listeners_;  // by port
+  std::shared_ptr<Mux> own_near_, own_far_;              // connections with ourselves
+  bool own_ready_ = false;
+  std::map<Address, Dial> dials_;
+  std::map<Address, Known> known_;                      // who listens there, as far as we know
+  std::map<Incarnation, std::shared_ptr<Mux>> trunks_;  // dialled ones
+  std::unique_ptr<control::ControlLoop> loop_;
+  std::optional<control::ChannelOptions> channel_;
+
+  // The loop's thread alone, and the destructor once that is gone.
+  bool is_ending_ = false;
+  std::map<Address, std::unique_ptr<Carrier>> carriers_;
+  std::map<Peering*, std::shared_ptr<Peering>> peerings_;
+};
+
+template <typename Attempt>
+auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
+                       int late) -> decltype(attempt()) {
+  for (;;) {
+    const std::uint32_t seen = socket->changes.load();
+    auto answer = attempt();
+    deliver_own();
+    socket->refresh();
+    if (answer || answer.error() != EAGAIN || !may_wait) return answer;
+    if (socket->is_closed) return std::unexpected(EBADF);
+    if (socket->changes.load() != seen) continue;
+    lock.unlock();
+    const Woken woken = socket->sleep(seen, deadline);
+    lock.lock();
+    if (woken == Woken::timed_out) return std::unexpected(late);
+    if (woken == Woken::interrupted) return std::unexpected(EINTR);
+  }
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,288 @@
+// How connections begin: bind, listen, accept, connect.
+#include <fcntl.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "controlplane/connect/socket.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/port/network_interface.hpp"
+#include "lib/socket/peering.hpp"
+
+namespace rdmc::sockets {
+namespace {
+
+/// For a peer's process to be found and to prove its key.
+constexpr Duration kDialing = seconds(30);
+
+bool is_wildcard(const Address& address) {
+  return std::ranges::all_of(address.ip(), [](std::uint8_t byte) { return byte == 0; });
+}
+
+void set_host(Address& address, Address host) {
+  host.port = address.port;
+  address = host;
+}
+
+/// Whether it is an address of this host: what is sent there comes from there.
+bool is_own(const Address& address) {
+  if (!address.ipv6 && address.bytes[0] == 127) return true;
+  const auto from = port::local_address_towards(address);
+  return from && host_string(*from) == host_string(address);
+}
+
+/// Errors: EINVAL (too short), EAFNOSUPPORT; EFAULT.
+std::expected<Address, int> parse(const sockaddr* address, socklen_t length, bool ipv6) {
+  if (address == nullptr) return std::unexpected(EFAULT);
+  if (length < sizeof(sa_family_t)) return std::unexpected(EINVAL);
+  const socklen_t least = ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  if (address->sa_family == AF_UNSPEC)
+    return std::unexpected(EOPNOTSUPP);  // undoes a connect; ours cannot be
+  if (length < least) return std::unexpected(EINVAL);
+  if (address->sa_family != (ipv6 ? AF_INET6 : AF_INET)) return std::unexpected(EAFNOSUPPORT);
+  sockaddr_storage storage{};
+  std::memcpy(&storage, address, least);
+  return control::from_sockaddr(storage);
+}
+
+int errno_of(const Error& error) {
+  switch (error.code) {
+    case Errc::peer_failed: return ECONNREFUSED;
+    case Errc::authentication:
+    case Errc::permission_denied: return EACCES;
+    case Errc::timed_out: return ETIMEDOUT;
+    case Errc::not_found: return EHOSTUNREACH;
+    case Errc::resource_limit: return ENOBUFS;
+    case Errc::unsupported:
+    case Errc::invalid_argument: return EOPNOTSUPP;
+    case Errc::already_exists: return EADDRINUSE;
+    case Errc::version_mismatch:
+    case Errc::protocol_error:
+    case Errc::corrupt: return EPROTO;
+    default: return ECONNABORTED;
+  }
+}
+
+/// Takes a port, if the socket has none.
+int bind_anywhere(OpenSocket& socket) {
+  if (socket.is_bound) return 0;
+  sockaddr_storage storage;
+  const socklen_t length = control::to_sockaddr(Address{.ipv6 = socket.ipv6}, storage);
+  if (::bind(socket.kernel(), reinterpret_cast<sockaddr*>(&storage), length) != 0) return errno;
+  socket.is_bound = true;
+  return 0;
+}
+
+/// As Linux does when a connection is over whose port nobody had asked for by its number. The way there is
+/// through listening.
+void give_port_back(OpenSocket& socket) {
+  socket.has_tried = false;
+  if (!std::exchange(socket.is_bound, false)) return;
+  ::listen(socket.kernel(), 0);
+  ::shutdown(socket.kernel(), SHUT_RD);
+}
+
+}  // namespace
+
+Answer Stack::bind(int fd, const sockaddr* address, socklen_t length) {
+  const Lock lock(lock_);
+  const auto socket = find(fd);
+  if (!socket) return std::unexpected(socket.error());
+  OpenSocket& at = **socket;
+  if (at.socket.stream()->state() != Stream::State::closed || at.socket.backlog() != nullptr)
+    return std::unexpected(EINVAL);
+  if (at.has_tried && !at.port_was_named) give_port_back(at);
+  if (::bind(at.kernel(), address, length) != 0) return std::unexpected(errno);
+  const auto wanted = parse(address, length, at.ipv6);
+  at.port_was_named = wanted && wanted->port != 0;
+  at.is_bound = true;
+  at.local = {};  // of a connection that is over
+  return 0;
+}
+
+Answer Stack::listen(int fd, int backlog) {
+  const Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  OpenSocket& socket = **found;
+  if (auto may = socket.socket.check_listen(); !may) return may;
+  const auto most = static_cast<std::size_t>(std::clamp(backlog, 0, SOMAXCONN));
+  if (socket.listener) return socket.socket.listen(most), 0;
+  const auto control = loop();
+  const auto options = control ? channel_options() : std::unexpected(control.error());
+  if (!options) return std::unexpected(errno_of(options.error()));
+  if (const int error = bind_anywhere(socket)) return std::unexpected(error);
+  // The kernel listens for control connections alone, whatever waits to be accepted here.
+  if (::listen(socket.kernel(), SOMAXCONN) != 0) return std::unexpected(errno);
+  Descriptor listening(::fcntl(socket.kernel(), F_DUPFD_CLOEXEC, 0));
+  if (!listening) return std::unexpected(errno);
+  auto listener = control::Listener::adopt(
+      **control, std::move(listening), {.channel = *options},
+      {.on_channel = [this](control::Channel channel) { Peering::begin(*this, std::move(channel), {}); },
+       .on_refused = {}});
+  if (!listener) return std::unexpected(errno_of(listener.error()));
+  socket.listener = std::move(*listener);
+  socket.local = socket.listener->address();
+  socket.socket.listen(most);
+  listeners_.emplace(socket.local.port, &socket);
+  return 0;
+}
+
+/// The lock is held, and must not be when what it returns is destroyed: that waits for the loop's thread.
+std::optional<control::Listener> Stack::stop_listening(OpenSocket& socket) {
+  std::erase_if(listeners_, [&](const auto& entry) { return entry.second == &socket; });
+  return std::exchange(socket.listener, std::nullopt);
+}
+
+Answer Stack::accept(int fd, sockaddr* address, socklen_t* length, int flags) {
+  if ((flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != 0) return std::unexpected(EINVAL);
+  Lock lock(lock_);
+  const auto listener = find(fd);
+  if (!listener) return std::unexpected(listener.error());
+  // Before anything is taken: whoever has no descriptor left leaves it to the next.
+  Descriptor kernel(::socket((*listener)->ipv6 ? AF_INET6 : AF_INET,
+                             SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), 0));
+  if (!kernel) return std::unexpected(errno);
+  auto taken =
+      until_done(lock, *listener, !(*listener)->non_blocking, deadline_of((*listener)->receive_timeout),
+                 [&] { return (*listener)->socket.accept(); });
+  if (!taken) return std::unexpected(taken.error());
+  const auto added = add(std::move(kernel), (*listener)->ipv6, Socket(taken->stream), flags, *listener);
+  OpenSocket& socket = *sockets_.at(static_cast<int>(*added));
+  socket.local = taken->asked.to;
+  socket.peer = taken->asked.from;
+  lock.unlock();
+  if (address != nullptr) (void)get_name(static_cast<int>(*added), address, length, true);
+  return added;
+}
+
+Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
+  Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  const Held socket = *found;
+  const auto to = parse(address, length, socket->ipv6);
+  if (!to) return std::unexpected(to.error());
+  const auto began = socket->socket.connect();
+  if (!began) return std::unexpected(began.error());
+  if (*began == Socket::Connecting::succeeded) return 0;
+  if (*began == Socket::Connecting::begins) {
+    if (const int error = begin_connect(socket, *to)) socket->socket.stream()->on_refused(error);
+    if (socket->non_blocking) {
+      deliver_own();
+      return std::unexpected(EINPROGRESS);
+    }
+  } else if (socket->non_blocking) {
+    return std::unexpected(EALREADY);
+  }
+  return until_done(
+      lock, socket, true, deadline_of(socket->send_timeout),
+      [&]() -> Answer {
+        const auto state = socket->socket.connect();
+        if (!state) return std::unexpected(state.error());
+        if (*state == Socket::Connecting::succeeded) return 0;
+        return std::unexpected(EAGAIN);
+      },
+      EINPROGRESS);
+}
+
+/// 0, or why nobody can be asked. What happens then is told to the stream.
+int Stack::begin_connect(const Held& socket, const Address& to) {
+  socket->has_tried = true;
+  socket->peer = to;
+  if (is_wildcard(to)) {  // this host, as Linux has it
+    if (to.ipv6)
+      socket->peer.bytes[15] = 1;
+    else
+      socket->peer.bytes = {127, 0, 0, 1};
+  }
+  if (const int error = bind_anywhere(*socket)) return error;
+  socket->local = control::local_address(socket->kernel());
+  if (find_listener(socket->peer) != nullptr && is_own(socket->peer)) {
+    if (is_wildcard(socket->local)) {
+      const auto from = port::local_address_towards(socket->peer);
+      if (!from) return EHOSTUNREACH;
+      set_host(socket->local, *from);
+    }
+    own_near_->open(socket->socket.stream(), socket->local, socket->peer);
+    return 0;
+  }
+  const auto known = known_.find(socket->peer);
+  if (known == known_.end() || known->second.mux->is_lost()) return dial(socket) ? 0 : ENOBUFS;
+  socket->dial_was_cached = true;
+  if (is_wildcard(socket->local)) set_host(socket->local, known->second.local);
+  known->second.mux->open(socket->socket.stream(), socket->local, socket->peer);
+  return 0;
+}
+
+/// Whoever of us listens at `at`; null: nobody.
+OpenSocket* Stack::find_listener(const Address& at) const {
+  const auto [first, last] = listeners_.equal_range(at.port);
+  const auto found = std::find_if(first, last, [&](const auto& entry) {
+    const Address& local = entry.second->local;
+    return local == at || (is_wildcard(local) && local.ipv6 == at.ipv6);
+  });
+  return found == last ? nullptr : found->second;
+}
+
+bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
+  OpenSocket* const listener = find_listener(asked.to);
+  if (listener == nullptr) return false;
+  if (!listener->socket.backlog()->add({asked, stream})) return false;
+  listener->on_change(true);
+  return true;
+}
+
+/// Of the process that we knew at that address, where another may listen by now.
+bool Stack::on_refused(const std::shared_ptr<Stream>& stream) {
+  const auto found = std::ranges::find_if(
+      sockets_, [&](const auto& entry) { return entry.second->socket.stream() == stream; });
+  if (found == sockets_.end() || !std::exchange(found->second->dial_was_cached, false)) return false;
+  known_.erase(found->second->peer);
+  return dial(found->second);
+}
+
+bool Stack::dial(const Held& socket) {
+  const auto control = loop();
+  const auto options = control ? channel_options() : std::unexpected(control.error());
+  if (!options) return socket->socket.stream()->on_refused(errno_of(options.error())), true;
+  const Address at = socket->peer;
+  const auto [dial, is_new] = dials_.try_emplace(at);
+  dial->second.waiting.push_back(socket);
+  if (!is_new) return true;
+  return (*control)->post([this, at, options = *options] {
+    auto attempt = control::connect(*loop_, host_string(at), at.port, options, kDialing,
+                                    [this, at](Result<control::Channel> channel) {
+                                      if (channel) return Peering::begin(*this, std::move(*channel), at);
+                                      on_dialled(at, std::unexpected(channel.error()), {});
+                                    });
+    const Lock lock(lock_);
+    if (const auto found = dials_.find(at); found != dials_.end()) found->second.attempt = std::move(attempt);
+  });
+}
+
+/// The loop's thread.
+void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local) {
+  Dial dial;
+  const Lock lock(lock_);
+  if (const auto found = dials_.find(at); found != dials_.end()) {
+    dial = std::move(found->second);
+    dials_.erase(found);
+  }
+  if (mux) known_[at] = {*mux, local};
+  for (const Held& socket : dial.waiting) {
+    const auto& stream = socket->socket.stream();
+    if (stream->state() != Stream::State::connecting || socket->peer != at) continue;
+    if (!mux) {
+      stream->on_refused(errno_of(mux.error()));
+      continue;
+    }
+    if (is_wildcard(socket->local)) set_host(socket->local, local);
+    (*mux)->open(stream, socket->local, at);
+  }
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,150 @@
+// What is done with a connection: send, receive, shutdown, close; and waiting for several.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "dataplane/base/clock.hpp"
+#include "lib/socket/stack.hpp"
+
+namespace rdmc::sockets {
+
+Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
+  Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)) != 0) return std::unexpected(EOPNOTSUPP);
+  if (bytes.data() == nullptr && !bytes.empty()) return std::unexpected(EFAULT);
+  const Held socket = *found;
+  const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
+  const Time deadline = deadline_of(socket->send_timeout);
+  for (std::size_t done = 0;;) {
+    const auto sent = until_done(lock, socket, may_wait, deadline,
+                                 [&] { return socket->socket.send(bytes.subspan(done)); });
+    if (!sent && done > 0) return done;
+    if (!sent && sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) {
+      lock.unlock();
+      ::raise(SIGPIPE);  // to this thread
+    }
+    if (!sent) return sent;
+    done += *sent;
+    if (done == bytes.size() || !may_wait) return done;
+  }
+}
+
+Answer Stack::receive(int fd, std::span<std::byte> out, int flags) {
+  Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  if ((flags & ~(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL)) != 0)
+    return std::unexpected(EOPNOTSUPP);
+  if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
+  const Held socket = *found;
+  const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
+  const bool peek = (flags & MSG_PEEK) != 0;
+  const bool wants_all = (flags & MSG_WAITALL) != 0 && !peek;
+  const Time deadline = deadline_of(socket->receive_timeout);
+  for (std::size_t done = 0;;) {
+    // Why there is no more is for the next call to say.
+    if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;
+    const auto got = until_done(lock, socket, may_wait, deadline,
+                                [&] { return socket->socket.receive(out.subspan(done), peek); });
+    if (!got) return done > 0 ? Answer(done) : got;
+    done += *got;
+    if (*got == 0 || done == out.size() || !wants_all) return done;
+  }
+}
+
+Answer Stack::shutdown(int fd, int how) {
+  std::optional<control::Listener> listener;  // ends without the lock
+  const Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  OpenSocket& socket = **found;
+  if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return std::unexpected(EINVAL);
+  const auto answer = socket.socket.shutdown(static_cast<unsigned>(how) + 1);
+  if (socket.listener && socket.socket.backlog() == nullptr) {
+    listener = stop_listening(socket);
+    ::shutdown(socket.kernel(), SHUT_RD);
+    socket.is_bound = socket.port_was_named;  // as the kernel's is
+  }
+  socket.on_change(false);
+  deliver_own();
+  return answer;
+}
+
+Answer Stack::close(int fd) {
+  std::optional<control::Listener> listener;  // ends without the lock
+  Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  const Held socket = *found;
+  sockets_.erase(fd);
+  listener = stop_listening(*socket);
+  const auto& stream = socket->socket.stream();
+  socket->socket.close(socket->linger_seconds == 0);
+  deliver_own();
+  if (socket->linger_seconds.value_or(0) > 0) {
+    stream->watch(socket.get());
+    (void)until_done(lock, socket, true, deadline_of(seconds(*socket->linger_seconds)),
+                     [&]() -> Answer { return stream->is_flushed() ? Answer(0) : std::unexpected(EAGAIN); });
+    stream->watch(nullptr);
+  }
+  socket->is_closed = true;
+  socket->pollable.reset();
+  socket->on_change(false);  // for calls of other threads
+  lock.unlock();
+  listener.reset();
+  socket->tcp.reset();
+  socket->owned.reset();
+  return 0;
+}
+
+Answer Stack::pollfd_of(int fd) {
+  const Lock lock(lock_);
+  const auto found = find(fd);
+  if (!found) return std::unexpected(found.error());
+  OpenSocket& socket = **found;
+  if (!socket.pollable) {
+    Descriptor tcp(::fcntl(socket.descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!tcp) return std::unexpected(errno);
+    auto pollable = Pollable::replace(socket.descriptor);
+    if (!pollable) return std::unexpected(EMFILE);
+    socket.tcp = std::move(tcp);
+    socket.pollable = std::make_unique<Pollable>(std::move(*pollable));
+    socket.refresh();
+  }
+  return static_cast<std::size_t>(fd);
+}
+
+short Stack::events(int fd, short wanted) {
+  const Lock lock(lock_);
+  const auto found = sockets_.find(fd);
+  if (found == sockets_.end()) return POLLNVAL;
+  return static_cast<short>(found->second->socket.events() & (wanted | POLLERR | POLLHUP));
+}
+
+Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
+  const Time deadline = timeout_ms < 0 ? Time::never() : monotonic_now() + milliseconds(timeout_ms);
+  for (const pollfd& each : descriptors)
+    if (each.fd >= 0 && has(each.fd))
+      if (auto ready = pollfd_of(each.fd); !ready) return ready;
+  for (Duration rest{};;) {
+    const timespec patience{.tv_sec = rest.ns / 1'000'000'000, .tv_nsec = rest.ns % 1'000'000'000};
+    const int polled = ::ppoll(descriptors.data(), descriptors.size(),
+                               rest == Time::never() - Time{} ? nullptr : &patience, nullptr);
+    if (polled < 0) return std::unexpected(errno);
+    std::size_t count = 0;
+    for (pollfd& each : descriptors) {
+      if (each.fd >= 0 && has(each.fd)) each.revents = events(each.fd, each.events);
+      count += each.revents != 0;
+    }
+    const Time now = monotonic_now();
+    if (count != 0 || now >= deadline) return count;
+    rest = deadline == Time::never() ? Time::never() - Time{} : deadline - now;
+  }
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,239 @@
+#include "lib/socket/stream.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+namespace rdmc::sockets {
+
+Answer Stream::send(std::span<const std::byte> bytes) {
+  if (state_ == State::connecting) return std::unexpected(EAGAIN);
+  if (state_ != State::open || error_ != 0 || shut_write()) {
+    const int error = take_error();
+    return std::unexpected(error != 0 ? error : EPIPE);
+  }
+  if (bytes.empty()) return 0;
+  const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
+  if (count == 0) return std::unexpected(EAGAIN);
+  send_.push(bytes.first(count));
+  stir();
+  return count;
+}
+
+Answer Stream::receive(std::span<std::byte> out, bool peek) {
+  if (!received_.empty()) {
+    const std::size_t count = received_.peek(out);
+    if (!peek) received_.pop(count);
+    stir();  // it may owe credit
+    return count;
+  }
+  if (fin_received_) return 0;
+  if (const int error = take_error()) return std::unexpected(error);
+  if (shut_read()) return 0;
+  return std::unexpected(state_ == State::closed ? ENOTCONN : EAGAIN);
+}
+
+Answer Stream::shutdown(unsigned how) {
+  shut_ |= how;
+  ends_ = ends_ || (state_ == State::open && (how & kShutWrite) != 0);
+  changed();
+  if (state_ == State::closed) return std::unexpected(ENOTCONN);
+  stir();
+  return 0;
+}
+
+void Stream::close(bool abort) {
+  watcher_ = nullptr;
+  is_orphan_ = true;
+  if (state_ == State::closed) return;
+  if (abort || !received_.empty() || state_ == State::connecting) {
+    received_.clear();
+    return reset_peer();
+  }
+  shut_ = kShutRead | kShutWrite;
+  ends_ = true;
+  stir();
+}
+
+int Stream::take_error() {
+  return std::exchange(error_, 0);
+}
+
+short Stream::events() const {
+  int events = 0;
+  if (shut_ == (kShutRead | kShutWrite) || state_ == State::closed) events |= kHungUp;
+  if (shut_read()) events |= kReadable | kPeerEnded;
+  if (state_ != State::connecting) {
+    if (!received_.empty()) events |= kReadable;
+    // As Linux: a third of the buffer is free.
+    if (shut_write() || send_.size() <= kSendBytes / 3 * 2) events |= kWritable;
+  }
+  if (error_ != 0) events |= kFailed;
+  return static_cast<short>(events);
+}
+
+void Stream::take_the_place_of(Stream& last) {
+  error_ = last.error_;
+  shut_ = last.shut_;
+  watcher_ = std::exchange(last.watcher_, nullptr);
+}
+
+void Stream::connect() {
+  assert(state_ == State::closed);
+  state_ = State::connecting;
+}
+
+void Stream::ask(Outlet& outlet, ConnectionId id) {
+  assert(state_ == State::connecting);
+  outlet_ = &outlet;
+  id_ = id;
+  is_over_ = false;
+}
+
+void Stream::on_accepted(std::uint64_t limit) {
+  if (state_ != State::connecting) return;
+  state_ = State::open;
+  has_been_open_ = true;
+  limit_ = limit;
+  changed();
+  stir();
+}
+
+void Stream::on_refused(int error) {
+  if (state_ == State::connecting) fail_with(error);
+}
+
+void Stream::disconnect() {
+  if (state_ == State::connecting) {
+    reset_peer();
+    error_ = ECONNRESET;
+  }
+  shut_ = 0;
+  ends_ = fin_received_ = false;
+  received_.clear();
+  changed();
+}
+
+void Stream::accept(Outlet& outlet, ConnectionId id, std::uint64_t limit) {
+  assert(state_ == State::closed);
+  outlet_ = &outlet;
+  id_ = id;
+  limit_ = limit;
+  state_ = State::open;
+  has_been_open_ = true;
+}
+
+Result<void> Stream::on_data(std::span<const std::byte> bytes) {
+  if (is_over_) return {};  // it was on its way when we gave up
+  if (state_ != State::open || fin_received_)
+    return fail(Errc::protocol_error, "data where no stream is, or after its end");
+  arrived_ += bytes.size();
+  if (arrived_ > granted_) return fail(Errc::protocol_error, "more data than was granted");
+  if (bytes.empty()) return fail(Errc::protocol_error, "data of no bytes");
+  if (is_orphan_ || (ends_ && shut_read())) {  // nobody will ever read it (RFC 1122, 4.2.2.13)
+    error_ = ECONNRESET;
+    reset_peer();
+    return {};
+  }
+  received_.push(bytes);
+  changed(true);
+  return {};
+}
+
+Result<void> Stream::on_credit(std::uint64_t limit) {
+  if (is_over_) return {};
+  if (limit < limit_ || state_ != State::open) return fail(Errc::protocol_error, "credit that shrinks");
+  limit_ = limit;
+  stir();
+  return {};
+}
+
+Result<void> Stream::on_fin() {
+  if (is_over_) return {};
+  if (state_ != State::open || fin_received_) return fail(Errc::protocol_error, "a stream that ends twice");
+  fin_received_ = true;
+  shut_ |= kShutRead;
+  if (fin_sent_) set_closed();
+  changed();
+  return {};
+}
+
+void Stream::on_lost(int error) {
+  must_reset_ = false;
+  fail_with(error);
+  outlet_ = nullptr;
+}
+
+int Stream::reset_error() const {
+  if (state_ == State::connecting) return ECONNREFUSED;
+  return fin_received_ && !ends_ ? EPIPE : ECONNRESET;  // tcp_reset()
+}
+
+void Stream::fail_with(int error) {
+  if (state_ == State::closed) return;
+  error_ = error;
+  set_closed();
+  changed();
+}
+
+/// No more is sent, and what comes is ignored; what has come may still be read.
+void Stream::set_closed() {
+  state_ = State::closed;
+  shut_ = kShutRead | kShutWrite;
+  is_over_ = true;
+  send_.clear();
+}
+
+void Stream::reset_peer() {
+  set_closed();
+  must_reset_ = outlet_ != nullptr;
+  changed();
+  stir();
+}
+
+bool Stream::owes_credit() const {
+  return state_ == State::open && !fin_received_ &&
+         arrived_ - received_.size() + kWindowBytes - granted_ >= kWindowBytes / 4;
+}
+
+bool Stream::wants_to_send() const {
+  if (must_reset_) return true;
+  if (state_ != State::open) return false;
+  return owes_credit() || (!send_.empty() && sent_ < limit_) || (send_.empty() && ends_ && !fin_sent_);
+}
+
+std::optional<Record> Stream::next(std::span<std::byte> body) {
+  if (!wants_to_send()) return std::nullopt;
+  Record record{.connection = id_};
+  if (std::exchange(must_reset_, false)) {
+    record.kind = RecordKind::reset;
+  } else if (owes_credit()) {
+    record.kind = RecordKind::credit;
+    record.limit = granted_ = arrived_ - received_.size() + kWindowBytes;
+  } else if (!send_.empty()) {
+    record.kind = RecordKind::data;
+    const auto allowed = std::min<std::uint64_t>(body.size(), limit_ - sent_);
+    record.bytes = body.first(send_.peek(body.first(allowed)));
+    sent_ += record.bytes.size();
+    const bool was_writable = (events() & kWritable) != 0;
+    send_.pop(record.bytes.size());
+    if (!was_writable || send_.empty()) changed();
+  } else {
+    record.kind = RecordKind::fin;
+    fin_sent_ = true;
+    if (fin_received_) set_closed();
+    changed();
+  }
+  return record;
+}
+
+void Stream::changed(bool data) {
+  if (watcher_ != nullptr) watcher_->on_change(data);
+}
+
+void Stream::stir() {
+  if (outlet_ != nullptr && wants_to_send()) outlet_->on_wants_to_send(*this);
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,152 @@
+// One end of a connection: what was sent and not yet told to the peer, what came and was not yet read, who
+// may still send, and why it ended. It answers like Linux's TCP, error by error (net/ipv4/tcp.c), because
+// programs were written against that. Below it is a channel that loses nothing and keeps the order, so there
+// are no sequence numbers on the wire and no timers: positions count on both sides, credit bounds what a
+// reader who does not read can be made to keep. Pure; whoever calls holds the lock of its sockets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "dataplane/base/error.hpp"
+#include "lib/socket/byte_queue.hpp"
+#include "lib/socket/events.hpp"
+#include "lib/socket/records.hpp"
+
+namespace rdmc::sockets {
+
+/// A count, or an errno.
+using Answer = std::expected<std::size_t, int>;
+
+class Stream;
+
+/// Who carries a stream's records to the peer.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  /// `stream` has something to say: next() is called until there is nothing left.
+  virtual void on_wants_to_send(Stream& stream) = 0;
+  /// What it goes through, for people: "shm+udp", "self".
+  virtual const std::string& description() const = 0;
+};
+
+/// Who waits for a stream: its socket.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  /// Something happened that calls or polls may have waited for. `data`: bytes came.
+  virtual void on_change(bool data) = 0;
+};
+
+class Stream {
+ public:
+  /// Bytes taken from the application and not yet sent; bytes received and not yet read. Tuned in no way:
+  /// two of Linux's default windows.
+  static constexpr std::size_t kSendBytes = 256 * 1024, kWindowBytes = 256 * 1024;
+
+  /// As TCP's CLOSE, SYN_SENT, and all states in which the connection is there.
+  enum class State : std::uint8_t { closed, connecting, open };
+  static constexpr unsigned kShutRead = 1, kShutWrite = 2;
+
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  State state() const { return state_; }
+  ConnectionId id() const { return id_; }
+  /// Not null while the stream is open.
+  const Outlet* outlet() const { return outlet_; }
+  /// Null: nobody, any more.
+  void watch(Watcher* watcher) { watcher_ = watcher; }
+
+  // -- the application's calls; none blocks --
+
+  /// Takes as much as there is room for. Errors: EAGAIN, EPIPE, or what ended the connection.
+  Answer send(std::span<const std::byte> bytes);
+  /// Errors: EAGAIN, ENOTCONN, or what ended the connection. 0: the peer's stream is at its end.
+  Answer receive(std::span<std::byte> out, bool peek = false);
+  /// kShutRead, kShutWrite or both. Errors: ENOTCONN - and yet it counts, as Linux has it.
+  Answer shutdown(unsigned how);
+  /// The last call: the socket is gone. What was sent goes out still, unless the application leaves something
+  /// unread or wants to `abort`: then the peer's end is reset.
+  void close(bool abort);
+  /// SO_ERROR: the error that no call has reported yet, once.
+  int take_error();
+  /// As poll(2) tells it: POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR.
+  short events() const;
+  bool has_been_open() const { return has_been_open_; }
+  /// Everything sent, and the end, if that was said, was handed to the outlet.
+  bool is_flushed() const { return send_.empty() && (fin_sent_ || !ends_); }
+  /// kShutRead, kShutWrite: what was shut down, here or by the peer.
+  unsigned shut() const { return shut_; }
+
+  // -- how it begins --
+
+  /// A new one in the place of `last`, which has failed: with what a socket keeps over that, and who watches.
+  void take_the_place_of(Stream& last);
+  /// We ask for the connection `id` at `outlet`'s peer …
+  void connect();
+  void ask(Outlet& outlet, ConnectionId id);
+  /// Whoever was asked says nothing to it any more; another may be.
+  void forget_outlet() { outlet_ = nullptr; }
+  void on_accepted(std::uint64_t limit);
+  /// … which refuses, or cannot be reached: ECONNREFUSED, ETIMEDOUT, …
+  void on_refused(int error);
+  /// As if nothing had been tried; after an attempt that failed, or to give one up.
+  void disconnect();
+  /// The peer asks us.
+  void accept(Outlet& outlet, ConnectionId id, std::uint64_t limit);
+
+  // -- what the peer says --
+
+  /// Errors of both: protocol_error (beyond what was granted, after the end, credit that shrinks).
+  Result<void> on_data(std::span<const std::byte> bytes);
+  Result<void> on_credit(std::uint64_t limit);
+  Result<void> on_fin();
+  void on_reset() { fail_with(reset_error()); }
+  /// The peer is lost: ECONNRESET, ETIMEDOUT, …
+  void on_lost(int error);
+
+  // -- what we say --
+
+  bool wants_to_send() const;
+  /// The next record; `body` has room for its body, at least kMostControlBytes - kRecordHeadBytes, and holds
+  /// its data already. Nothing: no more now.
+  std::optional<Record> next(std::span<std::byte> body);
+  /// The bytes that our peer may send in all.
+  std::uint64_t limit() const { return granted_; }
+  /// Both ends have said their last word: neither sends anything for it any more.
+  bool is_over() const { return is_over_; }
+
+ private:
+  bool shut_read() const { return (shut_ & kShutRead) != 0; }
+  bool shut_write() const { return (shut_ & kShutWrite) != 0; }
+  int reset_error() const;
+  void fail_with(int error);
+  void set_closed();
+  void reset_peer();
+  bool owes_credit() const;
+  void changed(bool data = false);
+  void stir();
+
+  Outlet* outlet_ = nullptr;
+  Watcher* watcher_ = nullptr;
+  ConnectionId id_{};
+  ByteQueue send_, received_;
+  std::uint64_t sent_ = 0, limit_ = 0;                  // ours, and as far as the peer lets us
+  std::uint64_t arrived_ = 0, granted_ = kWindowBytes;  // the peer's, and as far as we let it
+  int error_ = 0;
+  unsigned shut_ = 0;
+  State state_ = State::closed;
+  bool ends_ = false;  // we have said so while the connection was there; a shutdown before it says nothing
+  bool fin_received_ = false;  // the stream's end, not an abort
+  bool fin_sent_ = false, must_reset_ = false;
+  bool is_orphan_ = false;  // the socket is gone
+  bool is_over_ = false, has_been_open_ = false;
+};
+
+}  // namespace rdmc::sockets

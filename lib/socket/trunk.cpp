@@ -1,0 +1,85 @@
+#include "lib/socket/trunk.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace rdmc::sockets {
+
+Result<std::shared_ptr<Trunk>> Trunk::create(fabric::Fabric& fabric, std::mutex& lock,
+                                             std::shared_ptr<Mux> mux) {
+  auto link = group::Link::create(fabric, group::PeerId{}, {.ring_bytes = kRingBytes});
+  if (!link) return std::unexpected(link.error());
+  std::shared_ptr<Trunk> trunk(new Trunk(lock, std::move(mux)));
+  trunk->link_ = std::move(*link);
+  return trunk;
+}
+
+std::size_t Trunk::work(bool kicked) {
+  std::array<fabric::Completion, 64> completions;
+  std::size_t done = 0, count = 0;
+  std::unique_lock lock(lock_, std::defer_lock);
+  Result<void> well;
+  do {
+    count = link_->poll(completions);
+    done += count;
+    if (count != 0 && !lock.owns_lock()) lock.lock();
+    for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
+  } while (well && count == completions.size());
+  if (well && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
+  if (well && (done != 0 || kicked)) {
+    if (!lock.owns_lock()) lock.lock();
+    const auto said = say();
+    if (said)
+      done += *said;
+    else
+      well = std::unexpected(said.error());
+  }
+  if (well) return done;
+  if (lock.owns_lock()) lock.unlock();
+  lose(well.error().code == Errc::protocol_error ? EPROTO : ECONNRESET);
+  return done + 1;
+}
+
+Result<void> Trunk::on_completion(const fabric::Completion& completion) {
+  if (completion.status != fabric::WorkStatus::success) return fail(Errc::peer_failed, link_->error_cause());
+  if (group::Link::kind_of(completion.work_id) == group::Link::Work::frame) {
+    link_->frame_done();
+    return {};
+  }
+  const bool is_frame = completion.kind == fabric::WorkKind::receive_write_immediate &&
+                        completion.immediate.value_or(0) >> 16 == group::Link::kFrameSlot;
+  if (!is_frame) return fail(Errc::protocol_error, "a peer has sent something that is no frame");
+  const auto records = link_->frame(completion);
+  if (!records) return std::unexpected(records.error());
+  if (auto heard = mux_->on_frame(*records); !heard) return heard;
+  return link_->repost(completion.work_id);
+}
+
+Result<std::size_t> Trunk::say() {
+  std::size_t frames = 0;
+  if (!link_->is_connected()) return frames;
+  while (mux_->has_something()) {
+    const auto room = link_->room(kMostControlBytes);
+    if (room.empty()) break;
+    const std::size_t used = mux_->fill(room);
+    if (used == 0) break;
+    link_->fill(used);
+    if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
+    ++frames;
+  }
+  // Credit for frames that nobody answers.
+  if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
+  return frames;
+}
+
+void Trunk::lose(int error) {
+  link_->shut();
+  {
+    const std::lock_guard lock(lock_);
+    mux_->lose(error);
+  }
+  if (const auto lost = std::exchange(on_lost_, nullptr)) lost();
+}
+
+}  // namespace rdmc::sockets

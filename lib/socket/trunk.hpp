@@ -1,0 +1,51 @@
+// The channel of two processes: a link (one queue pair, a ring of frames on each side) and the connections
+// that share it. The link belongs to an engine's thread; the connections, their Mux, to whoever holds the
+// sockets' lock. Lost once, a trunk stays lost.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "dataplane/fabric/queue_pair.hpp"
+#include "lib/group/link.hpp"
+#include "lib/socket/mux.hpp"
+
+namespace rdmc::sockets {
+
+class Trunk {
+ public:
+  /// Of the frames' ring on each side.
+  static constexpr std::uint32_t kRingBytes = 256 * 1024;
+
+  /// `lock` guards `mux`. Errors: those of group::Link::create.
+  static Result<std::shared_ptr<Trunk>> create(fabric::Fabric& fabric, std::mutex& lock,
+                                               std::shared_ptr<Mux> mux);
+
+  const std::shared_ptr<Mux>& mux() const { return mux_; }
+  fabric::ConnectionBlob local_blob() const { return link_->local_blob(); }
+  Result<void> connect(std::span<const std::byte> blob) { return link_->connect(blob); }
+
+  /// One turn: what has come goes to the connections, and what they say goes out; returns how much. Takes the
+  /// lock when there is reason to, or when `kicked`.
+  std::size_t work(bool kicked);
+  /// Once, by lose(), on the engine's thread.
+  void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }
+  /// Every connection ends with `error`, and nothing is sent or received. Takes the lock.
+  void lose(int error);
+  bool is_lost() const { return !link_->is_open(); }
+  /// All that the connections have said has arrived. With the lock.
+  bool is_quiet() const { return is_lost() || (!mux_->has_something() && link_->is_quiet()); }
+
+ private:
+  Trunk(std::mutex& lock, std::shared_ptr<Mux> mux) : lock_(lock), mux_(std::move(mux)) {}
+  Result<void> on_completion(const fabric::Completion& completion);
+  Result<std::size_t> say();
+
+  std::mutex& lock_;
+  std::shared_ptr<Mux> mux_;
+  std::unique_ptr<group::Link> link_;
+  std::function<void()> on_lost_;
+};
+
+}  // namespace rdmc::sockets

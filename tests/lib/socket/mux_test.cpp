@@ -1,0 +1,210 @@
+#define BOOST_TEST_MODULE socket_mux
+#include "lib/socket/mux.hpp"
+
+#include <poll.h>
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+
+#include "tests/lib/socket/wire.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace {
+
+std::byte byte_at(std::uint64_t position) {
+  return static_cast<std::byte>(position * 0x9E37'79B9'7F4A'7C15 >> 56);
+}
+
+/// One direction of one connection, as an application sees it.
+struct Direction {
+  std::uint64_t sent = 0, received = 0;
+  bool ended = false;  // nothing more will be sent
+
+  void send(Socket& from, std::size_t count) {
+    std::vector<std::byte> bytes(count);
+    for (std::size_t i = 0; i < count; ++i) bytes[i] = byte_at(sent + i);
+    const auto taken = from.send(bytes);
+    if (ended) return RC_ASSERT((taken == Answer(std::unexpected(EPIPE))));
+    if (!taken) return RC_ASSERT(taken.error() == EAGAIN);
+    RC_ASSERT(*taken > 0 && *taken <= count);
+    sent += *taken;
+  }
+  void receive(Socket& to, std::size_t most) {
+    std::vector<std::byte> bytes(most);
+    const auto got = to.receive(bytes, false);
+    if (!got) return RC_ASSERT(got.error() == EAGAIN);
+    for (std::size_t i = 0; i < *got; ++i) RC_ASSERT(bytes[i] == byte_at(received + i));
+    received += *got;
+    RC_ASSERT(received <= sent);
+    if (*got == 0) RC_ASSERT(ended && received == sent);
+  }
+};
+
+struct Connection {
+  Socket client, server;
+  Direction up, down;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_byte_of_every_stream_arrives_once_in_order_whatever_the_order_of_events) {
+  BOOST_TEST(rc::check([] {
+    Wire wire;
+    wire.client.frame_bytes = wire.server.frame_bytes = *rc::gen::inRange<std::size_t>(64, 20'000);
+    Socket listener;
+    listener.listen(16);
+    wire.server.listener = &listener;
+    std::vector<std::unique_ptr<Connection>> all;
+    for (int i = *rc::gen::inRange(1, 5); i > 0; --i) {
+      all.push_back(std::make_unique<Connection>());
+      wire.client.connect(all.back()->client);
+      wire.settle();
+      auto accepted = listener.accept();
+      RC_ASSERT(accepted.has_value());
+      all.back()->server = Socket(accepted->stream);
+      RC_ASSERT((all.back()->client.connect() == Socket::Connecting::succeeded));
+    }
+    const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, std::uint32_t>>>(
+        rc::gen::tuple(rc::gen::inRange(0, 12), rc::gen::inRange<int>(0, static_cast<int>(all.size())),
+                       rc::gen::arbitrary<std::uint32_t>()));
+    for (const auto& [what, which, amount] : steps) {
+      Connection& c = *all[which];
+      const std::size_t few = amount % 2000 + 1, many = amount % 200'000 + 1;
+      switch (what) {
+        case 0: c.up.send(c.client, few); break;
+        case 1: c.up.send(c.client, many); break;
+        case 2: c.down.send(c.server, few); break;
+        case 3: c.down.send(c.server, many); break;
+        case 4: c.up.receive(c.server, many); break;
+        case 5: c.down.receive(c.client, many); break;
+        case 6: wire.client.say(); break;
+        case 7: wire.server.say(); break;
+        case 8:
+          if (!wire.client.on_wire.empty()) RC_ASSERT(wire.hear(wire.client).has_value());
+          break;
+        case 9:
+          if (!wire.server.on_wire.empty()) RC_ASSERT(wire.hear(wire.server).has_value());
+          break;
+        case 10:
+          if (amount % 4 == 0) c.up.ended = c.client.shutdown(Stream::kShutWrite).has_value();
+          break;
+        default:
+          if (amount % 4 == 0) c.down.ended = c.server.shutdown(Stream::kShutWrite).has_value();
+      }
+    }
+    for (auto& c : all) {
+      c->up.ended = c->client.shutdown(Stream::kShutWrite) || c->up.ended;
+      c->down.ended = c->server.shutdown(Stream::kShutWrite) || c->down.ended;
+      while (c->up.received < c->up.sent || c->down.received < c->down.sent) {
+        wire.settle();
+        c->up.receive(c->server, 1 << 20);
+        c->down.receive(c->client, 1 << 20);
+      }
+      wire.settle();
+      std::byte none;
+      RC_ASSERT((c->server.receive({&none, 1}, false) == Answer(0)));
+      RC_ASSERT((c->client.receive({&none, 1}, false) == Answer(0)));
+      RC_ASSERT((c->client.events() & POLLHUP));
+    }
+    RC_ASSERT(wire.client.mux->size() == 0 && wire.server.mux->size() == 0);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_who_does_not_read_holds_up_its_own_connection_alone) {
+  Wire wire;
+  Socket listener, slow, quick;
+  listener.listen(1);
+  wire.server.listener = &listener;
+  wire.client.connect(slow);
+  wire.client.connect(quick);
+  wire.settle();
+  Socket slow_end(listener.accept()->stream), quick_end(listener.accept()->stream);
+  const std::vector<std::byte> block(64 * 1024);
+  std::size_t sent = 0;
+  for (auto taken = slow.send(block); taken; taken = slow.send(block), wire.settle()) sent += *taken;
+  BOOST_TEST(sent == Stream::kSendBytes + Stream::kWindowBytes);
+  BOOST_TEST(!(slow.events() & POLLOUT));
+  std::vector<std::byte> room(block.size());
+  for (int i = 0; i < 100; ++i) {
+    BOOST_REQUIRE(quick.send(block) == block.size());
+    wire.settle();
+    BOOST_REQUIRE(quick_end.receive(room, false) == room.size());
+  }
+  while (slow_end.receive(room, false)) wire.settle();
+  BOOST_TEST((slow.events() & POLLOUT));
+}
+
+BOOST_AUTO_TEST_CASE(beyond_the_backlog_connections_wait_and_whoever_gives_up_is_not_accepted) {
+  Wire wire;
+  Socket listener;
+  listener.listen(1);
+  wire.server.listener = &listener;
+  std::vector<Socket> clients(4);
+  for (Socket& client : clients) wire.client.connect(client);
+  wire.settle();
+  BOOST_TEST((clients[1].connect() == Socket::Connecting::succeeded));
+  BOOST_TEST((clients[2].connect() == Socket::Connecting::goes_on));
+  clients[2].close(false);
+  wire.settle();
+  BOOST_TEST(listener.accept().has_value());
+  wire.settle();
+  BOOST_TEST((clients[3].connect() == Socket::Connecting::succeeded));
+  BOOST_TEST(listener.accept().has_value());
+  BOOST_TEST(listener.accept().has_value());
+  BOOST_TEST(!listener.accept());
+}
+
+BOOST_AUTO_TEST_CASE(what_breaks_the_protocol_is_named_and_what_is_late_is_ignored) {
+  Wire wire;
+  Socket listener, client;
+  listener.listen(1);
+  wire.server.listener = &listener;
+  wire.client.connect(client);
+  wire.settle();
+  const ConnectionId id = client.stream()->id();
+  const auto says = [&](Mux& mux, Record record) {
+    record.connection = id;
+    std::vector<std::byte> frame(encoded_bytes(record));
+    encode(record, frame);
+    return mux.on_frame(frame).has_value();
+  };
+  const std::vector<std::byte> bytes(Stream::kWindowBytes + 1);
+  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::open}));  // twice
+  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::open}));  // by our own number
+  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::data}));
+  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::refused}));  // it is there
+  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::credit, .limit = 1}));
+  BOOST_TEST(says(*wire.server.mux, {.kind = RecordKind::data, .bytes = std::span(bytes).first(9)}));
+  BOOST_TEST(says(*wire.server.mux, {.kind = RecordKind::fin}));
+  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::fin}));
+  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::data, .bytes = std::span(bytes).first(9)}));
+  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::data, .bytes = bytes}));  // beyond the credit
+  client.close(true);
+  wire.settle();
+  BOOST_TEST(wire.client.mux->size() == 0);
+  BOOST_TEST(says(*wire.client.mux, {.kind = RecordKind::data, .bytes = std::span(bytes).first(9)}));
+  BOOST_TEST(says(*wire.client.mux, {.kind = RecordKind::reset}));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_peer_ends_every_connection_with_its_error_after_what_had_come) {
+  Wire wire;
+  Socket listener, client;
+  listener.listen(1);
+  wire.server.listener = &listener;
+  wire.client.connect(client);
+  wire.settle();
+  Socket server(listener.accept()->stream);
+  std::byte byte{7};
+  BOOST_TEST((server.send({&byte, 1}) == Answer(1)));
+  wire.settle();
+  BOOST_TEST((client.connect() == Socket::Connecting::succeeded));
+  wire.client.mux->lose(ETIMEDOUT);
+  BOOST_TEST((client.events() & (POLLIN | POLLHUP | POLLERR)) == (POLLIN | POLLHUP | POLLERR));
+  BOOST_TEST((client.receive({&byte, 1}, false) == Answer(1)));
+  BOOST_TEST((client.receive({&byte, 1}, false) == Answer(std::unexpected(ETIMEDOUT))));
+  BOOST_TEST((client.send({&byte, 1}) == Answer(std::unexpected(EPIPE))));
+}

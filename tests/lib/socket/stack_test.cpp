@@ -1,0 +1,198 @@
+#define BOOST_TEST_MODULE socket_stack
+#include "lib/socket/stack.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "lib/include/rdmc/socket.h"
+#include "tests/lib/socket/two_stacks.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace {
+
+const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
+
+std::string rubbish(std::size_t bytes) {
+  std::mt19937 random(static_cast<unsigned>(bytes));
+  std::string text(bytes, '\0');
+  for (char& c : text) c = static_cast<char>(random());
+  return text;
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(a_stream_goes_both_ways_between_two_processes_and_ends, kFabrics, fabric) {
+  TwoStacks two(fabric);
+  const auto [ours, theirs] = two.pair();
+  const std::string up = rubbish(3'000'000), down = rubbish(2'000'001);
+  auto answer = std::async(std::launch::async, [&] {
+    const std::string got = receive_all(two.server, theirs);
+    BOOST_REQUIRE(two.server.send(theirs, bytes_of(down), 0) == down.size());
+    BOOST_REQUIRE(two.server.close(theirs));
+    return got;
+  });
+  BOOST_REQUIRE(two.client.send(ours, bytes_of(up), 0) == up.size());
+  BOOST_REQUIRE(two.client.shutdown(ours, SHUT_WR));
+  BOOST_TEST((receive_all(two.client, ours) == down));
+  BOOST_TEST((answer.get() == up));
+
+  char name[32];
+  socklen_t length = sizeof name;
+  const auto [again, end] = two.pair();
+  BOOST_REQUIRE(two.client.get_option(again, RDMC_SOL_SOCKET, RDMC_SO_FABRIC, name, &length));
+  BOOST_TEST(std::string_view(name) == fabric);
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_have_the_same_names_of_each_other) {
+  TwoStacks two("udp");
+  const auto [ours, theirs] = two.pair();
+  const auto name = [](Stack& stack, int fd, bool of_peer) {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    BOOST_REQUIRE(stack.get_name(fd, reinterpret_cast<sockaddr*>(&address), &length, of_peer));
+    return std::pair(ntohl(address.sin_addr.s_addr), ntohs(address.sin_port));
+  };
+  BOOST_TEST((name(two.client, ours, false) == name(two.server, theirs, true)));
+  BOOST_TEST((name(two.client, ours, true) == name(two.server, theirs, false)));
+  BOOST_TEST(name(two.client, ours, true).second == ntohs(two.address.sin_port));
+}
+
+BOOST_AUTO_TEST_CASE(hundreds_of_connections_share_one_trunk_and_each_keeps_its_own_bytes) {
+  TwoStacks two("udp");
+  std::vector<std::pair<int, int>> pairs;
+  for (int i = 0; i < 400; ++i) pairs.push_back(two.pair());
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    BOOST_REQUIRE(two.client.send(pairs[i].first, bytes_of(std::to_string(i)), 0));
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto text = std::to_string(i);
+    BOOST_REQUIRE((receive_all(two.server, pairs[i].second, text.size()) == text));
+    BOOST_REQUIRE(two.client.close(pairs[i].first));
+    BOOST_REQUIRE(receive_all(two.server, pairs[i].second).empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_ends_resets_its_connections_and_then_refuses) {
+  auto server = std::make_unique<TwoStacks>("udp");
+  Stack client({.fabric = "udp", .insecure = true});
+  const auto to = server->address;
+  const auto connect = [&](int fd) {
+    return client.connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  };
+  const int fd = TwoStacks::new_socket(client), other = TwoStacks::new_socket(client);
+  BOOST_REQUIRE((connect(fd) && connect(other)));
+  BOOST_REQUIRE(server->server.accept(server->listener, nullptr, nullptr, 0));
+  // The second one is never accepted; the first one's end is closed with all of the process.
+  server.reset();
+  std::byte byte;
+  BOOST_TEST((client.receive(fd, {&byte, 1}, 0) == Answer(0)));
+  BOOST_TEST((client.receive(other, {&byte, 1}, 0) == Answer(std::unexpected(ECONNRESET))));
+  BOOST_TEST((connect(TwoStacks::new_socket(client)) == Answer(std::unexpected(ECONNREFUSED))));
+}
+
+BOOST_AUTO_TEST_CASE(a_known_address_where_another_process_listens_by_now_is_found_anew) {
+  TwoStacks two("udp");
+  two.pair();
+  const auto at = two.address;
+  const int keeps = TwoStacks::new_socket(two.server);
+  two.listen(keeps);  // the process stays, and listens elsewhere
+  BOOST_REQUIRE(two.server.close(two.listener));
+  const auto connect = [&] {
+    const int fd = TwoStacks::new_socket(two.client);
+    return two.client.connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at);
+  };
+  BOOST_TEST((connect() == Answer(std::unexpected(ECONNREFUSED))));
+
+  Stack successor({.fabric = "udp", .insecure = true});
+  const int listener = TwoStacks::new_socket(successor);
+  const int on = 1;
+  BOOST_REQUIRE(successor.set_option(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+  BOOST_REQUIRE(successor.bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+  BOOST_REQUIRE(successor.listen(listener, 1));
+  BOOST_TEST(connect().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(without_blocking_a_connection_is_under_way_and_epoll_tells_when_it_is_there) {
+  TwoStacks two("udp");
+  const int fd = TwoStacks::new_socket(two.client, SOCK_NONBLOCK);
+  BOOST_TEST((two.connect(fd) == Answer(std::unexpected(EINPROGRESS))));
+  BOOST_TEST((two.client.pollfd_of(fd) == Answer(fd)));
+  const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  const auto watch = [&](int which, unsigned events) {
+    epoll_event event{.events = events, .data = {.fd = which}};
+    BOOST_REQUIRE(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, which, &event) == 0);
+  };
+  const auto wait = [&](int patience_ms) {
+    epoll_event event{};
+    return ::epoll_wait(epoll.get(), &event, 1, patience_ms) == 1 ? event.events : 0U;
+  };
+  watch(fd, EPOLLOUT | EPOLLIN | EPOLLRDHUP);
+  BOOST_TEST(wait(10'000) == EPOLLOUT);
+  BOOST_TEST(two.connect(fd).has_value());
+  const int end = static_cast<int>(two.server.accept(two.listener, nullptr, nullptr, 0).value());
+  std::byte byte{1};
+  BOOST_TEST((two.client.receive(fd, {&byte, 1}, 0) == Answer(std::unexpected(EAGAIN))));
+  // All that the peer lets us send arrives there, and as much again fills what we have room for.
+  std::vector<std::byte> all(Stream::kWindowBytes);
+  static_assert(Stream::kWindowBytes == Stream::kSendBytes);
+  BOOST_REQUIRE((two.client.send(fd, all, 0) == Answer(all.size())));
+  while (two.server.receive(end, all, MSG_PEEK) != Answer(all.size())) std::this_thread::yield();
+  BOOST_TEST(wait(0) == EPOLLOUT);
+  BOOST_REQUIRE((two.client.send(fd, all, 0) == Answer(all.size())));
+  BOOST_TEST((two.client.send(fd, all, 0) == Answer(std::unexpected(EAGAIN))));
+  BOOST_TEST(wait(0) == 0U);
+  BOOST_REQUIRE(two.server.send(end, {&byte, 1}, 0));
+  BOOST_TEST(wait(10'000) == EPOLLIN);
+  BOOST_TEST((two.client.receive(fd, {&byte, 1}, 0) == Answer(1)));
+  BOOST_TEST(wait(0) == 0U);
+  auto reader = std::async(std::launch::async, [&] { return receive_all(two.server, end).size(); });
+  BOOST_TEST(wait(10'000) == EPOLLOUT);
+  BOOST_REQUIRE(two.client.close(fd));
+  BOOST_TEST(reader.get() > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(poll_waits_for_sockets_of_ours_and_of_the_kernels_together) {
+  TwoStacks two("udp");
+  const auto [ours, theirs] = two.pair();
+  std::array<int, 2> pipe;
+  BOOST_REQUIRE(::pipe(pipe.data()) == 0);
+  std::array<pollfd, 3> all{
+      {{.fd = theirs, .events = POLLIN}, {.fd = pipe[0], .events = POLLIN}, {.fd = -1}}};
+  BOOST_TEST((two.server.poll(all, 0) == Answer(0)));
+  BOOST_TEST(::write(pipe[1], "x", 1) == 1);
+  BOOST_TEST((two.server.poll(all, -1) == Answer(1)));
+  BOOST_TEST((all[0].revents == 0 && all[1].revents == POLLIN));
+  all[1].fd = -1;
+  auto sent =
+      std::async(std::launch::async, [&, to = ours] { return two.client.send(to, bytes_of("y"), 0); });
+  BOOST_TEST((two.server.poll(all, -1) == Answer(1)));
+  BOOST_TEST(all[0].revents == POLLIN);
+  BOOST_TEST(sent.get().has_value());
+  for (const int end : pipe) ::close(end);
+}
+
+BOOST_AUTO_TEST_CASE(a_timeout_ends_a_wait_and_so_does_closing_in_another_thread) {
+  TwoStacks two("udp");
+  const auto [ours, theirs] = two.pair();
+  const timeval soon{.tv_usec = 1000};
+  BOOST_REQUIRE(two.client.set_option(ours, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon));
+  std::byte byte;
+  BOOST_TEST((two.client.receive(ours, {&byte, 1}, 0) == Answer(std::unexpected(EAGAIN))));
+  auto waits = std::async(std::launch::async, [&, at = theirs] {
+    std::byte other;
+    return two.server.receive(at, {&other, 1}, 0);
+  });
+  BOOST_REQUIRE(two.server.close(theirs));
+  const auto woken = waits.get();
+  BOOST_TEST((woken == Answer(std::unexpected(EBADF))));
+}

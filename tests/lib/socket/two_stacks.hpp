@@ -1,0 +1,76 @@
+// Two processes' sockets in one: each has a stack of its own, so they find each other over the loopback
+// interface, prove the key (there is none here) and connect over the fabric that is named.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <boost/test/unit_test.hpp>
+#include <string_view>
+#include <vector>
+
+#include "lib/socket/stack.hpp"
+
+namespace rdmc::sockets::testing {
+
+inline sockaddr_in loopback(std::uint16_t port = 0) {
+  return {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// What comes, until there is no more or `most` bytes are there.
+inline std::string receive_all(Stack& stack, int fd, std::size_t most = SIZE_MAX) {
+  std::string all;
+  std::vector<std::byte> room(100'000);
+  while (all.size() < most) {
+    const auto got = stack.receive(fd, std::span(room).first(std::min(room.size(), most - all.size())), 0);
+    BOOST_REQUIRE(got);
+    if (*got == 0) break;
+    all.append(reinterpret_cast<const char*>(room.data()), *got);
+  }
+  return all;
+}
+
+struct TwoStacks {
+  explicit TwoStacks(const char* fabric)
+      : server({.fabric = fabric, .insecure = true}), client({.fabric = fabric, .insecure = true}) {
+    listener = new_socket(server);
+    listen(listener);
+  }
+
+  static int new_socket(Stack& stack, int flags = 0) {
+    const auto fd = stack.socket(AF_INET, SOCK_STREAM | flags, 0);
+    BOOST_REQUIRE(fd);
+    return static_cast<int>(*fd);
+  }
+  /// At `address`, from now on.
+  void listen(int fd) {
+    address = loopback();
+    const int on = 1;
+    BOOST_REQUIRE(server.set_option(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+    BOOST_REQUIRE(server.bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address));
+    BOOST_REQUIRE(server.listen(fd, 16));
+    socklen_t length = sizeof address;
+    BOOST_REQUIRE(server.get_name(fd, reinterpret_cast<sockaddr*>(&address), &length, false));
+  }
+  Answer connect(int fd) {
+    return client.connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+  /// Both ends of a new connection.
+  std::pair<int, int> pair() {
+    const int ours = new_socket(client);
+    BOOST_REQUIRE(connect(ours));
+    const auto theirs = server.accept(listener, nullptr, nullptr, 0);
+    BOOST_REQUIRE(theirs);
+    return {ours, static_cast<int>(*theirs)};
+  }
+
+  Stack server, client;
+  int listener;
+  sockaddr_in address{};
+};
+
+}  // namespace rdmc::sockets::testing

@@ -1,0 +1,66 @@
+// Two processes' sides of one channel, without the processes: frames go from one mux to the other whenever
+// the test says so, in order, as a queue pair would carry them.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "lib/socket/mux.hpp"
+#include "lib/socket/socket.hpp"
+
+namespace rdmc::sockets::testing {
+
+/// One side, with at most one listening socket.
+struct Side final : Opens {
+  explicit Side(bool dialled) : mux(std::make_shared<Mux>(*this, dialled)) {}
+
+  bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override {
+    if (listener == nullptr || listener->backlog() == nullptr) return false;
+    return listener->backlog()->add({asked, stream});
+  }
+  /// Has the socket ask for a connection.
+  void connect(Socket& socket) {
+    const auto began = socket.connect();
+    BOOST_REQUIRE((began && *began == Socket::Connecting::begins));
+    mux->open(socket.stream(), Address::ipv4(10, 0, 0, 1, 1), Address::ipv4(10, 0, 0, 2, 2));
+  }
+  /// What it has to say goes on its way; false: nothing.
+  bool say() {
+    std::vector<std::byte> frame(frame_bytes);
+    frame.resize(mux->fill(frame));
+    if (frame.empty()) return false;
+    on_wire.push_back(std::move(frame));
+    return true;
+  }
+
+  Socket* listener = nullptr;
+  std::size_t frame_bytes = 512;
+  std::deque<std::vector<std::byte>> on_wire;
+  std::shared_ptr<Mux> mux;
+};
+
+struct Wire {
+  Side client{true}, server{false};
+
+  Side& other(const Side& side) { return &side == &client ? server : client; }
+  /// The oldest frame that `from` has said is heard.
+  Result<void> hear(Side& from) {
+    const auto frame = std::move(from.on_wire.front());
+    from.on_wire.pop_front();
+    return other(from).mux->on_frame(frame);
+  }
+  /// Until nobody has anything to say.
+  void settle() {
+    for (bool busy = true; busy;) {
+      busy = false;
+      for (Side* side : {&client, &server}) {
+        while (side->say()) busy = true;
+        while (!side->on_wire.empty()) BOOST_REQUIRE(hear(*side).has_value());
+      }
+    }
+  }
+};
+
+}  // namespace rdmc::sockets::testing
