@@ -86,7 +86,7 @@ struct SendTexts {
   std::string launch = "agent";
   bool resume = false;
   std::string topology;
-  std::string algorithm{relay::to_string(relay::Algorithm::binomial_pipeline)};
+  std::string algorithm{relay::to_string(relay::Algorithm::host_pipeline)};
   std::string block_size;
   std::string connect_within;
   std::string suspect_after;

@@ -76,18 +76,23 @@ void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) 
       fmt::format("auto: {} in blocks of {} bytes", relay::to_string(choice.algorithm), choice.block_bytes));
 }
 
-/// As the user's file says, or as far as addresses tell.
+/// As the user's file says, or as far as addresses tell; of hosts they do.
 Ranking Sender::rank(const session::ParametersNeeded& needed) {
-  if (!config_.wishes.racks.empty()) {
-    std::vector<session::MemberId> members{session::kRoot};
-    for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
-    return rank_by_rack(members, config_.wishes.racks);
+  std::vector<session::MemberId> members{session::kRoot};
+  for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
+  const bool is_named = !config_.wishes.racks.empty();
+  const bool by_host = config_.wishes.algorithm == relay::Algorithm::host_pipeline;
+  if (is_named) {
+    const auto ranking = rank_by_rack(members, config_.wishes.racks);
+    if (!by_host) return ranking;
+    members = ranking.members;
   }
-  std::vector<std::pair<session::MemberId, Address>> members{
-      {session::kRoot, data_address().value_or(Address{})}};
-  for (const auto& candidate : needed.candidates)
-    members.emplace_back(candidate.member, receiver(candidate.member).channel->peer());
-  return rank_by_address(members);
+  std::vector<std::pair<session::MemberId, Address>> placed;
+  for (const session::MemberId member : members)
+    placed.emplace_back(member, member == session::kRoot ? data_address().value_or(Address{})
+                                                         : receiver(member).channel->peer());
+  if (by_host) return rank_by_host(placed);
+  return rank_by_address(placed);
 }
 
 /// Ours, as the receivers see us; of several the one that most know, rather one that other hosts can reach.

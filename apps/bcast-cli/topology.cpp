@@ -105,4 +105,11 @@ Ranking rank_by_address(std::span<const std::pair<session::MemberId, Address>> m
   return ranking;
 }
 
+Ranking rank_by_host(std::span<const std::pair<session::MemberId, Address>> members) {
+  auto by_host = order_by(members, host_of);
+  Ranking ranking{.members = {}, .racks = std::move(by_host.racks)};
+  for (const std::size_t i : by_host.order) ranking.members.push_back(members[i].first);
+  return ranking;
+}
+
 }  // namespace rdmc::bcast

@@ -45,4 +45,7 @@ class Topology {
 /// one subnet (IPv4 /24, IPv6 /64), which is a rack. members[0] is the epoch's source.
 Ranking rank_by_address(std::span<const std::pair<session::MemberId, Address>> members);
 
+/// The members of one host side by side, hosts in the order of their first members; each is a rack.
+Ranking rank_by_host(std::span<const std::pair<session::MemberId, Address>> members);
+
 }  // namespace rdmc::bcast

@@ -17,10 +17,12 @@ enum class Algorithm : std::uint8_t {
   chain = 2,              ///< each passes on to the next
   sequential = 3,         ///< the root sends to one after the other
   hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
+  host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each
 };
 
-inline constexpr std::array kAlgorithms{Algorithm::binomial_pipeline, Algorithm::binomial_tree,
-                                        Algorithm::chain, Algorithm::sequential, Algorithm::hybrid};
+inline constexpr std::array kAlgorithms{
+    Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
+    Algorithm::sequential,        Algorithm::hybrid,        Algorithm::host_pipeline};
 
 constexpr std::string_view to_string(Algorithm algorithm) {
   switch (algorithm) {
@@ -29,6 +31,7 @@ constexpr std::string_view to_string(Algorithm algorithm) {
     case Algorithm::chain: return "chain";
     case Algorithm::sequential: return "sequential";
     case Algorithm::hybrid: return "hybrid";
+    case Algorithm::host_pipeline: return "host_pipeline";
   }
   return "";
 }

@@ -42,6 +42,16 @@ CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t
   return pipelined(fill, hops, bytes, block_bytes);
 }
 
+/// Inside a host a block takes no time on a link, only hops.
+CriticalPath path_between(const Racks& hosts, std::uint64_t bytes, std::uint32_t block_bytes,
+                          const PathParameters& path) {
+  const auto count = static_cast<std::uint32_t>(hosts.all().size());
+  std::uint32_t most = 1;
+  for (const Rack& host : hosts.all()) most = std::max(most, host.members);
+  const double fill = fill_of(count, block_count(bytes, block_bytes), path);
+  return pipelined(fill, static_cast<double>(depth_of(count) + most - 1), bytes, block_bytes);
+}
+
 /// Where the root sends the message so many times.
 CriticalPath repeated(double times, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
   return {.bytes = times * static_cast<double>(bytes),
@@ -81,6 +91,9 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::chain: return pipelined(others - 1, others, message.bytes, block_bytes);
     case Algorithm::hybrid:
       if (message.racks.is_known()) return path_through(message.racks, message.bytes, block_bytes, path);
+      break;
+    case Algorithm::host_pipeline:
+      if (message.racks.are_shared()) return path_between(message.racks, message.bytes, block_bytes, path);
       break;
     case Algorithm::binomial_pipeline: break;
   }
@@ -159,7 +172,7 @@ Choice choose(const MessageShape& message, const PathParameters& path, const Fix
     return sizes;
   }();
   const std::span<const Algorithm> algorithms =
-      fixed.algorithm ? std::span(&*fixed.algorithm, 1) : std::span<const Algorithm>(kAlgorithms);
+      fixed.algorithm ? std::span(&*fixed.algorithm, 1) : std::span<const Algorithm>(kAutoAlgorithms);
   const std::span<const std::uint32_t> block_sizes =
       fixed.block_bytes ? std::span(&*fixed.block_bytes, 1) : std::span<const std::uint32_t>(kBlockSizes);
   return cheapest(message, path, algorithms, block_sizes);

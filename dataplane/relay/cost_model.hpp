@@ -6,6 +6,7 @@
 // busiest uplink may take longer.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,7 +41,8 @@ struct CriticalPath {
   double blocks = 0;
   double hops = 0;
 };
-/// Of `path` only the drift counts.
+/// Of `path` only the drift counts. Of the host pipeline the way between hosts, beside which steps inside one
+/// are short.
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path);
 
@@ -63,13 +65,18 @@ struct Choice {
 Choice cheapest(const MessageShape& message, const PathParameters& path,
                 std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes);
 
+/// What `auto` chooses among. The host pipeline is for racks that are hosts, and then there is nothing to
+/// choose.
+inline constexpr std::array kAutoAlgorithms{Algorithm::binomial_pipeline, Algorithm::binomial_tree,
+                                            Algorithm::chain, Algorithm::sequential, Algorithm::hybrid};
+
 /// What is given; the rest is `auto`.
 struct Fixed {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint32_t> block_bytes;
 };
-/// The cheapest of all algorithms and of blocks from kLeastAutoBlock to kMostAutoBlock, as far as they are
-/// not given.
+/// The cheapest of kAutoAlgorithms and of blocks from kLeastAutoBlock to
+/// kMostAutoBlock, as far as they are not given.
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed);
 
 }  // namespace rdmc::relay

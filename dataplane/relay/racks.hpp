@@ -31,6 +31,8 @@ class Racks {
   static Racks one(std::uint32_t members);
 
   bool is_known() const { return racks_ != nullptr; }
+  /// There are two or more, and one has more than one member.
+  bool are_shared() const { return all().size() > 1 && all().size() < members(); }
   /// 0 when nothing is known.
   std::uint32_t members() const { return is_known() ? racks_->back().head + racks_->back().members : 0; }
   std::span<const Rack> all() const {

@@ -14,6 +14,9 @@ Schedule::AnyPlan Schedule::plan_of(Algorithm algorithm, Rank rank, std::uint32_
     case Algorithm::sequential: return Sequential(rank, members);
     case Algorithm::hybrid:
       if (racks.is_known()) return Hybrid(rank, racks);
+      break;
+    case Algorithm::host_pipeline:
+      if (racks.are_shared()) return HostPipeline(rank, racks);
   }
   return BinomialPipeline(rank, members);
 }
@@ -92,6 +95,7 @@ std::uint64_t Schedule::minimum_slots() const {
 std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members) {
   switch (algorithm) {
     case Algorithm::chain:
+    case Algorithm::host_pipeline:
     case Algorithm::hybrid: return members;
     case Algorithm::sequential: return 1;
     case Algorithm::binomial_pipeline:

@@ -69,6 +69,11 @@ class Host:
     def run(self, *command):
         return run(*self.command(command))
 
+    def octets(self):
+        """Bytes that have come in on its link, and gone out."""
+        stats = json.loads(self.run("ip", "-j", "-s", "link", "show", "dev", "eth0"))[0]["stats64"]
+        return stats["rx"]["bytes"], stats["tx"]["bytes"]
+
     def popen(self, command, **options):
         """Starts `command` on this host; it is `command` itself that gets signals."""
         return subprocess.Popen(self.command(command), **{"stdin": subprocess.DEVNULL, **options})

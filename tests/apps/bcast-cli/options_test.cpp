@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(algorithm_and_block_size_can_be_left_to_the_model) {
   BOOST_CHECK(send.block_size == 0U);
   BOOST_CHECK(send.uplink_rate == 1'000'000'000U);
   const auto plain = command<SendOptions>({"--local", "2", "s", "d"});
-  BOOST_CHECK(plain.algorithm == relay::Algorithm::binomial_pipeline);
+  BOOST_CHECK(plain.algorithm == relay::Algorithm::host_pipeline);
   BOOST_CHECK(!plain.block_size);
 }
 

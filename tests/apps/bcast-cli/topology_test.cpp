@@ -26,12 +26,16 @@ std::vector<std::uint32_t> numbers(const std::vector<MemberId>& members) {
   return all;
 }
 
-Ranking ranked(const std::vector<std::string>& addresses) {
+std::vector<std::pair<MemberId, Address>> at(const std::vector<std::string>& addresses) {
   std::vector<std::pair<MemberId, Address>> members;
   for (const auto& address : addresses)
     members.emplace_back(MemberId{static_cast<std::uint32_t>(members.size())},
                          parse_address(address, 7700).value());
-  return rank_by_address(members);
+  return members;
+}
+
+Ranking ranked(const std::vector<std::string>& addresses) {
+  return rank_by_address(at(addresses));
 }
 
 }  // namespace
@@ -84,4 +88,11 @@ BOOST_AUTO_TEST_CASE(ipv6_subnets_have_64_bits) {
       ranked({"[2001:db8:0:1::1]:7700", "[2001:db8:0:2::1]:7700", "[2001:db8:0:1:5::2]:7700"});
   BOOST_TEST(numbers(ranking.members) == (std::vector<std::uint32_t>{0, 2, 1}));
   BOOST_TEST(ranking.racks.sizes() == (std::vector<std::uint32_t>{2, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(the_members_of_one_host_are_side_by_side_and_make_a_rack) {
+  const auto ranking =
+      rank_by_host(at({"10.0.1.1", "10.0.2.1", "10.0.1.1:7701", "127.0.0.5", "10.0.2.1:7701", "127.0.0.9"}));
+  BOOST_TEST(numbers(ranking.members) == (std::vector<std::uint32_t>{0, 2, 1, 4, 3, 5}));
+  BOOST_TEST(ranking.racks.sizes() == (std::vector<std::uint32_t>{2, 2, 2}));
 }

@@ -38,7 +38,7 @@ GroupPlan some_plan(Algorithm algorithm) {
 
 BOOST_AUTO_TEST_CASE(bytes_and_blocks_are_those_of_the_plans_steps) {
   BOOST_TEST(rc::check([] {
-    const GroupPlan plan = some_plan(*rc::gen::elementOf(kAlgorithms));
+    const GroupPlan plan = some_plan(*rc::gen::elementOf(kAutoAlgorithms));
     const auto blocks = *rc::gen::inRange<std::uint64_t>(1, 100);
     const MessageShape message{plan.members, plan.racks, blocks * 1000};
     const auto steps = static_cast<double>(plan.of(0).steps(blocks));
@@ -69,16 +69,25 @@ BOOST_AUTO_TEST_CASE(the_busiest_uplink_carries_what_the_plan_sends_across) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(a_host_pipeline_takes_the_links_as_long_as_a_pipeline_of_the_hosts) {
+  const MessageShape hosts{14, *Racks::of(std::vector<std::uint32_t>{1, 4, 4, 5}), 1 << 20},
+      heads{4, {}, 1 << 20};
+  BOOST_TEST(cost_seconds(Algorithm::host_pipeline, hosts, 1000, kOnlyBytes) ==
+             cost_seconds(Algorithm::binomial_pipeline, heads, 1000, kOnlyBytes));
+  const auto way = critical_path(Algorithm::host_pipeline, hosts, 1000, {});
+  BOOST_TEST(way.hops == critical_path(Algorithm::binomial_pipeline, heads, 1000, {}).hops + 4);
+}
+
 BOOST_AUTO_TEST_CASE(slow_uplinks_make_the_hybrid_the_cheapest_and_going_in_step_the_pipeline) {
   const std::vector<std::uint32_t> block_sizes{16 << 10, 64 << 10, 256 << 10, 1 << 20};
   const MessageShape racks{16, *Racks::of(std::vector<std::uint32_t>{4, 4, 4, 4}), 64 << 20};
   PathParameters path{.drift = 1, .drift_of_pairs = 1};
-  BOOST_CHECK(cheapest(racks, path, kAlgorithms, block_sizes).algorithm == Algorithm::binomial_pipeline);
+  BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::binomial_pipeline);
   path.uplink_bits_per_second = path.bits_per_second;
-  BOOST_CHECK(cheapest(racks, path, kAlgorithms, block_sizes).algorithm == Algorithm::hybrid);
+  BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::hybrid);
   path.uplink_bits_per_second = 0;
   for (const std::uint32_t members : {2U, 3U, 16U, 100U})
-    BOOST_CHECK(cheapest({members, {}, 64 << 20}, path, kAlgorithms, block_sizes).algorithm ==
+    BOOST_CHECK(cheapest({members, {}, 64 << 20}, path, kAutoAlgorithms, block_sizes).algorithm ==
                 Algorithm::binomial_pipeline);
 }
 
@@ -86,7 +95,8 @@ BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_b
   std::vector<std::uint32_t> block_sizes;
   for (std::uint32_t size = 4096; size <= 4 << 20; size *= 2) block_sizes.push_back(size);
   const auto best = [&](std::uint64_t bytes, double block_seconds) {
-    return cheapest({16, {}, bytes}, {.block_seconds = block_seconds}, kAlgorithms, block_sizes).block_bytes;
+    return cheapest({16, {}, bytes}, {.block_seconds = block_seconds}, kAutoAlgorithms, block_sizes)
+        .block_bytes;
   };
   BOOST_TEST(best(1 << 20, 1e-5) < best(64 << 20, 1e-5));
   BOOST_TEST(best(64 << 20, 1e-5) < best(64 << 20, 1e-3));

@@ -38,7 +38,8 @@ BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_or
     MeshOptions options;
     options.algorithm = *rc::gen::elementOf(kAlgorithms);
     options.members = *rc::gen::inRange<std::uint32_t>(1, 40);
-    if (options.algorithm == Algorithm::hybrid) options.racks = some_racks(options.members);
+    if (options.algorithm == Algorithm::hybrid || options.algorithm == Algorithm::host_pipeline)
+      options.racks = some_racks(options.members);
     options.block_bytes = *rc::gen::inRange<std::uint32_t>(1, 9);
     options.length = *rc::gen::inRange<std::uint64_t>(0, 30 * options.block_bytes);
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 3, 16);
@@ -73,9 +74,9 @@ BOOST_AUTO_TEST_CASE(every_small_group_and_message_completes_on_the_least_ring) 
 BOOST_AUTO_TEST_CASE(every_small_group_in_racks_completes_on_the_least_ring) {
   for (const std::vector<std::uint32_t>& sizes : std::vector<std::vector<std::uint32_t>>{
            {1, 1}, {2, 2}, {4, 4, 4}, {1, 7}, {3, 3, 3}, {8, 1, 5}, {2, 1, 1, 2}, {5, 6, 7}}) {
-    const GroupPlan plan = in_racks(sizes);
-    complete_all(
-        {.algorithm = plan.algorithm, .members = plan.members, .racks = plan.racks, .block_bytes = 3});
+    for (const GroupPlan& plan : {in_racks(sizes), in_hosts(sizes)})
+      complete_all(
+          {.algorithm = plan.algorithm, .members = plan.members, .racks = plan.racks, .block_bytes = 3});
   }
 }
 
@@ -150,8 +151,10 @@ std::uint64_t lockstep_steps(const GroupPlan& plan, std::uint64_t blocks, std::u
 }
 
 BOOST_AUTO_TEST_CASE(in_step_the_bound_is_met_on_the_least_ring_and_no_grant_ever_starves) {
-  std::vector<GroupPlan> plans{in_racks({4, 4, 4, 4}), in_racks({1, 9, 2, 16}), in_racks({7, 5, 3, 1}),
-                               in_racks({17, 1, 1, 30})};
+  std::vector<GroupPlan> plans{in_racks({4, 4, 4, 4}),         in_racks({1, 9, 2, 16}),
+                               in_racks({7, 5, 3, 1}),         in_racks({17, 1, 1, 30}),
+                               in_hosts({4, 4, 4, 4}),         in_hosts({1, 9, 2, 5, 3}),
+                               in_hosts({3, 1, 1, 2, 6, 1, 1})};
   for (std::uint32_t members = 2; members <= 66; ++members) plans.push_back({.members = members});
   for (const Algorithm algorithm : {Algorithm::binomial_tree, Algorithm::chain, Algorithm::sequential})
     for (const std::uint32_t members : {2U, 3U, 8U, 13U, 33U}) plans.push_back({algorithm, members});

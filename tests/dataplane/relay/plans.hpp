@@ -35,6 +35,12 @@ inline GroupPlan in_racks(const std::vector<std::uint32_t>& sizes) {
   return {Algorithm::hybrid, racks->members(), *racks};
 }
 
+inline GroupPlan in_hosts(const std::vector<std::uint32_t>& sizes) {
+  auto plan = in_racks(sizes);
+  plan.algorithm = Algorithm::host_pipeline;
+  return plan;
+}
+
 /// A group's plan of one message, walked step by step; the first broken invariant is kept in words.
 class Walk {
  public:

@@ -116,7 +116,8 @@ BOOST_AUTO_TEST_CASE(the_first_source_never_depends_on_the_block_count_and_the_b
     for (std::uint32_t members = 2; members <= 130; ++members) check_first_source({algorithm, members});
   for (std::uint32_t first = 1; first <= 17; ++first)
     for (std::uint32_t second = 1; second <= 17; ++second)
-      check_first_source(in_racks({first, second, 1, 5}));
+      for (const GroupPlan& plan : {in_racks({first, second, 1, 5}), in_hosts({first, second, 1, 5})})
+        check_first_source(plan);
 }
 
 void check_mirror(const GroupPlan& plan) {
@@ -133,7 +134,9 @@ BOOST_AUTO_TEST_CASE(sources_and_destinations_mirror_each_other) {
   for (const Algorithm algorithm : kAlgorithms)
     for (std::uint32_t members = 2; members <= 130; ++members) check_mirror({algorithm, members});
   for (std::uint32_t first = 1; first <= 17; ++first)
-    for (std::uint32_t second = 1; second <= 17; ++second) check_mirror(in_racks({first, second, 2}));
+    for (std::uint32_t second = 1; second <= 17; ++second)
+      for (const GroupPlan& plan : {in_racks({first, second, 2}), in_hosts({first, second, 2})})
+        check_mirror(plan);
 }
 
 void check_next(const GroupPlan& plan, std::uint64_t blocks) {
@@ -165,7 +168,10 @@ BOOST_AUTO_TEST_CASE(the_next_send_and_the_next_receive_from_a_source_are_what_a
   for (const std::uint64_t blocks : {1U, 2U, 5U, 13U, 50U}) {
     for (const Algorithm algorithm : kAlgorithms)
       for (std::uint32_t members = 2; members <= 26; ++members) check_next({algorithm, members}, blocks);
-    for (std::uint32_t size = 1; size <= 17; ++size) check_next(in_racks({size, size, 3}), blocks);
+    for (std::uint32_t size = 1; size <= 17; ++size) {
+      check_next(in_racks({size, size, 3}), blocks);
+      check_next(in_hosts({size, size, 3, 1, 2}), blocks);
+    }
   }
 }
 
@@ -236,7 +242,7 @@ BOOST_AUTO_TEST_CASE(names_and_numbers_of_algorithms_go_both_ways) {
   }
   BOOST_CHECK(!algorithm_of("binomial"));
   BOOST_CHECK(!algorithm_of(""));
-  BOOST_CHECK(!algorithm_of(5U));
+  BOOST_CHECK(!algorithm_of(6U));
   BOOST_CHECK(!algorithm_of(256U));
 }
 

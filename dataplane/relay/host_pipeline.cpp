@@ -1,0 +1,117 @@
+#include "dataplane/relay/host_pipeline.hpp"
+
+namespace rdmc::relay {
+namespace {
+
+/// The block that moves in `step` of a row of which block 0 moves in step `first` and then one every other
+/// step.
+std::optional<std::uint64_t> moving(std::uint64_t step, std::uint64_t first, std::uint64_t blocks) {
+  if (step < first || (step - first) % 2 != 0) return std::nullopt;
+  return before((step - first) / 2, blocks);
+}
+
+}  // namespace
+
+HostPipeline::HostPipeline(Rank rank, Racks hosts)
+    : rank_(value_of(rank)),
+      hosts_(std::move(hosts)),
+      index_(hosts_.index_of(rank_)),
+      host_(hosts_.all()[index_]),
+      place_(rank_ - host_.head),
+      between_(Rank{static_cast<std::uint32_t>(index_)}, static_cast<std::uint32_t>(hosts_.all().size())) {}
+
+/// No block b leaves the pipeline between hosts later than in its step b + depth; the root has all at once.
+std::uint64_t HostPipeline::entry(std::size_t index, std::uint64_t place) const {
+  const std::uint64_t waits = index == 0 ? 0 : depth_of(static_cast<std::uint32_t>(hosts_.all().size()));
+  return 2 * waits + place;
+}
+
+std::uint64_t HostPipeline::steps(std::uint64_t blocks) const {
+  const std::uint64_t between = between_.steps(blocks);
+  std::uint64_t last = between == 0 ? 0 : 2 * between - 1;
+  const auto all = hosts_.all();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].members > 1) last = std::max(last, entry(i, all[i].members - 1) + 2 * (blocks - 1) + 1);
+  return last;
+}
+
+StepTransfers HostPipeline::at(std::uint64_t step, std::uint64_t blocks) const {
+  StepTransfers now;
+  if (is_head() && step % 2 == 0 && step / 2 < between_.steps(blocks)) {
+    now = between_.at(step / 2, blocks);
+    for (auto* const transfer : {&now.send, &now.receive})
+      if (*transfer) (*transfer)->peer = head_of((*transfer)->peer);
+  }
+  if (!is_head()) {
+    if (const auto block = moving(step, entry(), blocks)) now.receive = Transfer{Rank{rank_ - 1}, *block};
+  }
+  if (has_next()) {
+    if (const auto block = moving(step, entry() + 1, blocks)) now.send = Transfer{Rank{rank_ + 1}, *block};
+  }
+  return now;
+}
+
+std::optional<Transfer> HostPipeline::first_receive() const {
+  if (!is_head()) return Transfer{Rank{rank_ - 1}, 0};
+  auto first = between_.first_receive();
+  if (first) first->peer = head_of(first->peer);
+  return first;
+}
+
+std::vector<Rank> HostPipeline::sources() const {
+  if (!is_head()) return {Rank{rank_ - 1}};
+  auto all = between_.sources();
+  for (Rank& host : all) host = head_of(host);
+  return all;
+}
+
+std::vector<Rank> HostPipeline::destinations() const {
+  auto all = is_head() ? between_.destinations() : std::vector<Rank>{};
+  for (Rank& host : all) host = head_of(host);
+  if (has_next()) all.push_back(Rank{rank_ + 1});
+  return all;
+}
+
+std::optional<std::uint64_t> HostPipeline::next_receive_from(Rank source, std::uint64_t step,
+                                                             std::uint64_t blocks) const {
+  if (!is_head()) {
+    if (value_of(source) + 1 != rank_) return std::nullopt;
+    const std::uint64_t from = std::max(step, entry());
+    return before(from + (from - entry()) % 2, entry() + 2 * blocks);
+  }
+  const std::size_t host = hosts_.index_of(value_of(source));
+  if (hosts_.all()[host].head != value_of(source)) return std::nullopt;
+  auto next = between_.next_receive_from(Rank{static_cast<std::uint32_t>(host)}, (step + 1) / 2, blocks);
+  if (next) *next *= 2;
+  return next;
+}
+
+std::optional<std::uint64_t> HostPipeline::next_send(std::uint64_t step, std::uint64_t end,
+                                                     std::uint64_t blocks) const {
+  std::optional<std::uint64_t> next;
+  if (has_next()) {
+    const std::uint64_t first = entry() + 1, from = std::max(step, first);
+    next = before(from + (from - first) % 2, std::min(end, first + 2 * blocks));
+  }
+  if (!is_head()) return next;
+  const auto between = between_.next_send(
+      (step + 1) / 2, std::min((next.value_or(end) + 1) / 2, between_.steps(blocks)), blocks);
+  return between ? 2 * *between : next;
+}
+
+Pace HostPipeline::pace() const {
+  if (!is_head()) return {.stride = 2, .lead = entry() + 1, .lag = entry() + 1};
+  const std::uint64_t between = 2 * between_.pace().lag;
+  return {.stride = 2, .lead = 0, .lag = has_next() ? std::max(between, entry() + 1) : between};
+}
+
+std::uint64_t HostPipeline::minimum_slots() const {
+  const auto all = hosts_.all();
+  const bool others_wait =
+      std::ranges::any_of(all.subspan(1), [](const Rack& host) { return host.members > 1; });
+  return others_wait
+             ? std::max(between_.minimum_slots(), depth_of(static_cast<std::uint32_t>(all.size())) + 1)
+             : between_.minimum_slots();
+}
+
+}  // namespace rdmc::relay

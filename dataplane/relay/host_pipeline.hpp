@@ -1,0 +1,52 @@
+// The binomial pipeline between hosts, of which each is one vertex, and a chain inside each: the network
+// carries every block to a host once, and memory carries it on. Of the racks that a group knows each is a
+// host here, and its head the host's representative.
+//
+// Representatives trade blocks in the even steps and pass each on to the first of their host in an odd one;
+// from there it goes on by one member a step. So everybody still sends and receives at most one block a step,
+// and the whole takes twice the pipeline's steps and the longest chain's. Steps inside a host are short: what
+// a message takes is the network's half. A plain value; any thread.
+#pragma once
+
+#include "dataplane/relay/binomial_pipeline.hpp"
+#include "dataplane/relay/racks.hpp"
+
+namespace rdmc::relay {
+
+class HostPipeline {
+ public:
+  /// rank < hosts.members().
+  HostPipeline(Rank rank, Racks hosts);
+  HostPipeline of(Rank rank) const { return {rank, hosts_}; }
+
+  std::uint64_t steps(std::uint64_t blocks) const;
+  StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
+  std::optional<Transfer> first_receive() const;
+  std::vector<Rank> sources() const;
+  std::vector<Rank> destinations() const;
+  std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;
+  std::optional<std::uint64_t> next_send(std::uint64_t step, std::uint64_t end, std::uint64_t blocks) const;
+  Pace pace() const;
+  /// One more than needed where all representatives that others wait for get every block late.
+  std::uint64_t minimum_slots() const;
+
+ private:
+  bool is_head() const { return place_ == 0; }
+  bool has_next() const { return place_ + 1 < host_.members; }
+  /// The step in which block 0 reaches place `place` of host number `index`: the head has it for certain
+  /// then.
+  std::uint64_t entry(std::size_t index, std::uint64_t place) const;
+  std::uint64_t entry() const { return entry(index_, place_); }
+  Rank head_of(Rank host) const { return Rank{hosts_.all()[value_of(host)].head}; }
+
+  std::uint32_t rank_;
+  Racks hosts_;
+  std::size_t index_;  // of our host
+  Rack host_;
+  std::uint32_t place_;  // in it, from 0
+  BinomialPipeline between_;
+};
+
+static_assert(Plan<HostPipeline>);
+
+}  // namespace rdmc::relay

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Several receivers on each host: the network carries the file to a host once, whoever of them lives."""
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
+import lab
+from harness import Agent, BcastCase, ExitCode
+
+SIZE = 16 << 20
+PER_HOST = 3
+HEADERS = 1.2  # packets' and acknowledgements', and control connections
+
+
+class Hosts(BcastCase):
+    def setUp(self):
+        super().setUp()
+        network = lab.Network(3)
+        self.addCleanup(network.__exit__)
+        self.sender, *self.receivers = network.hosts
+        self.agents_on = {host.name: [self.agent_on(host, index) for index in range(PER_HOST)]
+                          for host in self.receivers}
+        self.everybody = [agent for agents in self.agents_on.values() for agent in agents]
+        self.source = self.file(SIZE)
+
+    def agent_on(self, host, index):
+        root = self.folder / f"root-{host.name}-{index}"
+        root.mkdir()
+        return Agent(self, host.address, self.port + index, root, self.key(), host.command([]))
+
+    def start_to_all(self, *options):
+        return self.start(self.source, "copy", *options, to=self.everybody, command_prefix=self.sender.command([]))
+
+    def entered(self, host):
+        return host.octets()[0]
+
+    def test_a_host_gets_the_file_from_the_network_once(self):
+        before = [self.entered(host) for host in self.receivers]
+        self.assert_code(self.start_to_all().wait(), ExitCode.SUCCESS)
+        for host, octets in zip(self.receivers, before):
+            self.assertGreater(self.entered(host) - octets, SIZE)
+            self.assertLess(self.entered(host) - octets, HEADERS * SIZE)
+        for agent in self.everybody:
+            self.assert_copy(self.source, agent.root / "copy")
+
+    def test_a_representative_that_dies_is_replaced(self):
+        host, victim = self.receivers[0], self.agents_on[self.receivers[0].name][0]
+        before = self.entered(host)
+        transfer = self.start_to_all("--limit-rate", "100m")
+        transfer.wait_for_bytes(SIZE // 4)
+        victim.signal(signal.SIGKILL)
+        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)
+        for agent in self.everybody:
+            if agent is not victim:
+                self.assert_copy(self.source, agent.root / "copy")
+        # What was under way to the dead one, its successor gets again: a window of blocks, not the file.
+        self.assertLess(self.entered(host) - before, 2 * SIZE)
+        for path in victim.root.iterdir():
+            path.unlink()
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main()
