@@ -5,19 +5,16 @@
 #include "dataplane/cm/constants.hpp"
 
 namespace rdmc::cm {
-namespace {
-
-bool same_host(const Address& a, const Address& b) {
-  return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
-}
-
-}  // namespace
 
 CommunicationId Manager::fresh_id() {
   CommunicationId id;
   do id = CommunicationId{entropy_()};
   while (value_of(id) == 0 || connections_.contains(id));
   return id;
+}
+
+bool Manager::same_host(const Address& a, const Address& b) {
+  return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
 }
 
 // A connection is known by our number; the peer's must be the one it gave, and come from its host.
@@ -76,18 +73,18 @@ void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  if (connection.state == State::established || connection.state == State::disconnect_sent ||
-      connection.state == State::ended)
-    return;
+  if (connection.state == State::established) return disconnect(id, now);
+  if (connection.state == State::disconnect_sent || connection.state == State::ended) return;
   send_reject(id, connection, reason);
   end(id, connection, now);
 }
 
 /// What it answers is what the peer said last, if that asks for an answer (12.6.7, Message REJected).
 void Manager::send_reject(CommunicationId id, Connection& connection, RejectReason reason) {
-  const auto answered = connection.state == State::requested  ? Answered::request
-                        : connection.state == State::accepted ? Answered::reply
-                                                              : Answered::other;
+  const bool replied = connection.state == State::accepted || connection.state == State::ended;
+  const auto answered = connection.state == State::requested ? Answered::request
+                        : replied                            ? Answered::reply
+                                                             : Answered::other;
   connection.latest = encode({connection.transaction, Reject{id, connection.remote, answered, reason, {}}});
   connection.refused = true;
   send_latest(connection);

@@ -71,7 +71,8 @@ class Manager {
   /// After `requested`, when our queue pair is ready: the peer may send at once. The peer is told of no more
   /// READs and atomics than it has asked for, in either direction (12.7.29, 12.7.30).
   void accept(CommunicationId connection, const QueuePairParameters& ours, Time now);
-  /// Of what is not established yet; `disconnected` follows.
+  /// Of what is not established yet; what is, is disconnected: a message that crossed may have made it so.
+  /// `disconnected` follows.
   void reject(CommunicationId connection, RejectReason reason, Time now);
   /// After `requested` and accept: the peer's first packet has come, so it is ready though its message was
   /// lost.
@@ -119,6 +120,7 @@ class Manager {
   using Connections = std::map<CommunicationId, Connection>;
 
   // manager.cpp
+  static bool same_host(const Address& a, const Address& b);
   CommunicationId fresh_id();
   Connection* find(CommunicationId local, const Address& source, CommunicationId remote);
   void send(const Address& peer, const Mad& mad) { outgoing_.push_back({peer, mad}); }

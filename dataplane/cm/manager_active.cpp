@@ -39,6 +39,13 @@ Result<CommunicationId> Manager::connect(const Address& peer, const QueuePairPar
 }
 
 void Manager::on_message(const Address& source, const Message&, const Reply& reply, Time) {
+  // Given up before anybody answered: who answers now is told, by the number that was not known then.
+  if (const auto found = connections_.find(reply.remote);
+      found != connections_.end() && found->second.refused && found->second.state == State::ended &&
+      found->second.remote == CommunicationId{} && same_host(found->second.peer, source)) {
+    found->second.remote = reply.local;
+    return send_reject(reply.remote, found->second, RejectReason::timeout);
+  }
   Connection* const connection = find(reply.remote, source, reply.local);
   if (connection == nullptr) {
     ++counters_.strays;
@@ -46,8 +53,8 @@ void Manager::on_message(const Address& source, const Message&, const Reply& rep
   }
   if (connection->state != State::request_sent) {
     ++counters_.duplicates;
-    // Our confirmation was lost; before it was given there is nothing to repeat.
-    if (connection->state == State::established) send_latest(*connection);
+    // Our confirmation was lost, or that we gave up; before either there is nothing to repeat.
+    if (connection->state == State::established || connection->refused) send_latest(*connection);
     return;
   }
   connection->state = State::accepted;

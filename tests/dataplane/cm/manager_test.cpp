@@ -122,6 +122,37 @@ BOOST_AUTO_TEST_CASE(who_believes_in_a_connection_that_was_given_up_is_told) {
   BOOST_TEST(world.a.count(Event::Kind::disconnected) == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(who_replies_to_what_was_given_up_is_told_although_the_first_word_of_it_was_lost) {
+  for (const bool before_the_reply : {false, true}) {
+    World world(14);
+    world.a.answers = false;
+    world.b.answers = !before_the_reply;
+    BOOST_REQUIRE(world.b.manager.listen(kPort));
+    const CommunicationId id = world.connect();
+    world.run(milliseconds(100));
+    world.a.manager.disconnect(id, world.now);
+    for (Datagram lost; world.a.manager.poll_transmit(lost);) continue;
+    if (before_the_reply)
+      world.b.manager.accept(world.b.events[0].connection, {.qpn = Qpn{0x222}, .starting_psn = Psn(22)},
+                             world.now);
+    world.run(seconds(5));  // of 18 in which a reply without an answer is repeated
+    BOOST_TEST(world.b.count(Event::Kind::rejected) == 1u);
+  }
+}
+
+/// As when its confirmation and a packet that its queue pair fails of come at once.
+BOOST_AUTO_TEST_CASE(a_connection_that_was_made_a_moment_before_its_rejection_ends_all_the_same) {
+  World world(15);
+  BOOST_REQUIRE(world.b.manager.listen(kPort));
+  world.connect();
+  world.run(milliseconds(100));
+  world.b.manager.reject(world.b.events[0].connection, RejectReason::timeout, world.now);
+  world.run(seconds(100));
+  BOOST_TEST(world.a.count(Event::Kind::disconnected) == 1u);
+  BOOST_TEST(world.b.count(Event::Kind::disconnected) == 1u);
+  BOOST_TEST(world.b.manager.connections() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_never_answers_is_unreachable_after_a_bounded_time) {
   World world(4, 1'000'000);
   world.connect();
