@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import shlex
 import subprocess
 import sys
@@ -16,9 +17,12 @@ HAS_DPDK = os.environ.get("RDMC_HAS_DPDK") == "1"
 SECONDS = 60
 
 
-def diagnose(*options):
-    """The findings by fabric, and the exit status."""
-    done = subprocess.run([DOCTOR, "--seconds", "0.05", "--json", *options], capture_output=True, text=True,
+def diagnose(*options, descriptors=None):
+    """The findings by fabric, and the exit status. `descriptors`: as many as it may have, if there is a limit."""
+    def limit():
+        if descriptors:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    done = subprocess.run([DOCTOR, "--seconds", "0.05", "--json", *options], capture_output=True, text=True, preexec_fn=limit,
                           stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
     told = json.loads(done.stdout)
     return {one["fabric"]: one for one in told["fabrics"]} | {"auto": told["auto"]}, done.returncode
@@ -68,6 +72,17 @@ class Remedies(unittest.TestCase):
             after, status = do(before["dpdk"]["remedy"])
             self.assertTrue(after["dpdk"]["usable"], after["dpdk"])
             self.assertEqual(status, 0)
+
+    def test_where_descriptors_are_short_that_is_what_is_told(self):
+        for descriptors in 5, 8, 16:
+            for device in ([], ["--device", "vdev=net_memif0 address=192.0.2.9/24"]):
+                findings, status = diagnose(*device, descriptors=descriptors)
+                self.assertEqual(status, 2)
+                for fabric in "shm", "dpdk":
+                    one = findings[fabric]
+                    if "Too many open files" in one["reason"]:
+                        self.assertRegex(one["remedy"], "ulimit -n|prlimit --pid", one)
+                    self.assertNotIn("DPDK does not start", one.get("self_test_error", ""))
 
     def test_an_address_that_this_host_has_not_is_not_usable_and_another_one_is_named(self):
         before, status = diagnose("--address", "192.0.2.77")

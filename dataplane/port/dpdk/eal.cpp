@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "dataplane/port/dpdk/memif_gate.hpp"
+#include "dataplane/port/dpdk/surroundings.hpp"
 
 namespace rdmc::port::dpdk {
 namespace {
@@ -114,6 +115,7 @@ Result<void> start_eal(const DpdkOptions& options) {
       return fail(Errc::invalid_argument, "this process runs DPDK already, without the PCI bus");
     return {};
   }
+  if (auto room = room_for_descriptors(); !room) return room;
   keep_log();
   cpu_set_t affinity;
   sched_getaffinity(0, sizeof affinity, &affinity);

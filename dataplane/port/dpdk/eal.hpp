@@ -13,8 +13,8 @@
 
 namespace rdmc::port::dpdk {
 
-/// Errors: resource_limit or unsupported (EAL's own words), invalid_argument (it runs already, with other
-/// memory or without the PCI bus).
+/// Errors: resource_limit (room_for_descriptors, EAL's own words), unsupported (EAL's own words),
+/// invalid_argument (it runs already, with other memory or without the PCI bus).
 Result<void> start_eal(const DpdkOptions& options);
 
 /// How it runs, if it does; what else is asked of it has to be the same.

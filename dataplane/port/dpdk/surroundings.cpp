@@ -1,16 +1,19 @@
 #include "dataplane/port/dpdk/surroundings.hpp"
 
 #include <linux/capability.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
 #include <utility>
 
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/port/dpdk/kernel_interface.hpp"
 
 namespace rdmc::port::dpdk {
@@ -128,12 +131,26 @@ Usability judge_virtual(const DpdkOptions& options, const Surroundings& around) 
 
 }  // namespace
 
+Result<void> room_for_descriptors() {
+  constexpr std::size_t kTaken = 64;  // some 20 with two memifs, more with cards
+  std::array<Descriptor, kTaken> taken;
+  for (Descriptor& one : taken) {
+    one = Descriptor(eventfd(0, EFD_CLOEXEC));
+    if (!one)
+      return fail_errno(
+          "DPDK takes " + std::to_string(kTaken) + " further file descriptors (" + kMoreDescriptors + ")",
+          errno);
+  }
+  return {};
+}
+
 Surroundings look_around(const DpdkOptions& options) {
   const std::string pages = "/sys/kernel/mm/hugepages/hugepages-";
   Surroundings around{.total_hugepages = number_in(pages + "2048kB/nr_hugepages"),
                       .free_hugepages = number_in(pages + "2048kB/free_hugepages"),
                       .free_giant_pages = number_in(pages + "1048576kB/free_hugepages"),
                       .capabilities = effective_capabilities()};
+  if (const auto room = room_for_descriptors(); !room) around.no_descriptors = room.error().what;
   std::error_code error;
   around.program = fs::read_symlink("/proc/self/exe", error);
   if (!options.is_virtual) {
@@ -158,6 +175,7 @@ Surroundings look_around(const DpdkOptions& options) {
 }
 
 Usability judge(const DpdkOptions& options, const Surroundings& around) {
+  if (!around.no_descriptors.empty()) return unusable(around.no_descriptors, kMoreDescriptors);
   if (options.hugepages && around.free_hugepages < kHugepagesWanted && around.free_giant_pages == 0) {
     const std::uint64_t pages = around.total_hugepages - around.free_hugepages + kHugepagesWanted;
     return unusable("it takes " + std::to_string(kHugepagesWanted) + " free hugepages of 2 MB, there are " +

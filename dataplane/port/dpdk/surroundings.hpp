@@ -12,6 +12,7 @@ namespace rdmc::port::dpdk {
 
 /// What matters for one device.
 struct Surroundings {
+  std::string no_descriptors;  ///< why DPDK would not get those it takes; empty: it would
   std::uint64_t total_hugepages = 0, free_hugepages = 0;  ///< of 2 MB
   std::uint64_t free_giant_pages = 0;                     ///< of 1 GB
   std::uint64_t capabilities = 0;                         ///< effective, as bits (capabilities(7))
@@ -27,6 +28,10 @@ struct Surroundings {
   std::string vfio_group;  ///< "/dev/vfio/7", empty: it is in none
   bool vfio_group_accessible = false;
 };
+
+/// Whether DPDK would get the file descriptors that it takes; it panics, or ends the process, where it does
+/// not. They are taken for the moment of the call. Errors: resource_limit.
+Result<void> room_for_descriptors();
 
 Surroundings look_around(const DpdkOptions& options);
 

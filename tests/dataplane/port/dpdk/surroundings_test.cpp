@@ -2,15 +2,16 @@
 #include "dataplane/port/dpdk/surroundings.hpp"
 
 #include <linux/capability.h>
-#include <sys/resource.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/port/dpdk/kernel_interface.hpp"
+#include "tests/dataplane/port/most_descriptors.hpp"
 
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::dpdk;
+using rdmc::port::test::MostDescriptors;
 
 namespace {
 
@@ -68,26 +69,6 @@ BOOST_AUTO_TEST_CASE(an_interface_that_is_down_is_named_with_the_command_that_br
   check_remedy("vdev=net_af_packet0,iface=eth7", around, "ip -brief link");
 }
 
-namespace {
-
-/// No further descriptor while it is there.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(an_interface_that_cannot_be_asked_for_is_neither_missing_nor_without_a_link) {
   const auto kernel = KernelInterfaces::open();
   BOOST_REQUIRE(kernel.has_value());
@@ -95,7 +76,7 @@ BOOST_AUTO_TEST_CASE(an_interface_that_cannot_be_asked_for_is_neither_missing_no
   BOOST_TEST((code(kernel->find("nosuchlink")) == Errc::not_found));
   Surroundings around;
   {
-    const NoDescriptors none;
+    const MostDescriptors none(0);
     BOOST_TEST((code(KernelInterfaces::open()) == Errc::resource_limit));
     const auto loopback = kernel->find("lo");
     BOOST_TEST((loopback && loopback->linked));
@@ -105,6 +86,25 @@ BOOST_AUTO_TEST_CASE(an_interface_that_cannot_be_asked_for_is_neither_missing_no
   BOOST_TEST(!usability.usable);
   BOOST_TEST(usability.reason.find("Too many open files") != std::string::npos, usability.reason);
   BOOST_TEST(usability.remedy == "ulimit -n 65536");
+}
+
+// EAL panics without.
+BOOST_AUTO_TEST_CASE(a_device_takes_more_descriptors_than_a_process_may_have_left) {
+  BOOST_TEST(look_around(*parse_options("vdev=net_tap0")).no_descriptors.empty());
+  BOOST_TEST(room_for_descriptors().has_value());
+  Surroundings around;
+  {
+    const MostDescriptors few(32);
+    const auto room = room_for_descriptors();
+    BOOST_TEST((!room && room.error().code == Errc::resource_limit));
+    BOOST_TEST((!room && room.error().what.find("ulimit -n") != std::string::npos));
+    around = look_around(*parse_options("vdev=net_tap0"));
+  }
+  check_remedy("vdev=net_tap0", around, "ulimit -n 65536");
+  check_remedy("pci=0000:3b:00.0", around, "ulimit -n 65536");
+  around = everything();
+  around.interface_unknown = "Too many open files";
+  check_remedy("vdev=net_af_packet0,iface=lo", around, "ulimit -n 65536");
 }
 
 BOOST_AUTO_TEST_CASE(missing_privileges_are_named_as_setcap_takes_them) {
