@@ -1,5 +1,7 @@
 #include "apps/tools/doctor.hpp"
 
+#include <algorithm>
+
 #include "apps/tools/remedies.hpp"
 #include "controlplane/auth/random.hpp"
 #include "dataplane/fabric/host_identity.hpp"
@@ -26,10 +28,18 @@ Result<SelfTest> try_out(const std::function<Result<fabric::OpenedFabric>(std::s
   return run_self_test(std::move(*sending), std::move(*receiving), test_time);
 }
 
+/// A device is in the words of another driver than udp, and may be all that was named.
+port::PortRequest without_device(const port::PortRequest& request) {
+  const bool names_address = std::ranges::any_of(request.address.ip(), [](auto byte) { return byte != 0; });
+  return {.address = names_address ? request.address : Address::ipv4(127, 0, 0, 1, request.address.port),
+          .device = {},
+          .dscp = request.dscp};
+}
+
 /// A probe's yes is no promise. `opened`: by "auto", which has shown it.
 port::Usability judge(port::Driver& driver, const port::PortRequest& request,
                       const fabric::OpenedFabric* opened, const Machine& machine) {
-  port::Usability usability = driver.probe(request);
+  port::Usability usability = with_right_limit(driver.probe(request), machine);
   const bool shown = opened != nullptr && opened->port && opened->port->info().driver == driver.name();
   if (!usability.usable || shown) return usability;
   const auto port = driver.open(request);
@@ -107,10 +117,8 @@ Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, D
                                        request, *software, test_time));
   const fabric::OpenedFabric* const shown = opened ? &*opened : nullptr;
   for (const auto& driver : registry.drivers()) {
-    // A device is in the words of another; the fallback is asked without.
     const bool fallback = driver == registry.drivers().back();
-    const auto usability = fallback && !request.device.empty() ? driver->probe(request)
-                                                               : judge(*driver, request, shown, machine);
+    const auto usability = judge(*driver, fallback ? without_device(request) : request, shown, machine);
     Finding finding = examine(*driver, usability, *software, test_time);
     if (finding.fabric == kDpdk && !finding.usability.usable)
       finding.usability = with_remedy(std::move(finding.usability), *driver, request, machine);
@@ -118,9 +126,6 @@ Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, D
   }
   if (!opened) {
     diagnosis.chosen = std::unexpected(opened.error());
-    // Its probe asks for nothing but a socket; the address it has only now been seen not to have.
-    diagnosis.findings.back().usability = {.reason = opened.error().what,
-                                           .remedy = remedy_for_udp(opened.error(), machine)};
     return diagnosis;
   }
   diagnosis.chosen = opened->name;

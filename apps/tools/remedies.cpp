@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -72,14 +73,21 @@ bool says(const Error& error, int errno_value) {
   return error.what.ends_with(": " + std::generic_category().message(errno_value));
 }
 
-std::string more_room(const Error& error, const Machine& machine) {
+/// What lets this process, or the machine, open more, where the want of it is what the system said.
+std::optional<std::string> more_descriptors(const Error& error, const Machine& machine) {
   constexpr std::uint64_t kDescriptors = 65'536;
   if (says(error, EMFILE)) {
     const std::string wanted = std::to_string(kDescriptors);
     return machine.most_descriptors >= kDescriptors ? "ulimit -n " + wanted
                                                     : "sudo prlimit --pid $$ --nofile=" + wanted;
   }
-  if (says(error, ENFILE)) return "sudo sysctl -w fs.file-max=" + std::to_string(2 * machine.most_open_files);
+  // Who asks cannot read the number in time: no file can be opened.
+  if (says(error, ENFILE)) return "sudo sh -c 'sysctl -w fs.file-max=$((2 * $(cat /proc/sys/fs/file-max)))'";
+  return std::nullopt;
+}
+
+std::string more_room(const Error& error, const Machine& machine) {
+  if (auto remedy = more_descriptors(error, machine)) return *std::move(remedy);
   return machine.is_address_space_limited ? "ulimit -v unlimited" : "sudo sysctl -w vm.overcommit_memory=1";
 }
 
@@ -89,16 +97,16 @@ Machine look_at_machine() {
   Machine machine{.addresses = port::interface_addresses().value_or(std::vector<port::InterfaceAddress>{}),
                   .rdma_gids = port::rdma_gids(),
                   .built_with_verbs = fabric::is_built_with_verbs(),
-                  .has_proc = fabric::host_identity() != 0,
+                  .has_proc = access(fabric::kBootId, R_OK) == 0,
                   .has_soft_roce = kernel_has("rdma_rxe")};
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) machine.most_descriptors = limit.rlim_max;
   machine.is_address_space_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  std::ifstream("/proc/sys/fs/file-max") >> machine.most_open_files;
   return machine;
 }
 
 std::string remedy_for_shm(const Error& error, const Machine& machine) {
+  if (auto remedy = more_descriptors(error, machine)) return *std::move(remedy);
   if (!machine.has_proc) return "sudo mount -t proc proc /proc";
   if (says(error, EAFNOSUPPORT)) return "sudo modprobe unix";
   switch (error.code) {
@@ -112,6 +120,7 @@ std::string remedy_for_shm(const Error& error, const Machine& machine) {
 std::string remedy_for_verbs(const Error& error, const Address& wanted, const Machine& machine) {
   if (!machine.built_with_verbs)
     return "sudo apt-get install libibverbs-dev ibverbs-providers && tools/build build";
+  if (auto remedy = more_descriptors(error, machine)) return *std::move(remedy);
   switch (error.code) {
     case Errc::resource_limit: return "ulimit -l unlimited";
     case Errc::permission_denied: return "sudo chmod a+rw /dev/infiniband/uverbs*";
@@ -139,6 +148,7 @@ std::string remedy_for_dpdk(const Machine& machine) {
 
 std::string remedy_for_device(const Error& error, const std::string& device, const Machine& machine) {
   const auto again = [](const std::string& words) { return "rdmc_doctor --device '" + words + "'"; };
+  if (auto remedy = more_descriptors(error, machine)) return *std::move(remedy);
   const bool has_ordinary_pages = device.find("huge=no") != std::string::npos;
   switch (error.code) {
     case Errc::permission_denied: return "sudo " + again(device);
@@ -155,6 +165,12 @@ std::string remedy_for_udp(const Error& error, const Machine& machine) {
   if (error.code == Errc::resource_limit) return more_room(error, machine);
   const auto on = interface_for({}, machine);
   return with_address(on ? host_string(on->address) : "127.0.0.1");
+}
+
+port::Usability with_right_limit(port::Usability usability, const Machine& machine) {
+  if (auto remedy = more_descriptors({Errc::resource_limit, usability.reason}, machine))
+    usability.remedy = *std::move(remedy);
+  return usability;
 }
 
 }  // namespace rdmc::tools

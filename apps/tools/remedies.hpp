@@ -9,6 +9,7 @@
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
+#include "dataplane/port/driver.hpp"
 #include "dataplane/port/network_interface.hpp"
 #include "dataplane/port/rdma_devices.hpp"
 
@@ -21,7 +22,6 @@ struct Machine {
   bool has_proc = true;                   ///< /proc, by which a host knows itself
   bool has_soft_roce = true;              ///< the running kernel comes with rdma_rxe
   std::uint64_t most_descriptors = 0;     ///< that this user can raise the limit to (ulimit -Hn)
-  std::uint64_t most_open_files = 0;      ///< of the whole machine (fs.file-max)
   bool is_address_space_limited = false;  ///< (ulimit -v)
 };
 
@@ -38,5 +38,8 @@ std::string remedy_for_device(const Error& error, const std::string& device, con
 /// Where no device was named, or not in its words.
 std::string remedy_for_dpdk(const Machine& machine);
 std::string remedy_for_udp(const Error& error, const Machine& machine);
+/// What a driver told, which knows its device but not the limits of this user: where descriptors are short,
+/// the remedy is the one that works on this machine.
+port::Usability with_right_limit(port::Usability usability, const Machine& machine);
 
 }  // namespace rdmc::tools

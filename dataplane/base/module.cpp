@@ -2,13 +2,27 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <string_view>
+#include <system_error>
 
 namespace rdmc {
+namespace {
+
+/// The loader's words end with the system's, where these are the cause.
+std::unexpected<Error> no_module(std::string_view why) {
+  for (const int limit : {EMFILE, ENFILE, ENOMEM}) {
+    if (why.ends_with(std::generic_category().message(limit)))
+      return fail(Errc::resource_limit, std::string(why));
+  }
+  return fail(Errc::unsupported, std::string(why));
+}
+
+}  // namespace
 
 Result<void*> find_in_module(const std::string& file, const char* maker) {
   void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) return fail(Errc::unsupported, dlerror());
+  if (handle == nullptr) return no_module(dlerror());
   const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, "rdmc_module_version"));
   void* const found = dlsym(handle, maker);
   if (version == nullptr || found == nullptr)

@@ -13,7 +13,8 @@ namespace rdmc {
 
 /// The function `maker` of the module in `file`, which is a path, or a name that is found as dlopen finds it:
 /// on the runpath of the program or library that this is linked into, then the system's. Errors: unsupported
-/// (it is not there, or no module with that function), version_mismatch (of another build's version).
+/// (it is not there, or no module with that function), resource_limit, version_mismatch (of another build's
+/// version).
 Result<void*> find_in_module(const std::string& file, const char* maker);
 
 }  // namespace rdmc

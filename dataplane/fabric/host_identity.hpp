@@ -6,6 +6,9 @@
 
 namespace rdmc::fabric {
 
+/// By which a running kernel is known.
+inline constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
+
 /// A hash of the boot id and the network namespace of the calling process. 0 if the system does not tell; 0
 /// equals nobody's.
 std::uint64_t host_identity();

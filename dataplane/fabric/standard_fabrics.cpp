@@ -1,7 +1,12 @@
 #include "dataplane/fabric/standard_fabrics.hpp"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <utility>
 
+#include "dataplane/base/descriptor.hpp"
+#include "dataplane/fabric/host_identity.hpp"
 #include "dataplane/fabric/per_pair_fabric.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 #if RDMC_VERBS
@@ -96,6 +101,9 @@ std::vector<std::string> fabric_names() {
 }
 
 Result<std::string> probe_shm(const SoftwareFabricOptions& software) {
+  // That the host does not know itself may be for want of a descriptor, which is another matter.
+  if (software.host_id == 0 && !Descriptor(::open(kBootId, O_RDONLY | O_CLOEXEC)))
+    return fail_errno(kBootId, errno);
   const auto opened = open_shm(software);
   if (!opened) return std::unexpected(opened.error());
   return opened->reason;

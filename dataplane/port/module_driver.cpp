@@ -19,7 +19,9 @@ class ModuleDriver final : public Driver {
     if (request.device.empty()) return {.reason = "no device is named", .remedy = module_.devices};
     if (!driver_) {
       if (auto loaded = load(); !loaded) {
-        return {.reason = std::move(loaded.error().what), .remedy = module_.remedy};
+        const bool installed = loaded.error().code == Errc::resource_limit;
+        return {.reason = std::move(loaded.error().what),
+                .remedy = installed ? "ulimit -n 65536" : module_.remedy};
       }
     }
     return driver_->probe(request);

@@ -5,8 +5,10 @@
 #include <random>
 
 #include "apps/tools/remedies.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 #include "dataplane/port/udp_port.hpp"
 #include "tests/dataplane/port/fake_driver.hpp"
+#include "tests/dataplane/port/most_descriptors.hpp"
 
 using namespace rdmc;
 using namespace rdmc::tools;
@@ -76,6 +78,34 @@ BOOST_AUTO_TEST_CASE(where_no_fabric_takes_the_request_the_reason_is_told) {
   BOOST_TEST(udp.remedy.starts_with("rdmc_doctor --address "));
 }
 
+BOOST_AUTO_TEST_CASE(udp_is_judged_without_the_device_that_is_in_the_words_of_another) {
+  port::Registry registry(port::udp_driver());
+  registry.add(fake("absent", {.usable = false, .reason = "no card", .remedy = "buy one"}));
+  const auto udp = [&](const Address& address) {
+    return diagnose(registry, {.address = address, .device = "a card"}, kShort).findings.back().usability;
+  };
+  for (const Address& address : {Address{}, kLoopback.address}) {
+    const port::Usability usability = udp(address);
+    BOOST_TEST(usability.usable, usability.reason);
+    BOOST_TEST(usability.remedy.empty());
+  }
+  const port::Usability elsewhere = udp(Address::ipv4(192, 0, 2, 77, 0));
+  BOOST_TEST(!elsewhere.usable);
+  BOOST_TEST(elsewhere.reason.starts_with("192.0.2.77 is not an address of this host"), elsewhere.reason);
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_is_not_taken_for_another_because_no_file_can_be_opened) {
+  const auto entropy = [] { return 0U; };
+  const port::test::MostDescriptors none(0);
+  const Machine machine = look_at_machine();
+  BOOST_TEST(machine.has_proc);
+  BOOST_TEST(machine.most_descriptors > 0u);
+  const auto shm = fabric::probe_shm({.entropy = entropy, .host_id = 0});
+  BOOST_REQUIRE(!shm);
+  BOOST_TEST((shm.error().code == Errc::resource_limit));
+  BOOST_TEST(remedy_for_shm(shm.error(), machine).find("65536") != std::string::npos);
+}
+
 namespace {
 
 port::InterfaceAddress on(std::string interface, const std::string& address, bool loopback = false) {
@@ -86,6 +116,7 @@ port::RdmaGid gid(std::string device, const std::string& address) {
 }
 
 const auto kLo = on("lo", "127.0.0.1", true), kEth = on("eth7", "10.1.2.3"), kWlan = on("wlan0", "10.9.9.9");
+const std::string kMoreFiles = "sudo sh -c 'sysctl -w fs.file-max=$((2 * $(cat /proc/sys/fs/file-max)))'";
 const std::string kSoftRoceOnEth =
     "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth7 && "
     "rdmc_doctor --address 10.1.2.3";
@@ -111,7 +142,6 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
   const auto system_said = [](int errno_value) { return fail_errno("a socket", errno_value).error(); };
   Machine roomy = plain, cramped = plain;
   roomy.most_descriptors = 1 << 20;
-  roomy.most_open_files = 1000;
   cramped.most_descriptors = 4096;
   cramped.is_address_space_limited = true;
   const std::string card = "pci=0000:3b:00.0 address=10.0.0.1/24", no_huge = "vdev=net_memif0 huge=no";
@@ -139,7 +169,14 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
            {shm(Errc::unsupported, without_proc), "sudo mount -t proc proc /proc"},
            {remedy_for_shm(system_said(EMFILE), roomy), "ulimit -n 65536"},
            {remedy_for_shm(system_said(EMFILE), cramped), "sudo prlimit --pid $$ --nofile=65536"},
-           {remedy_for_shm(system_said(ENFILE), roomy), "sudo sysctl -w fs.file-max=2000"},
+           {remedy_for_shm(system_said(ENFILE), roomy), kMoreFiles},
+           {remedy_for_shm(system_said(ENFILE), without_proc), kMoreFiles},
+           {remedy_for_verbs(system_said(EMFILE), eth, roomy), "ulimit -n 65536"},
+           {remedy_for_device(system_said(EMFILE), card, roomy), "ulimit -n 65536"},
+           {remedy_for_device(system_said(ENFILE), card, roomy), kMoreFiles},
+           {with_right_limit({.reason = system_said(EMFILE).what, .remedy = "install"}, cramped).remedy,
+            "sudo prlimit --pid $$ --nofile=65536"},
+           {with_right_limit({.reason = "no card", .remedy = "buy one"}, cramped).remedy, "buy one"},
            {remedy_for_shm(system_said(ENOMEM), roomy), "sudo sysctl -w vm.overcommit_memory=1"},
            {remedy_for_shm(system_said(ENOMEM), cramped), "ulimit -v unlimited"},
            {remedy_for_shm(system_said(EAFNOSUPPORT), plain), "sudo modprobe unix"},

@@ -5,6 +5,7 @@
 
 #include "dataplane/port/registry.hpp"
 #include "tests/dataplane/port/fake_driver.hpp"
+#include "tests/dataplane/port/most_descriptors.hpp"
 
 using namespace rdmc;
 using namespace rdmc::port;
@@ -61,6 +62,16 @@ BOOST_AUTO_TEST_CASE(nothing_is_loaded_for_a_request_that_names_no_device) {
 
 BOOST_AUTO_TEST_CASE(a_module_that_is_not_installed_is_passed_over_with_the_command_that_installs_it) {
   check_refused("librdmc_nowhere.so", "librdmc_nowhere.so");
+}
+
+BOOST_AUTO_TEST_CASE(a_module_that_cannot_be_looked_for_without_descriptors_may_be_installed) {
+  const auto driver = module_driver(
+      {.name = "loaded", .file = "/librdmc_nowhere.so", .remedy = "apt install it", .devices = "list them"});
+  {
+    const MostDescriptors none(0);
+    BOOST_TEST(driver->probe(kOnDevice).remedy == "ulimit -n 65536");
+  }
+  BOOST_TEST(driver->probe(kOnDevice).remedy == "apt install it");
 }
 
 BOOST_AUTO_TEST_CASE(a_module_of_another_version_is_not_used) {
