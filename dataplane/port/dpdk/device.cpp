@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -186,25 +187,31 @@ Result<void> Device::configure() {
 }
 
 Result<void> Device::start() {
-  const int error = start_until_the_peer_listens();
-  if (error != 0 && memif_ == Memif::client) {  // which says -1, and the same over and over
-    take_eal_complaints();
-    return fail(Errc::not_found, name_ + " does not start: nobody listens at the other end of its socket");
+  if (memif_ == Memif::client) {
+    if (auto started = start_client(); !started) return started;
+  } else if (const int error = rte_eth_dev_start(id_); error != 0) {
+    return device_error(name_ + " does not start", error);
   }
-  if (error != 0) return device_error(name_ + " does not start", error);
   rte_eth_allmulticast_enable(id_);  // solicitations come to a group; a device that cannot filter needs none
   return {};
 }
 
 /// The client's end of a memif starts only when the server listens, and the two are often started at once.
-int Device::start_until_the_peer_listens() {
+/// Its driver says -1 whatever was the matter; the system call's own error is left behind.
+Result<void> Device::start_client() {
   const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
-  int error = rte_eth_dev_start(id_);
-  while (memif_ == Memif::client && error != 0 && std::chrono::steady_clock::now() < deadline) {
+  for (;;) {
+    take_eal_complaints();  // the same over and over
+    errno = 0;
+    if (rte_eth_dev_start(id_) == 0) return {};
+    const int error = errno;
+    const bool nobody_yet = error == ECONNREFUSED || error == ENOENT || error == EAGAIN;
+    if (!nobody_yet) return fail_errno(name_ + " does not start: " + take_eal_complaints(), error);
+    if (std::chrono::steady_clock::now() >= deadline) break;
     std::this_thread::sleep_for(kLinkNap);
-    error = rte_eth_dev_start(id_);
   }
-  return error;
+  take_eal_complaints();
+  return fail(Errc::not_found, name_ + " does not start: nobody listens at the other end of its socket");
 }
 
 bool Device::wait_for_link() {

@@ -61,7 +61,7 @@ class Device {
   Result<void> configure();
   int try_configure(bool wakes);
   Result<void> start();
-  int start_until_the_peer_listens();
+  Result<void> start_client();
   void close();
 
   std::string name_, interface_;

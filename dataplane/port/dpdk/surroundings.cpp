@@ -1,5 +1,6 @@
 #include "dataplane/port/dpdk/surroundings.hpp"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,6 +21,9 @@ namespace rdmc::port::dpdk {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Of a memif that names none.
+constexpr const char* kMemifSocket = "/run/memif.sock";
 
 std::uint64_t number_in(const std::string& path) {
   std::uint64_t value = 0;
@@ -49,6 +53,32 @@ void look_at_pci(std::string_view address, Surroundings& around) {
 /// A driver of DPDK that works beside the kernel's own.
 bool shares_with_kernel(std::string_view driver) {
   return driver == "mlx5_core" || driver == "mlx4_core";
+}
+
+/// With the rights that opening would have, which are not those of who started the program (setcap).
+bool may(const fs::path& path, int how) {
+  return faccessat(AT_FDCWD, path.c_str(), how, AT_EACCESS) == 0;
+}
+
+/// What keeps a client from this socket by its rights; empty: nothing, whether it is there yet or not.
+std::string closed_at(const fs::path& socket) {
+  std::error_code error;
+  const fs::path directory = fs::absolute(socket, error).parent_path();
+  for (fs::path parent = "/"; const fs::path& step : directory.relative_path()) {
+    if (!may(parent /= step, X_OK) && errno == EACCES) return parent;
+  }
+  return !may(socket, W_OK) && errno == EACCES ? socket.string() : "";
+}
+
+/// An abstract socket, memif's default, lies in no directory.
+void look_at_socket(const DpdkOptions& options, Surroundings& around) {
+  const std::string_view named = options.device_argument("socket");
+  const fs::path socket = named.empty() ? kMemifSocket : named;
+  const bool in_directory = options.device_argument("socket-abstract") == "no";
+  const bool client = options.device_argument("role") == "client";
+  if (in_directory && client) around.socket_closed = closed_at(socket);
+  const fs::path directory = socket.has_parent_path() ? socket.parent_path() : ".";
+  around.socket_directory_writable = !in_directory || client || may(directory, W_OK | X_OK);
 }
 
 /// What asking the kernel takes.
@@ -119,9 +149,15 @@ Usability judge_virtual(const DpdkOptions& options, const Surroundings& around) 
     return unusable("/dev/net/tun is not there", "sudo modprobe tun");
   if (driver == "net_memif" && !around.socket_directory_writable) {
     const std::string socket(options.device_argument("socket"));
-    const std::string directory = fs::path(socket.empty() ? "/run/memif.sock" : socket).parent_path();
+    const std::string directory = fs::path(socket.empty() ? kMemifSocket : socket).parent_path();
     return unusable("no right to make " + directory + "'s socket",
                     "sudo install -d -o $(id -u) " + directory);
+  }
+  if (driver == "net_memif" && !around.socket_closed.empty()) {
+    const std::string_view socket = options.device_argument("socket");
+    const bool is_directory = around.socket_closed != (socket.empty() ? kMemifSocket : socket);
+    return unusable("no permission to open " + around.socket_closed,
+                    (is_directory ? "sudo chmod a+x " : "sudo chown $(id -u) ") + around.socket_closed);
   }
   if (const std::string names = missing(capabilities_of(driver), around); !names.empty())
     return unusable(name + " takes privileges that this program has not",
@@ -165,12 +201,7 @@ Surroundings look_around(const DpdkOptions& options) {
   if (!interface && interface.error().code != Errc::not_found)
     around.interface_unknown = interface.error().what;
   around.tun_there = access("/dev/net/tun", F_OK) == 0;
-  const std::string_view socket = options.device_argument("socket");
-  // An abstract socket, memif's default, lies in no directory.
-  const bool in_directory = options.device_argument("socket-abstract") == "no";
-  const fs::path directory = socket.empty() ? fs::path("/run") : fs::path(socket).parent_path();
-  around.socket_directory_writable =
-      !in_directory || access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) == 0;
+  look_at_socket(options, around);
   return around;
 }
 

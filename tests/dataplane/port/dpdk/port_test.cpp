@@ -1,12 +1,17 @@
 // The port over a memif between two ports of this process: needs no privilege, no hugepages and no interface.
 #define BOOST_TEST_MODULE dpdk_port
 #include <rapidcheck.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "dataplane/base/bytes.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "tests/dataplane/port/dpdk/memif_pair.hpp"
+#include "tests/dataplane/port/dpdk/stranger.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 using namespace rdmc;
@@ -33,6 +38,10 @@ void send_all(Port& port, std::span<const TxTrain> trains) {
     trains = trains.subspan(port.send_burst(trains));
     BOOST_REQUIRE(monotonic_now() < deadline);
   }
+}
+
+Driver& dpdk_of(const Registry& registry) {
+  return **std::ranges::find(registry.drivers(), "dpdk", [](const auto& one) { return one->name(); });
 }
 
 struct ClosePorts {
@@ -248,18 +257,37 @@ BOOST_AUTO_TEST_CASE(who_lacks_the_secret_of_a_memif_gets_nothing_through) {
 
 BOOST_AUTO_TEST_CASE(every_pair_on_this_host_has_a_name_and_a_secret_of_its_own) {
   const auto registry = standard_drivers();
-  const auto& dpdk =
-      *std::ranges::find(registry.drivers(), "dpdk", [](const auto& one) { return one->name(); });
   const auto words = [](const std::string& device, std::string_view key) {
     const std::size_t at = device.find(key);
     BOOST_REQUIRE(at != std::string::npos);
     return device.substr(at, device.find(',', at) - at);
   };
-  const auto one = dpdk->pair_on_this_host(), other = dpdk->pair_on_this_host();
+  const auto one = dpdk_of(registry).pair_on_this_host(), other = dpdk_of(registry).pair_on_this_host();
   for (const std::string_view key : {"socket=/", "secret="}) {
     BOOST_TEST(words(one[0].device, key) == words(one[1].device, key));
     BOOST_TEST(words(one[0].device, key) != words(other[0].device, key));
   }
+}
+
+// Its probe has said so already, unless the server came in between.
+BOOST_AUTO_TEST_CASE(a_memif_client_that_may_not_open_the_socket_says_so_at_once) {
+  ports();
+  const auto registry = standard_drivers();
+  std::string socket = std::filesystem::temp_directory_path() / "rdmc_port_test-XXXXXX";
+  const Descriptor file(mkstemp(socket.data()));
+  BOOST_REQUIRE(fchmod(file.get(), 0) == 0);
+  const Time start = monotonic_now();
+  const auto opened = [&] {
+    const dpdk::testing::Stranger stranger;
+    return dpdk_of(registry).open(
+        {.address = Address::ipv4(192, 0, 2, 9, 0),
+         .device = "vdev=net_memif10,role=client,socket-abstract=no,socket=" + socket + " huge=no"});
+  }();
+  std::filesystem::remove(socket);
+  BOOST_REQUIRE(!opened);
+  BOOST_TEST((opened.error().code == Errc::permission_denied), opened.error().what);
+  BOOST_TEST(opened.error().what.find("onnect") != std::string::npos, opened.error().what);  // DPDK's words
+  BOOST_TEST((monotonic_now() - start).ns < seconds(2).ns);
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_is_in_use_or_unknown_is_refused_by_name) {

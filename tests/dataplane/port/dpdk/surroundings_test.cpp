@@ -4,13 +4,18 @@
 #include <linux/capability.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "dataplane/port/dpdk/kernel_interface.hpp"
+#include "tests/dataplane/port/dpdk/stranger.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::dpdk;
+using rdmc::port::dpdk::testing::Stranger;
 using rdmc::port::test::MostDescriptors;
 
 namespace {
@@ -141,8 +146,41 @@ BOOST_AUTO_TEST_CASE(a_directory_without_rights_and_a_missing_tun_device_have_th
   around.socket_directory_writable = false;
   check_remedy("vdev=net_memif0,socket=/run/x/s,socket-abstract=no", around,
                "sudo install -d -o $(id -u) /run/x");
+  around = everything();
+  around.socket_closed = "/run/memif.sock";  // of a client that names none
+  check_remedy("vdev=net_memif0,role=client,socket-abstract=no", around,
+               "sudo chown $(id -u) /run/memif.sock");
   around.tun_there = false;
   check_remedy("vdev=net_tap0", around, "sudo modprobe tun");
+}
+
+// Which makes no socket: it opens that of the server.
+BOOST_AUTO_TEST_CASE(a_memif_client_may_write_to_the_socket_and_not_to_its_directory) {
+  namespace fs = std::filesystem;
+  std::string name = fs::temp_directory_path() / "rdmc_surroundings-XXXXXX";
+  const fs::path directory = mkdtemp(name.data()), socket = directory / "s";
+  const auto end = [&](const std::string& role) {
+    return "vdev=net_memif0,role=" + role + ",socket-abstract=no,socket=" + socket.string() + " huge=no";
+  };
+  const auto around = [&](const std::string& role) {
+    const Stranger stranger;
+    return look_around(*parse_options(end(role)));
+  };
+  const auto as = [](const fs::path& path, unsigned mode) { fs::permissions(path, fs::perms(mode)); };
+  as(directory, 0555);
+  BOOST_TEST(judged(end("client"), around("client")).usable);  // the server may come yet
+  check_remedy(end("server"), around("server"), "sudo install -d -o $(id -u) " + directory.string());
+  as(directory, 0755);
+  std::ofstream(socket) << "";
+  as(socket, 0222);
+  as(directory, 0555);
+  BOOST_TEST(judged(end("client"), around("client")).usable);
+  as(socket, 0000);
+  check_remedy(end("client"), around("client"), "sudo chown $(id -u) " + socket.string());
+  as(directory, 0000);
+  check_remedy(end("client"), around("client"), "sudo chmod a+x " + directory.string());
+  as(directory, 0755);
+  fs::remove_all(directory);
 }
 
 BOOST_AUTO_TEST_CASE(looking_around_leaves_no_trace_and_finds_what_is_there) {
