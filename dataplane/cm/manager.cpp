@@ -17,6 +17,22 @@ bool Manager::same_host(const Address& a, const Address& b) {
   return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
 }
 
+/// Of what is at its end and kept to answer what is repeated, that goes which has least time left. False:
+/// there is none, and no room.
+bool Manager::make_room() {
+  if (connections_.size() < kMostConnections) return true;
+  auto least = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    const bool ends = at->second.state == State::ended || at->second.state == State::disconnect_sent;
+    if (ends && (least == connections_.end() || at->second.deadline < least->second.deadline)) least = at;
+  }
+  if (least == connections_.end()) return false;
+  if (least->second.state == State::disconnect_sent)
+    events_.push_back({.kind = Event::Kind::disconnected, .connection = least->first});
+  connections_.erase(least);
+  return true;
+}
+
 // A connection is known by our number; the peer's must be the one it gave, and come from its host.
 Manager::Connection* Manager::find(CommunicationId local, const Address& source, CommunicationId remote) {
   const auto found = connections_.find(local);

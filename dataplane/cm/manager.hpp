@@ -51,7 +51,8 @@ struct Counters {
 
 class Manager {
  public:
-  /// Connections that are being made or kept; a request beyond is rejected for lack of resources.
+  /// Connections that are being made or kept, or were a while ago. Those that are at their end give way; a
+  /// request beyond is rejected for lack of resources.
   static constexpr std::size_t kMostConnections = 1024;
 
   /// `address`: of this host. `entropy`: unguessable 32-bit numbers. `traffic_class`: of our packets, which
@@ -122,6 +123,7 @@ class Manager {
   // manager.cpp
   static bool same_host(const Address& a, const Address& b);
   CommunicationId fresh_id();
+  bool make_room();
   Connection* find(CommunicationId local, const Address& source, CommunicationId remote);
   void send(const Address& peer, const Mad& mad) { outgoing_.push_back({peer, mad}); }
   void send_latest(const Connection& connection) {

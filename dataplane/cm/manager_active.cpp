@@ -11,7 +11,7 @@ Result<CommunicationId> Manager::connect(const Address& peer, const QueuePairPar
   if (!std::has_single_bit(path_mtu) || path_mtu < 256 || path_mtu > 4096)
     return fail(Errc::invalid_argument, "no path MTU: " + std::to_string(path_mtu));
   if (peer.ipv6 != address_.ipv6) return fail(Errc::invalid_argument, "one side has IPv4, the other IPv6");
-  if (connections_.size() >= kMostConnections) return fail(Errc::resource_limit, "too many connections");
+  if (!make_room()) return fail(Errc::resource_limit, "too many connections");
   const CommunicationId id = fresh_id();
   Connection& connection = connections_[id];
   connection.state = State::request_sent;

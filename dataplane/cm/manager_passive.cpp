@@ -45,7 +45,7 @@ void Manager::on_message(const Address& source, const Message& message, const Re
     refuse(RejectReason::consumer);
     return;
   }
-  if (connections_.size() >= kMostConnections) {
+  if (!make_room()) {
     refuse(RejectReason::no_resources);
     return;
   }

@@ -311,6 +311,17 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
   }
   BOOST_TEST(refused == 10u);
   BOOST_TEST(host.manager.connections() == Manager::kMostConnections);
+  // What has come to its end gives way.
+  Event first;
+  BOOST_REQUIRE(host.manager.poll_event(first));
+  host.manager.reject(first.connection, RejectReason::consumer, Time{1});
+  for (Datagram sent; host.manager.poll_transmit(sent);) continue;
+  for (const bool there_is_room : {true, false}) {
+    host.manager.on_datagram(peer, request_to(host, there_is_room ? 5000 : 5001, peer, peer), Time{1});
+    Datagram sent;
+    BOOST_TEST(host.manager.poll_transmit(sent) == !there_is_room);
+  }
+  BOOST_TEST(host.manager.connections() == Manager::kMostConnections);
 }
 
 namespace {
