@@ -60,14 +60,16 @@ bool may(const fs::path& path, int how) {
   return faccessat(AT_FDCWD, path.c_str(), how, AT_EACCESS) == 0;
 }
 
-/// What keeps a client from this socket by its rights; empty: nothing, whether it is there yet or not.
+/// What keeps a client from this socket by its rights, but for the directory that it lies in; empty: nothing,
+/// whether it is there yet or not.
 std::string closed_at(const fs::path& socket) {
   std::error_code error;
   const fs::path directory = fs::absolute(socket, error).parent_path();
-  for (fs::path parent = "/"; const fs::path& step : directory.relative_path()) {
+  for (fs::path parent = "/"; const fs::path& step : directory.parent_path().relative_path()) {
     if (!may(parent /= step, X_OK) && errno == EACCES) return parent;
   }
-  return !may(socket, W_OK) && errno == EACCES ? socket.string() : "";
+  const bool closed = may(directory, X_OK) && !may(socket, W_OK) && errno == EACCES;
+  return closed ? socket.string() : "";
 }
 
 /// An abstract socket, memif's default, lies in no directory.
@@ -78,7 +80,8 @@ void look_at_socket(const DpdkOptions& options, Surroundings& around) {
   const bool client = options.device_argument("role") == "client";
   if (in_directory && client) around.socket_closed = closed_at(socket);
   const fs::path directory = socket.has_parent_path() ? socket.parent_path() : ".";
-  around.socket_directory_writable = !in_directory || client || may(directory, W_OK | X_OK);
+  // The driver asks this of a client too, which makes no socket.
+  around.socket_directory_writable = !in_directory || may(directory, R_OK | W_OK | X_OK);
 }
 
 /// What asking the kernel takes.
@@ -147,17 +150,19 @@ Usability judge_virtual(const DpdkOptions& options, const Surroundings& around) 
   }
   if (driver == "net_tap" && !around.tun_there)
     return unusable("/dev/net/tun is not there", "sudo modprobe tun");
-  if (driver == "net_memif" && !around.socket_directory_writable) {
-    const std::string socket(options.device_argument("socket"));
-    const std::string directory = fs::path(socket.empty() ? kMemifSocket : socket).parent_path();
-    return unusable("no right to make " + directory + "'s socket",
-                    "sudo install -d -o $(id -u) " + directory);
-  }
   if (driver == "net_memif" && !around.socket_closed.empty()) {
     const std::string_view socket = options.device_argument("socket");
     const bool is_directory = around.socket_closed != (socket.empty() ? kMemifSocket : socket);
     return unusable("no permission to open " + around.socket_closed,
                     (is_directory ? "sudo chmod a+x " : "sudo chown $(id -u) ") + around.socket_closed);
+  }
+  if (driver == "net_memif" && !around.socket_directory_writable) {
+    const std::string_view socket = options.device_argument("socket");
+    const std::string directory = fs::path(socket.empty() ? kMemifSocket : socket).parent_path();
+    if (options.device_argument("role") == "client")  // the directory is the server's, and stays so
+      return unusable("no right to read and write " + directory, "sudo chmod a+rwxt " + directory);
+    return unusable("no right to make " + directory + "'s socket",
+                    "sudo install -d -o $(id -u) " + directory);
   }
   if (const std::string names = missing(capabilities_of(driver), around); !names.empty())
     return unusable(name + " takes privileges that this program has not",

@@ -21,7 +21,7 @@ struct Surroundings {
   bool interface_there = false, interface_up = false;  ///< the one that iface= names
   std::string interface_unknown;           ///< why the kernel cannot be asked of it; empty: it was
   bool tun_there = false;                  ///< /dev/net/tun
-  bool socket_directory_writable = false;  ///< where socket= of a memif's server lies
+  bool socket_directory_writable = false;  ///< where socket= of a memif lies
   std::string
       socket_closed;  ///< the socket of a memif's client that it may not open, or a directory on the way
 

@@ -150,12 +150,15 @@ BOOST_AUTO_TEST_CASE(a_directory_without_rights_and_a_missing_tun_device_have_th
   around.socket_closed = "/run/memif.sock";  // of a client that names none
   check_remedy("vdev=net_memif0,role=client,socket-abstract=no", around,
                "sudo chown $(id -u) /run/memif.sock");
+  around.socket_closed = "/run/x";  // a directory on the way
+  check_remedy("vdev=net_memif0,role=client,socket=/run/x/y/s,socket-abstract=no", around,
+               "sudo chmod a+x /run/x");
   around.tun_there = false;
   check_remedy("vdev=net_tap0", around, "sudo modprobe tun");
 }
 
-// Which makes no socket: it opens that of the server.
-BOOST_AUTO_TEST_CASE(a_memif_client_may_write_to_the_socket_and_not_to_its_directory) {
+// Which makes no socket, but its driver demands the rights to.
+BOOST_AUTO_TEST_CASE(a_memif_client_is_told_whether_the_socket_or_a_directory_is_closed_to_it) {
   namespace fs = std::filesystem;
   std::string name = fs::temp_directory_path() / "rdmc_surroundings-XXXXXX";
   const fs::path directory = mkdtemp(name.data()), socket = directory / "s";
@@ -168,17 +171,17 @@ BOOST_AUTO_TEST_CASE(a_memif_client_may_write_to_the_socket_and_not_to_its_direc
   };
   const auto as = [](const fs::path& path, unsigned mode) { fs::permissions(path, fs::perms(mode)); };
   as(directory, 0555);
-  BOOST_TEST(judged(end("client"), around("client")).usable);  // the server may come yet
+  check_remedy(end("client"), around("client"), "sudo chmod a+rwxt " + directory.string());
   check_remedy(end("server"), around("server"), "sudo install -d -o $(id -u) " + directory.string());
-  as(directory, 0755);
+  as(directory, 01777);
+  BOOST_TEST(judged(end("client"), around("client")).usable);  // the server may come yet
   std::ofstream(socket) << "";
   as(socket, 0222);
-  as(directory, 0555);
   BOOST_TEST(judged(end("client"), around("client")).usable);
   as(socket, 0000);
   check_remedy(end("client"), around("client"), "sudo chown $(id -u) " + socket.string());
   as(directory, 0000);
-  check_remedy(end("client"), around("client"), "sudo chmod a+x " + directory.string());
+  check_remedy(end("client"), around("client"), "sudo chmod a+rwxt " + directory.string());
   as(directory, 0755);
   fs::remove_all(directory);
 }
