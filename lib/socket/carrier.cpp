@@ -35,6 +35,10 @@ Result<std::unique_ptr<Carrier>> Carrier::open(const CarrierOptions& options, co
 }
 
 Carrier::~Carrier() {
+  stop();
+}
+
+void Carrier::stop() {
   if (!thread_.joinable()) return;
   engine_->stop();
   thread_.join();

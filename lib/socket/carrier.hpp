@@ -27,8 +27,10 @@ class Carrier final : private engine::Agent {
   /// `lock` guards all sockets. Errors: those of opening the fabric; resource_limit.
   static Result<std::unique_ptr<Carrier>> open(const CarrierOptions& options, const Address& address,
                                                std::mutex& lock);
-  /// Not with the lock. Trunks are lost; what has not arrived by then is lost, too.
+  /// As stop().
   ~Carrier() override;
+  /// Ends the thread. Not with the lock. Trunks are lost; what has not arrived by then is lost, too.
+  void stop();
 
   /// "shm+udp", …
   const std::string& fabric_name() const { return opened_.name; }

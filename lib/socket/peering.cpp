@@ -13,6 +13,7 @@ Address host_of(Address address) {
 }  // namespace
 
 Result<Carrier*> Stack::carrier(const Address& local) {
+  if (is_ending_) return fail(Errc::cancelled, "the process ends its sockets");
   auto& carrier = carriers_[local];
   if (!carrier) {
     auto opened = Carrier::open({.fabric = options_.fabric, .encrypt = options_.encrypt}, local, lock_);

@@ -4,9 +4,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 
-#include <atomic>
 #include <cassert>
 #include <cerrno>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -48,8 +48,13 @@ void Stack::end() {
     dials.swap(dials_);
   }
   dials.clear();  // ends the attempts, which wait for the loop
-  loop_->call([this] {
+  const std::vector<Carrier*> last = loop_->call([this] {
     is_ending_ = true;
+    return carriers();
+  });
+  // Not on the loop's thread: a task of an engine's may hold the last of a peering, whose channel ends there.
+  for (Carrier* const carrier : last) carrier->stop();
+  loop_->call([this] {
     peerings_.clear();
     carriers_.clear();
   });
@@ -142,24 +147,24 @@ void Stack::deliver_own() {
   }
 }
 
+std::vector<Carrier*> Stack::carriers() const {
+  std::vector<Carrier*> all;
+  for (const auto& [at, carrier] : carriers_)
+    if (carrier) all.push_back(carrier.get());
+  return all;
+}
+
 void Stack::drain(Duration longest) {
   const Time latest = monotonic_now() + longest;
   for (;;) {
-    std::vector<Carrier*> carriers;
-    loop_->call([&] {
-      for (auto& [at, carrier] : carriers_)
-        if (carrier) carriers.push_back(carrier.get());
-    });
     bool quiet = true;
-    for (Carrier* const carrier : carriers) {
-      std::atomic<int> answer = -1;
+    for (Carrier* const carrier : loop_->call([this] { return carriers(); })) {
+      std::promise<bool> answer;
       carrier->post([&] {
         const Lock lock(lock_);
-        answer = carrier->is_quiet() ? 1 : 0;
-        answer.notify_one();
+        answer.set_value(carrier->is_quiet());
       });
-      answer.wait(-1);
-      quiet = quiet && answer == 1;
+      quiet = answer.get_future().get() && quiet;
     }
     if (quiet || monotonic_now() >= latest) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -108,6 +108,7 @@ class Stack final : private Opens {
 
   // peering.cpp
   Result<Carrier*> carrier(const Address& local);
+  std::vector<Carrier*> carriers() const;
 
   struct Dial {
     control::Connecting attempt;

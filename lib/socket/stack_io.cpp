@@ -95,10 +95,11 @@ Answer Stack::close(int fd) {
   socket->is_closed = true;
   socket->pollable.reset();
   socket->on_change(false);  // for calls of other threads
-  lock.unlock();
-  listener.reset();
+  // With the lock: nobody is to see a descriptor that is there and is no socket.
   socket->tcp.reset();
   socket->owned.reset();
+  lock.unlock();
+  listener.reset();
   return 0;
 }
 

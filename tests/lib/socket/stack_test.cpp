@@ -194,5 +194,6 @@ BOOST_AUTO_TEST_CASE(a_timeout_ends_a_wait_and_so_does_closing_in_another_thread
   });
   BOOST_REQUIRE(two.server.close(theirs));
   const auto woken = waits.get();
-  BOOST_TEST((woken == Answer(std::unexpected(EBADF))));
+  // A call that begins after the close may find the number taken: by anything but a socket, in this process.
+  BOOST_TEST((woken == Answer(std::unexpected(EBADF)) || woken == Answer(std::unexpected(ENOTSOCK))));
 }
