@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "controlplane/auth/tls_setup.hpp"
 #include "controlplane/launch/key_file.hpp"
 #include "lib/include/rdmc/socket.h"
 #include "lib/socket/stack.hpp"
@@ -46,7 +47,11 @@ class Process {
     if (has_ended_) return std::unexpected(EBADF);
     if (inherited_.contains(fd)) return std::unexpected(EOPNOTSUPP);
     if (stack_ == nullptr) {
-      if (!std::exchange(is_registered_, true)) ::pthread_atfork(before_fork, in_parent, in_child);
+      if (!std::exchange(is_registered_, true)) {
+        ::pthread_atfork(before_fork, in_parent, in_child);
+        rdmc::control::prepare_tls();
+        std::atexit(end);
+      }
       stack_ = new Stack(options_of_environment());
     }
     return stack_;
@@ -56,16 +61,11 @@ class Process {
     const std::lock_guard lock(mutex_);
     return inherited_.erase(fd) != 0;
   }
-  /// Threads may be inside; they find no socket any more, and the memory stays.
-  ~Process() {
-    {
-      const std::lock_guard lock(mutex_);
-      has_ended_ = true;
-    }
-    if (stack_ != nullptr) stack_->end();
-  }
 
  private:
+  /// When the process exits, while there is TLS. Threads may be inside; they find no socket any more, and the
+  /// memory stays.
+  static void end();
   static void before_fork();
   static void in_parent();
   static void in_child();
@@ -77,6 +77,14 @@ class Process {
 };
 
 Process process;
+
+void Process::end() {
+  {
+    const std::lock_guard lock(process.mutex_);
+    process.has_ended_ = true;
+  }
+  if (process.stack_ != nullptr) process.stack_->end();
+}
 
 void Process::before_fork() {
   process.mutex_.lock();
