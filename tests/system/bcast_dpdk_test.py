@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
 """One group whose members have different drivers: DPDK's AF_PACKET on some hosts, UDP sockets on the others."""
-import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
-import lab
-from harness import Agent, BcastCase, ExitCode
+from harness import ExitCode
+from lab_case import LabCase, lab
 
 BLOCK = 1 << 20
 
@@ -17,17 +14,8 @@ def device(host):
     return ["--fabric", "dpdk", "--device", f"vdev=net_af_packet0,iface=eth0 huge=no address={address}/24"]
 
 
-class Dpdk(BcastCase):
-    def setUp(self):
-        super().setUp()
-        network = lab.Network(4)
-        self.addCleanup(network.__exit__)
-        self.hosts = network.hosts
-
-    def agent_on(self, host, *options):
-        root = self.folder / f"root-{host.name}"
-        root.mkdir()
-        return Agent(self, host.address, self.port, root, self.key(), host.command([]), options=options)
+class Dpdk(LabCase):
+    HOSTS = 4
 
     def send_from(self, host, agents, *options):
         source = self.file(24 * BLOCK + 12345)

@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
 """What somebody on the path sees of a transfer, with --encrypt and without; and who does not take part without."""
-import pathlib
 import socket
-import sys
 import threading
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
-import lab
-from harness import Agent, BcastCase, ExitCode
+from harness import ExitCode
+from lab_case import LabCase, lab
 
 SECRET = b"nobody on the path may read this"
 COPIES = 40_000
@@ -47,19 +44,12 @@ class Tap:
             self.secrets += packet.count(SECRET)
 
 
-class Encrypt(BcastCase):
+class Encrypt(LabCase):
     def setUp(self):
         super().setUp()
-        network = lab.Network(3)
-        self.addCleanup(network.__exit__)
-        self.sender, *self.others = network.hosts
+        self.sender, *self.others = self.hosts
         self.source = self.folder / "source.bin"
         self.source.write_bytes(SECRET * COPIES)
-
-    def agent_on(self, host, *options):
-        root = self.folder / f"root-{host.name}"
-        root.mkdir()
-        return Agent(self, host.address, self.port, root, self.key(), host.command([]), options=options)
 
     def seen_of(self, agents, *options):
         with Tap() as tap:

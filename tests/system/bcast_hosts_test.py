@@ -1,34 +1,24 @@
 #!/usr/bin/env python3
 """Several receivers on each host: the network carries the file to a host once, whoever of them lives."""
-import pathlib
 import signal
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
-import lab
-from harness import Agent, BcastCase, ExitCode
+from harness import ExitCode
+from lab_case import LabCase, lab
 
 SIZE = 16 << 20
 PER_HOST = 3
 HEADERS = 1.2  # packets' and acknowledgements', and control connections
 
 
-class Hosts(BcastCase):
+class Hosts(LabCase):
     def setUp(self):
         super().setUp()
-        network = lab.Network(3)
-        self.addCleanup(network.__exit__)
-        self.sender, *self.receivers = network.hosts
-        self.agents_on = {host.name: [self.agent_on(host, index) for index in range(PER_HOST)]
+        self.sender, *self.receivers = self.hosts
+        self.agents_on = {host.name: [self.agent_on(host, index=index) for index in range(PER_HOST)]
                           for host in self.receivers}
         self.everybody = [agent for agents in self.agents_on.values() for agent in agents]
         self.source = self.file(SIZE)
-
-    def agent_on(self, host, index):
-        root = self.folder / f"root-{host.name}-{index}"
-        root.mkdir()
-        return Agent(self, host.address, self.port + index, root, self.key(), host.command([]))
 
     def start_to_all(self, *options):
         return self.start(self.source, "copy", *options, to=self.everybody, command_prefix=self.sender.command([]))

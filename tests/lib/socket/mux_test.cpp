@@ -159,12 +159,8 @@ BOOST_AUTO_TEST_CASE(beyond_the_backlog_connections_wait_and_whoever_gives_up_is
 }
 
 BOOST_AUTO_TEST_CASE(what_breaks_the_protocol_is_named_and_what_is_late_is_ignored) {
-  Wire wire;
-  Socket listener, client;
-  listener.listen(1);
-  wire.server.listener = &listener;
-  wire.client.connect(client);
-  wire.settle();
+  ConnectedWire wire;
+  Socket& client = wire.connected;
   const ConnectionId id = client.stream()->id();
   const auto says = [&](Mux& mux, Record record) {
     record.connection = id;
@@ -191,13 +187,9 @@ BOOST_AUTO_TEST_CASE(what_breaks_the_protocol_is_named_and_what_is_late_is_ignor
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_peer_ends_every_connection_with_its_error_after_what_had_come) {
-  Wire wire;
-  Socket listener, client;
-  listener.listen(1);
-  wire.server.listener = &listener;
-  wire.client.connect(client);
-  wire.settle();
-  Socket server(listener.accept()->stream);
+  ConnectedWire wire;
+  Socket& client = wire.connected;
+  Socket server(wire.listener.accept()->stream);
   std::byte byte{7};
   BOOST_TEST((server.send({&byte, 1}) == Answer(1)));
   wire.settle();

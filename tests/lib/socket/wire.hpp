@@ -63,4 +63,15 @@ struct Wire {
   }
 };
 
+/// A client that has connected to a listener of the server's, which has not accepted it yet.
+struct ConnectedWire : Wire {
+  ConnectedWire() {
+    listener.listen(1);
+    server.listener = &listener;
+    client.connect(connected);
+    settle();
+  }
+  Socket listener, connected;
+};
+
 }  // namespace rdmc::sockets::testing
