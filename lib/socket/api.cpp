@@ -185,14 +185,16 @@ ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
     if (message == nullptr) return std::unexpected(EFAULT);
     if (message->msg_name != nullptr || message->msg_controllen != 0) return std::unexpected(EOPNOTSUPP);
     std::vector<std::byte> received(bytes_in(*message));
-    const Answer got = stack.receive(fd, received, flags);
+    int said = 0;
+    const Answer got = stack.receive(fd, received, flags, &said);
+    const std::size_t here_are = std::min(got.value_or(0), received.size());
     std::size_t given = 0;
-    for (std::size_t i = 0; got && i < message->msg_iovlen && given < *got; ++i) {
-      const std::size_t here = std::min(message->msg_iov[i].iov_len, *got - given);
+    for (std::size_t i = 0; i < message->msg_iovlen && given < here_are; ++i) {
+      const std::size_t here = std::min(message->msg_iov[i].iov_len, here_are - given);
       std::memcpy(message->msg_iov[i].iov_base, &received[given], here);
       given += here;
     }
-    message->msg_flags = 0;
+    message->msg_flags = said;
     return got;
   });
 }

@@ -13,7 +13,8 @@ void Mux::open(const std::shared_ptr<Stream>& stream, const Address& from, const
   stream->ask(*this, id);
   if (is_lost_) return stream->on_refused(ECONNRESET);
   streams_.emplace(id, Entry{.stream = stream});
-  say({.kind = RecordKind::open, .connection = id, .limit = stream->limit(), .from = from, .to = to});
+  const auto kind = stream->kind() == ConnectionKind::messages ? RecordKind::open_messages : RecordKind::open;
+  say({.kind = kind, .connection = id, .limit = stream->limit(), .from = from, .to = to});
 }
 
 void Mux::say(const Record& record) {
@@ -37,7 +38,7 @@ Result<void> Mux::on_frame(std::span<const std::byte> records) {
   while (!records.empty()) {
     const auto record = take_record(records);
     if (!record) return std::unexpected(record.error());
-    auto heard = record->kind == RecordKind::open ? on_open(*record) : on_record(*record);
+    auto heard = is_open(record->kind) ? on_open(*record) : on_record(*record);
     if (!heard) return heard;
   }
   return {};
@@ -50,10 +51,12 @@ Result<void> Mux::on_open(const Record& record) {
   newest_of_peer_ = number;
   if (controls_.size() >= kMostAnswers)
     return fail(Errc::protocol_error, "a peer that asks and does not hear the answers");
-  const auto stream = std::make_shared<Stream>();
+  const auto kind =
+      record.kind == RecordKind::open_messages ? ConnectionKind::messages : ConnectionKind::bytes;
+  const auto stream = std::make_shared<Stream>(kind);
   stream->accept(*this, record.connection, record.limit);
   streams_.emplace(record.connection, Entry{.stream = stream});
-  const Asked asked{weak_from_this(), record.connection, record.from, record.to};
+  const Asked asked{weak_from_this(), record.connection, record.from, record.to, kind};
   if (opens_.on_open(asked, stream)) return {};
   streams_.erase(record.connection);
   say({.kind = RecordKind::refused, .connection = record.connection});
@@ -79,6 +82,7 @@ Result<void> Mux::on_record(const Record& record) {
     case RecordKind::data: heard = stream->on_data(record.bytes); break;
     case RecordKind::credit: heard = stream->on_credit(record.limit); break;
     case RecordKind::fin: heard = stream->on_fin(); break;
+    case RecordKind::stop: heard = stream->on_stop(); break;
     default: stream->on_reset(); break;
   }
   forget_if_over(record.connection);

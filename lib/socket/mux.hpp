@@ -24,6 +24,7 @@ struct Asked {
   std::weak_ptr<Mux> mux;
   ConnectionId id{};
   Address from, to;
+  ConnectionKind kind{};
 };
 
 /// Who knows what listens here.

@@ -23,9 +23,9 @@ class OpenSocket final : public Watcher {
   OpenSocket(Descriptor kernel, bool is_ipv6, Socket of) : ipv6(is_ipv6), socket(std::move(of)) {
     descriptor = kernel.get();
     owned = std::move(kernel);
-    socket.stream()->watch(this);
+    socket.watch(this);
   }
-  ~OpenSocket() override { socket.stream()->watch(nullptr); }
+  ~OpenSocket() override { socket.watch(nullptr); }
 
   void on_change(bool data) override;
   /// Shows waiters what there is to show; `pulse`: anew.

@@ -13,7 +13,8 @@ constexpr std::size_t kLimitBytes = 8, kAddressBytes = 19;  // family 1 (4 or 6)
 
 std::size_t body_bytes(RecordKind kind, std::size_t data) {
   switch (kind) {
-    case RecordKind::open: return kLimitBytes + 2 * kAddressBytes;
+    case RecordKind::open:
+    case RecordKind::open_messages: return kLimitBytes + 2 * kAddressBytes;
     case RecordKind::accepted:
     case RecordKind::credit: return kLimitBytes;
     case RecordKind::data: return data;
@@ -38,7 +39,7 @@ bool load(const std::byte* from, Address& address) {
 }
 
 bool has_limit(RecordKind kind) {
-  return kind == RecordKind::open || kind == RecordKind::accepted || kind == RecordKind::credit;
+  return is_open(kind) || kind == RecordKind::accepted || kind == RecordKind::credit;
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
   store_be(head + 8, value_of(record.connection));
   std::byte* const to = head + kRecordHeadBytes;
   if (has_limit(record.kind)) store_be(to, record.limit);
-  if (record.kind == RecordKind::open) {
+  if (is_open(record.kind)) {
     store(record.from, to + kLimitBytes);
     store(record.to, to + kLimitBytes + kAddressBytes);
   }
@@ -70,7 +71,7 @@ Result<Record> take_record(std::span<const std::byte>& records) {
   const std::byte* const head = records.data();
   const auto kind = std::to_integer<std::uint8_t>(head[0]);
   const auto length = load_be<std::uint32_t>(head + 4);
-  if (kind < value_of(RecordKind::open) || kind > value_of(RecordKind::reset))
+  if (kind < value_of(RecordKind::open) || kind > value_of(RecordKind::stop))
     return fail(Errc::protocol_error, "a record of an unknown kind");
   if (head[1] != std::byte{} || head[2] != std::byte{} || head[3] != std::byte{})
     return fail(Errc::protocol_error, "a record with padding");
@@ -81,7 +82,7 @@ Result<Record> take_record(std::span<const std::byte>& records) {
     return fail(Errc::protocol_error, "a record of a wrong length");
   const std::byte* const from = head + kRecordHeadBytes;
   if (has_limit(record.kind)) record.limit = load_be<std::uint64_t>(from);
-  if (record.kind == RecordKind::open &&
+  if (is_open(record.kind) &&
       !(load(from + kLimitBytes, record.from) && load(from + kLimitBytes + kAddressBytes, record.to)))
     return fail(Errc::protocol_error, "a record with an impossible address");
   if (record.kind == RecordKind::data) record.bytes = {from, length};

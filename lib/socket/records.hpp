@@ -19,13 +19,15 @@ namespace rdmc::sockets {
 enum class ConnectionId : std::uint64_t {};
 
 enum class RecordKind : std::uint8_t {
-  open = 1,  ///< a connection is asked for: limit, from, to
-  accepted,  ///< and is there: limit
-  refused,   ///< nobody listens there
-  data,      ///< the next bytes of the stream: bytes
-  credit,    ///< the reader has made room: limit
-  fin,       ///< the sender's last record of a stream that ended well: no data comes after it
-  reset,     ///< the sender's last record: the connection is no more
+  open = 1,       ///< a connection is asked for: limit, from, to
+  accepted,       ///< and is there: limit
+  refused,        ///< nobody listens there
+  data,           ///< the next bytes of the stream: bytes
+  credit,         ///< the reader has made room: limit
+  fin,            ///< the sender's last record of a stream that ended well: no data comes after it
+  reset,          ///< the sender's last record: the connection is no more
+  open_messages,  ///< as open, for a connection of messages (SEQPACKET)
+  stop,           ///< the sender reads no more; of messages only
 };
 
 struct Record {
@@ -44,6 +46,10 @@ struct Record {
 inline constexpr std::size_t kRecordHeadBytes = 16;
 /// The longest record that carries no data: `open`.
 inline constexpr std::size_t kMostControlBytes = kRecordHeadBytes + 8 + 2 * 19;
+
+constexpr bool is_open(RecordKind kind) {
+  return kind == RecordKind::open || kind == RecordKind::open_messages;
+}
 
 /// Of the encoded record, head included.
 std::size_t encoded_bytes(const Record& record);

@@ -24,7 +24,7 @@ void Backlog::promote() {
     // Whoever has gone away meanwhile is not told, and nobody is told of it.
     if (next.stream->is_over()) continue;
     if (const auto mux = next.asked.mux.lock()) mux->accept(next.asked.id);
-    if (shut_ != 0) (void)next.stream->shutdown(shut_);
+    if (shut_ != 0 && next.asked.kind == ConnectionKind::bytes) (void)next.stream->shutdown(shut_);
     ready_.push_back(std::move(next));
   }
 }
@@ -35,6 +35,17 @@ std::optional<Backlog::Connection> Backlog::take() {
   ready_.pop_front();
   promote();
   return first;
+}
+
+Socket::Socket(std::shared_ptr<Stream> stream) : stream_(std::move(stream)), phase_(Phase::connected) {
+  if (kind() == ConnectionKind::messages) messages_ = std::make_unique<Messages>(stream_);
+}
+
+void Socket::watch(Watcher* watcher) {
+  if (messages_)
+    messages_->watch(watcher);
+  else
+    stream_->watch(watcher);
 }
 
 Answer Socket::check_listen() const {
@@ -62,8 +73,9 @@ std::expected<Socket::Connecting, int> Socket::connect() {
   if (phase_ == Phase::disconnecting) return std::unexpected(EINVAL);
   if (phase_ == Phase::unconnected) {
     phase_ = Phase::connecting;
-    const auto last = std::exchange(stream_, std::make_shared<Stream>());
+    const auto last = std::exchange(stream_, std::make_shared<Stream>(kind()));
     stream_->take_the_place_of(*last);
+    if (messages_) messages_->follow(stream_);
     stream_->connect();
     return Connecting::begins;
   }
@@ -78,8 +90,13 @@ std::expected<Socket::Connecting, int> Socket::connect() {
   return std::unexpected(error != 0 ? error : ECONNABORTED);
 }
 
+Answer Socket::send(std::span<const std::byte> bytes) {
+  return messages_ ? messages_->send(bytes) : stream_->send(bytes);
+}
+
 Answer Socket::receive(std::span<std::byte> out, bool peek) {
   if (backlog_) return std::unexpected(ENOTCONN);
+  if (messages_) return messages_->receive(out, peek);
   return stream_->receive(out, peek);
 }
 
@@ -104,12 +121,15 @@ Answer Socket::shutdown(unsigned how) {
 
 void Socket::close(bool abort) {
   backlog_.reset();
-  stream_->close(abort);
+  if (messages_)
+    messages_->close(abort);
+  else
+    stream_->close(abort);
 }
 
 short Socket::events() const {
   if (backlog_) return backlog_->empty() ? 0 : kReadable;
-  return stream_->events();
+  return messages_ ? messages_->events() : stream_->events();
 }
 
 }  // namespace rdmc::sockets

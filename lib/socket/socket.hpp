@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/socket/messages.hpp"
 #include "lib/socket/mux.hpp"
 #include "lib/socket/stream.hpp"
 
@@ -47,9 +48,14 @@ class Backlog {
 class Socket {
  public:
   /// A new one, or the end of a connection that was accepted.
-  Socket() : stream_(std::make_shared<Stream>()) {}
-  explicit Socket(std::shared_ptr<Stream> stream) : stream_(std::move(stream)), phase_(Phase::connected) {}
+  explicit Socket(ConnectionKind kind = ConnectionKind::bytes) : Socket(std::make_shared<Stream>(kind)) {
+    phase_ = Phase::unconnected;
+  }
+  explicit Socket(std::shared_ptr<Stream> stream);
 
+  ConnectionKind kind() const { return stream_->kind(); }
+  /// Null: nobody.
+  void watch(Watcher* watcher);
   const std::shared_ptr<Stream>& stream() const { return stream_; }
   Backlog* backlog() const { return backlog_.get(); }
 
@@ -72,7 +78,9 @@ class Socket {
   bool has_peer() const { return stream_->state() == Stream::State::open; }
 
   /// Errors: EPIPE, ENOTCONN, …: see Stream.
-  Answer send(std::span<const std::byte> bytes) { return stream_->send(bytes); }
+  Answer send(std::span<const std::byte> bytes);
+  bool has_message() const { return messages_ && messages_->is_whole(); }
+  /// Of a message the whole length, if that is more than out.size().
   Answer receive(std::span<std::byte> out, bool peek);
   /// Errors: ENOTCONN.
   Answer shutdown(unsigned how);
@@ -83,6 +91,7 @@ class Socket {
   enum class Phase { unconnected, connecting, connected, disconnecting };  // SS_… of the kernel's
 
   std::shared_ptr<Stream> stream_;
+  std::unique_ptr<Messages> messages_;  // null: it is a stream of bytes
   std::unique_ptr<Backlog> backlog_;
   Phase phase_ = Phase::unconnected;
 };

@@ -94,7 +94,9 @@ Answer Stack::add(Descriptor kernel, bool ipv6, Socket socket, int flags, const 
 Answer Stack::socket(int domain, int type, int protocol) {
   if (domain != AF_INET && domain != AF_INET6) return std::unexpected(EAFNOSUPPORT);
   const int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if ((type & ~flags) != SOCK_STREAM) return std::unexpected(ESOCKTNOSUPPORT);
+  const int kind = type & ~flags;
+  if (kind != SOCK_STREAM && kind != SOCK_SEQPACKET) return std::unexpected(ESOCKTNOSUPPORT);
+  if (kind == SOCK_SEQPACKET && protocol != 0) return std::unexpected(EPROTONOSUPPORT);
   Descriptor kernel(::socket(domain, SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), protocol));
   if (!kernel) return std::unexpected(errno);
   if (domain == AF_INET6) {  // an address of ours is one of one family
@@ -102,7 +104,8 @@ Answer Stack::socket(int domain, int type, int protocol) {
     ::setsockopt(kernel.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
   const Lock lock(lock_);
-  return add(std::move(kernel), domain == AF_INET6, Socket(), flags);
+  return add(std::move(kernel), domain == AF_INET6,
+             Socket(kind == SOCK_STREAM ? ConnectionKind::bytes : ConnectionKind::messages), flags);
 }
 
 Result<control::ControlLoop*> Stack::loop() {

@@ -55,7 +55,8 @@ class Stack final : private Opens {
   Answer accept(int fd, sockaddr* address, socklen_t* length, int flags);
   Answer connect(int fd, const sockaddr* address, socklen_t length);
   Answer send(int fd, std::span<const std::byte> bytes, int flags);
-  Answer receive(int fd, std::span<std::byte> out, int flags);
+  /// `said`: what recvmsg adds, MSG_EOR and MSG_TRUNC of messages.
+  Answer receive(int fd, std::span<std::byte> out, int flags, int* said = nullptr);
   Answer shutdown(int fd, int how);
   Answer close(int fd);
   Answer poll(std::span<pollfd> descriptors, int timeout_ms);

@@ -230,7 +230,7 @@ OpenSocket* Stack::find_listener(const Address& at) const {
 
 bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
   OpenSocket* const listener = find_listener(asked.to);
-  if (listener == nullptr) return false;
+  if (listener == nullptr || listener->socket.kind() != asked.kind) return false;
   if (!listener->socket.backlog()->add({asked, stream})) return false;
   listener->on_change(true);
   return true;

@@ -15,7 +15,7 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)) != 0) return std::unexpected(EOPNOTSUPP);
+  if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)) != 0) return std::unexpected(EOPNOTSUPP);
   if (bytes.data() == nullptr && !bytes.empty()) return std::unexpected(EFAULT);
   const Held socket = *found;
   const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
@@ -34,18 +34,29 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   }
 }
 
-Answer Stack::receive(int fd, std::span<std::byte> out, int flags) {
+Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said) {
   Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  if ((flags & ~(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL)) != 0)
-    return std::unexpected(EOPNOTSUPP);
+  const bool of_messages = (*found)->socket.kind() == ConnectionKind::messages;
+  const int known = MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | (of_messages ? MSG_TRUNC : 0);
+  if ((flags & ~known) != 0) return std::unexpected(EOPNOTSUPP);
   if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
   const Held socket = *found;
   const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
   const bool peek = (flags & MSG_PEEK) != 0;
   const bool wants_all = (flags & MSG_WAITALL) != 0 && !peek;
   const Time deadline = deadline_of(socket->receive_timeout);
+  if (of_messages) {
+    bool is_message = false;  // not the end
+    const auto got = until_done(lock, socket, may_wait, deadline, [&] {
+      is_message = socket->socket.has_message();
+      return socket->socket.receive(out, peek);
+    });
+    if (!got) return got;
+    if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;
+    return (flags & MSG_TRUNC) != 0 ? *got : std::min(*got, out.size());
+  }
   for (std::size_t done = 0;;) {
     // Why there is no more is for the next call to say.
     if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;

@@ -18,8 +18,7 @@ namespace {
 /// waits for more to send; a dead peer is always found out).
 bool is_the_kernels(int level, int name) {
   if (level == SOL_SOCKET) {
-    return name == SO_REUSEADDR || name == SO_REUSEPORT || name == SO_KEEPALIVE || name == SO_TYPE ||
-           name == SO_DOMAIN || name == SO_PROTOCOL;
+    return name == SO_REUSEADDR || name == SO_REUSEPORT || name == SO_KEEPALIVE || name == SO_DOMAIN;
   }
   return level == IPPROTO_TCP && name == TCP_NODELAY;
 }
@@ -67,6 +66,9 @@ Answer Stack::get_option(int fd, int level, int name, void* value, socklen_t* le
   if (level != SOL_SOCKET) return std::unexpected(ENOPROTOOPT);
   switch (name) {
     case SO_ERROR: return put_int(socket.socket.stream()->take_error());
+    case SO_TYPE:
+      return put_int(socket.socket.kind() == ConnectionKind::bytes ? SOCK_STREAM : SOCK_SEQPACKET);
+    case SO_PROTOCOL: return put_int(socket.socket.kind() == ConnectionKind::bytes ? IPPROTO_TCP : 0);
     case SO_ACCEPTCONN: return put_int(socket.socket.backlog() != nullptr);
     case SO_SNDBUF: return put_int(Stream::kSendBytes);
     case SO_RCVBUF: return put_int(Stream::kWindowBytes);

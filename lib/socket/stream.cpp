@@ -7,16 +7,30 @@
 
 namespace rdmc::sockets {
 
+/// Why nothing can be sent.
+std::optional<int> Stream::refusal() {
+  if (state_ == State::connecting) return EAGAIN;
+  if (state_ == State::open && error_ == 0 && !shut_write()) return std::nullopt;
+  const int error = take_error();
+  return error != 0 ? error : EPIPE;
+}
+
 Answer Stream::send(std::span<const std::byte> bytes) {
-  if (state_ == State::connecting) return std::unexpected(EAGAIN);
-  if (state_ != State::open || error_ != 0 || shut_write()) {
-    const int error = take_error();
-    return std::unexpected(error != 0 ? error : EPIPE);
-  }
+  if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
   if (count == 0) return std::unexpected(EAGAIN);
   send_.push(bytes.first(count));
+  stir();
+  return count;
+}
+
+Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes) {
+  if (const auto error = refusal()) return std::unexpected(*error);
+  const std::size_t count = head.size() + bytes.size();
+  if (!send_.empty() && send_.size() + count > kSendBytes) return std::unexpected(EAGAIN);
+  send_.push(head);
+  send_.push(bytes);
   stir();
   return count;
 }
@@ -37,8 +51,10 @@ Answer Stream::receive(std::span<std::byte> out, bool peek) {
 Answer Stream::shutdown(unsigned how) {
   shut_ |= how;
   ends_ = ends_ || (state_ == State::open && (how & kShutWrite) != 0);
+  stops_ = stops_ || (state_ == State::open && (how & kShutRead) != 0);
   changed();
-  if (state_ == State::closed) return std::unexpected(ENOTCONN);
+  if (state_ == State::closed && (kind_ == ConnectionKind::bytes || !has_been_open_))
+    return std::unexpected(ENOTCONN);
   stir();
   return 0;
 }
@@ -52,8 +68,18 @@ void Stream::close(bool abort) {
     return reset_peer();
   }
   shut_ = kShutRead | kShutWrite;
-  ends_ = true;
+  ends_ = stops_ = true;
+  if (fin_sent_ && fin_received_ && !owes_stop()) {
+    set_closed();
+    if (outlet_ != nullptr) outlet_->on_wants_to_send(*this);  // which sees that it is over
+  }
   stir();
+}
+
+void Stream::abandon(int error) {
+  received_.clear();
+  error_ = error;
+  reset_peer();
 }
 
 int Stream::take_error() {
@@ -110,7 +136,7 @@ void Stream::disconnect() {
     error_ = ECONNRESET;
   }
   shut_ = 0;
-  ends_ = fin_received_ = false;
+  ends_ = stops_ = fin_received_ = false;
   received_.clear();
   changed();
 }
@@ -131,7 +157,8 @@ Result<void> Stream::on_data(std::span<const std::byte> bytes) {
   arrived_ += bytes.size();
   if (arrived_ > granted_) return fail(Errc::protocol_error, "more data than was granted");
   if (bytes.empty()) return fail(Errc::protocol_error, "data of no bytes");
-  if (is_orphan_ || (ends_ && shut_read())) {  // nobody will ever read it (RFC 1122, 4.2.2.13)
+  if (is_orphan_ || (ends_ && shut_read() && kind_ == ConnectionKind::bytes)) {
+    // Nobody will ever read it (RFC 1122, 4.2.2.13).
     error_ = ECONNRESET;
     reset_peer();
     return {};
@@ -154,8 +181,19 @@ Result<void> Stream::on_fin() {
   if (state_ != State::open || fin_received_) return fail(Errc::protocol_error, "a stream that ends twice");
   fin_received_ = true;
   shut_ |= kShutRead;
-  if (fin_sent_) set_closed();
+  if (fin_sent_ && ends_with_both_halves()) set_closed();
   changed();
+  return {};
+}
+
+Result<void> Stream::on_stop() {
+  if (is_over_) return {};
+  if (state_ != State::open || kind_ != ConnectionKind::messages)
+    return fail(Errc::protocol_error, "a stop where no messages are");
+  shut_ |= kShutWrite;
+  ends_ = true;
+  changed();
+  stir();
   return {};
 }
 
@@ -167,7 +205,8 @@ void Stream::on_lost(int error) {
 
 int Stream::reset_error() const {
   if (state_ == State::connecting) return ECONNREFUSED;
-  return fin_received_ && !ends_ ? EPIPE : ECONNRESET;  // tcp_reset()
+  // tcp_reset()
+  return fin_received_ && !ends_ && kind_ == ConnectionKind::bytes ? EPIPE : ECONNRESET;
 }
 
 void Stream::fail_with(int error) {
@@ -200,7 +239,8 @@ bool Stream::owes_credit() const {
 bool Stream::wants_to_send() const {
   if (must_reset_) return true;
   if (state_ != State::open) return false;
-  return owes_credit() || (!send_.empty() && sent_ < limit_) || (send_.empty() && ends_ && !fin_sent_);
+  return owes_credit() || owes_stop() || (!send_.empty() && sent_ < limit_) ||
+         (send_.empty() && ends_ && !fin_sent_);
 }
 
 std::optional<Record> Stream::next(std::span<std::byte> body) {
@@ -211,6 +251,10 @@ std::optional<Record> Stream::next(std::span<std::byte> body) {
   } else if (owes_credit()) {
     record.kind = RecordKind::credit;
     record.limit = granted_ = arrived_ - received_.size() + kWindowBytes;
+  } else if (owes_stop()) {
+    record.kind = RecordKind::stop;
+    stop_sent_ = true;
+    if (fin_sent_ && fin_received_ && is_orphan_) set_closed();
   } else if (!send_.empty()) {
     record.kind = RecordKind::data;
     const auto allowed = std::min<std::uint64_t>(body.size(), limit_ - sent_);
@@ -222,7 +266,7 @@ std::optional<Record> Stream::next(std::span<std::byte> body) {
   } else {
     record.kind = RecordKind::fin;
     fin_sent_ = true;
-    if (fin_received_) set_closed();
+    if (fin_received_ && ends_with_both_halves()) set_closed();
     changed();
   }
   return record;

@@ -1,8 +1,9 @@
 // One end of a connection: what was sent and not yet told to the peer, what came and was not yet read, who
 // may still send, and why it ended. It answers like Linux's TCP, error by error (net/ipv4/tcp.c), because
-// programs were written against that. Below it is a channel that loses nothing and keeps the order, so there
-// are no sequence numbers on the wire and no timers: positions count on both sides, credit bounds what a
-// reader who does not read can be made to keep. Pure; whoever calls holds the lock of its sockets.
+// programs were written against that; a stream of messages (see Messages) ends like AF_UNIX's (net/unix).
+// Below it is a channel that loses nothing and keeps the order, so there are no sequence numbers on the wire
+// and no timers: positions count on both sides, credit bounds what a reader who does not read can be made to
+// keep. Pure; whoever calls holds the lock of its sockets.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,9 @@ namespace rdmc::sockets {
 
 /// A count, or an errno.
 using Answer = std::expected<std::size_t, int>;
+
+/// What a connection keeps of what is sent: SOCK_STREAM, SOCK_SEQPACKET.
+enum class ConnectionKind : std::uint8_t { bytes, messages };
 
 class Stream;
 
@@ -52,10 +56,11 @@ class Stream {
   enum class State : std::uint8_t { closed, connecting, open };
   static constexpr unsigned kShutRead = 1, kShutWrite = 2;
 
-  Stream() = default;
+  explicit Stream(ConnectionKind kind = ConnectionKind::bytes) : kind_(kind) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
+  ConnectionKind kind() const { return kind_; }
   State state() const { return state_; }
   ConnectionId id() const { return id_; }
   /// Not null while the stream is open.
@@ -67,13 +72,19 @@ class Stream {
 
   /// Takes as much as there is room for. Errors: EAGAIN, EPIPE, or what ended the connection.
   Answer send(std::span<const std::byte> bytes);
+  /// Takes all of both or nothing; what is longer than the room in all, when nothing else waits.
+  Answer send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes);
   /// Errors: EAGAIN, ENOTCONN, or what ended the connection. 0: the peer's stream is at its end.
   Answer receive(std::span<std::byte> out, bool peek = false);
+  /// Bytes that have come and were not read.
+  std::size_t available() const { return received_.size(); }
   /// kShutRead, kShutWrite or both. Errors: ENOTCONN - and yet it counts, as Linux has it.
   Answer shutdown(unsigned how);
   /// The last call: the socket is gone. What was sent goes out still, unless the application leaves something
   /// unread or wants to `abort`: then the peer's end is reset.
   void close(bool abort);
+  /// The peer says what makes no sense: its end is reset, and ours fails with `error`.
+  void abandon(int error);
   /// SO_ERROR: the error that no call has reported yet, once.
   int take_error();
   /// As poll(2) tells it: POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR.
@@ -107,6 +118,7 @@ class Stream {
   Result<void> on_data(std::span<const std::byte> bytes);
   Result<void> on_credit(std::uint64_t limit);
   Result<void> on_fin();
+  Result<void> on_stop();
   void on_reset() { fail_with(reset_error()); }
   /// The peer is lost: ECONNRESET, ETIMEDOUT, …
   void on_lost(int error);
@@ -123,16 +135,21 @@ class Stream {
   bool is_over() const { return is_over_; }
 
  private:
+  /// Of messages: half-closed on both sides it stays, until one side closes.
+  bool ends_with_both_halves() const { return kind_ == ConnectionKind::bytes || is_orphan_; }
   bool shut_read() const { return (shut_ & kShutRead) != 0; }
   bool shut_write() const { return (shut_ & kShutWrite) != 0; }
+  std::optional<int> refusal();
   int reset_error() const;
   void fail_with(int error);
   void set_closed();
   void reset_peer();
   bool owes_credit() const;
+  bool owes_stop() const { return kind_ == ConnectionKind::messages && stops_ && !stop_sent_; }
   void changed(bool data = false);
   void stir();
 
+  const ConnectionKind kind_;
   Outlet* outlet_ = nullptr;
   Watcher* watcher_ = nullptr;
   ConnectionId id_{};
@@ -145,7 +162,8 @@ class Stream {
   bool ends_ = false;  // we have said so while the connection was there; a shutdown before it says nothing
   bool fin_received_ = false;  // the stream's end, not an abort
   bool fin_sent_ = false, must_reset_ = false;
-  bool is_orphan_ = false;  // the socket is gone
+  bool stops_ = false, stop_sent_ = false;  // we read no more
+  bool is_orphan_ = false;                  // the socket is gone
   bool is_over_ = false, has_been_open_ = false;
 };
 

@@ -3,9 +3,9 @@
  * through the kernel's TCP; only how to find each other, and who is allowed to, goes over it.
  *
  * Every function is like the one without the prefix: parameters, results, errno, blocking, SIGPIPE, EINTR.
- * Any thread may call any. What is not there is refused: ESOCKTNOSUPPORT (types other than SOCK_STREAM),
- * EOPNOTSUPP (flags), ENOPROTOOPT (options). Beyond POSIX: EACCES from rdmc_connect (the peer does not hold
- * our key), EPROTO (what listens there is no rdmc).
+ * Any thread may call any. What is not there is refused: ESOCKTNOSUPPORT (types other than
+ * SOCK_STREAM and SOCK_SEQPACKET), EOPNOTSUPP (flags), ENOPROTOOPT (options). Beyond POSIX: EACCES from
+ * rdmc_connect (the peer does not hold our key), EPROTO (what listens there is no rdmc).
  *
  * A process reads its configuration from the environment when it first needs it:
  *   RDMC_FABRIC    auto (default), shm, verbs, dpdk, udp
@@ -33,9 +33,13 @@ extern "C" {
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
 
-/* `domain` AF_INET or AF_INET6, `type` SOCK_STREAM with SOCK_NONBLOCK and SOCK_CLOEXEC or without. The
- * descriptor is one of the kernel's, whose number nothing else has meanwhile; it is to be closed by
- * rdmc_close. */
+/* `domain` AF_INET or AF_INET6, `type` SOCK_STREAM or SOCK_SEQPACKET with SOCK_NONBLOCK and SOCK_CLOEXEC or
+ * without. The descriptor is one of the kernel's, whose number nothing else has meanwhile; it is to be closed
+ * by rdmc_close.
+ *
+ * SOCK_SEQPACKET connects like a stream, to listeners of its own type (others refuse), and then is what
+ * AF_UNIX's is: a send is a message of 0 bytes to 16 MB (EMSGSIZE), a receive takes one, and drops what there
+ * is no room for. */
 int rdmc_socket(int domain, int type, int protocol);
 int rdmc_bind(int fd, const struct sockaddr* address, socklen_t length);
 int rdmc_listen(int fd, int backlog);
@@ -43,11 +47,12 @@ int rdmc_accept(int fd, struct sockaddr* address, socklen_t* length);
 int rdmc_accept4(int fd, struct sockaddr* address, socklen_t* length, int flags);
 int rdmc_connect(int fd, const struct sockaddr* address, socklen_t length);
 
-/* Flags: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE (nothing waits). */
+/* Flags: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE (nothing waits), MSG_EOR (every message is a record). */
 ssize_t rdmc_send(int fd, const void* bytes, size_t count, int flags);
-/* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. */
+/* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL; of messages MSG_TRUNC: the whole length is returned. */
 ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
-/* Gather and scatter; without names and control data: EOPNOTSUPP. */
+/* Gather and scatter; without names and control data: EOPNOTSUPP. Of messages rdmc_recvmsg sets
+ * MSG_TRUNC, or MSG_EOR, by which an empty message is told from the end. */
 ssize_t rdmc_sendmsg(int fd, const struct msghdr* message, int flags);
 ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
 

@@ -146,8 +146,11 @@ class Program {
     const sockaddr_in kernels = name_of(false, to), ours = name_of(true, to);
     if ((kernels.sin_port == 0) != (ours.sin_port == 0)) return void(failure_ = "one has no name\n");
     trace_ << " connect to slot " << &to - slots_.data();
-    compare(of(::connect(at.kernels, reinterpret_cast<const sockaddr*>(&kernels), sizeof kernels)),
-            of(stack_.connect(at.ours, reinterpret_cast<const sockaddr*>(&ours), sizeof ours)));
+    const long result =
+        of(::connect(at.kernels, reinterpret_cast<const sockaddr*>(&kernels), sizeof kernels));
+    compare(result, of(stack_.connect(at.ours, reinterpret_cast<const sockaddr*>(&ours), sizeof ours)));
+    // By chance it was given the very port, free again, that it connects to: TCP then connects it to itself.
+    if (name_of(false, at).sin_port == kernels.sin_port && result == -EINPROGRESS) close(at);
   }
 
   void accept(Slot& at, Slot& to) {

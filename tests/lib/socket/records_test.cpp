@@ -22,12 +22,12 @@ Address any_address() {
 
 /// With the fields of its kind, and no others.
 Record any_record(std::vector<std::byte>& data) {
-  Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 8)},
+  Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 10)},
                 .connection = ConnectionId{*rc::gen::arbitrary<std::uint64_t>()}};
-  const bool has_limit = record.kind == RecordKind::open || record.kind == RecordKind::accepted ||
-                         record.kind == RecordKind::credit;
+  const bool has_limit =
+      is_open(record.kind) || record.kind == RecordKind::accepted || record.kind == RecordKind::credit;
   if (has_limit) record.limit = *rc::gen::arbitrary<std::uint64_t>();
-  if (record.kind == RecordKind::open) record.from = any_address(), record.to = any_address();
+  if (is_open(record.kind)) record.from = any_address(), record.to = any_address();
   if (record.kind == RecordKind::data) {
     data.assign(*rc::gen::inRange<std::size_t>(0, 300), std::byte{*rc::gen::arbitrary<std::uint8_t>()});
     record.bytes = data;

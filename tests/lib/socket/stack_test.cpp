@@ -54,6 +54,36 @@ BOOST_DATA_TEST_CASE(a_stream_goes_both_ways_between_two_processes_and_ends, kFa
   BOOST_TEST(std::string_view(name) == fabric);
 }
 
+BOOST_DATA_TEST_CASE(messages_keep_their_boundaries_however_long_or_short, kFabrics, fabric) {
+  TwoStacks two(fabric, SOCK_SEQPACKET);
+  const auto [ours, theirs] = two.pair();
+  const std::string longer = rubbish(3 * Stream::kWindowBytes), shorter = rubbish(100);
+  auto sent = std::async(std::launch::async, [&, to = ours] {
+    for (const std::string& message : {longer, shorter, std::string(), shorter})
+      BOOST_REQUIRE((two.client.send(to, bytes_of(message), 0) == Answer(message.size())));
+    BOOST_REQUIRE(two.client.close(to));
+  });
+  std::vector<std::byte> room(longer.size() + 1);
+  int said = 0;
+  const auto receive = [&, at = theirs](std::size_t most, int flags) {
+    said = -1;
+    const auto got = two.server.receive(at, std::span(room).first(most), flags, &said);
+    BOOST_REQUIRE(got);
+    return *got;
+  };
+  BOOST_TEST(receive(room.size(), MSG_WAITALL) == longer.size());
+  BOOST_TEST(std::ranges::equal(std::span(room).first(longer.size()), bytes_of(longer)));
+  BOOST_TEST(said == MSG_EOR);
+  BOOST_TEST((receive(10, MSG_TRUNC | MSG_PEEK) == 100U && said == MSG_TRUNC));
+  BOOST_TEST((receive(10, 0) == 10U && said == MSG_TRUNC));
+  BOOST_TEST((receive(10, 0) == 0U && said == MSG_EOR));  // an empty one
+  BOOST_TEST((receive(200, 0) == 100U && said == MSG_EOR));
+  BOOST_TEST((receive(10, 0) == 0U && said == 0));  // the end
+  sent.get();
+  // Whoever asks for the other type has not been listened for.
+  BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(std::unexpected(ECONNREFUSED))));
+}
+
 BOOST_AUTO_TEST_CASE(both_ends_have_the_same_names_of_each_other) {
   TwoStacks two("udp");
   const auto [ours, theirs] = two.pair();

@@ -35,14 +35,16 @@ inline std::string receive_all(Stack& stack, int fd, std::size_t most = SIZE_MAX
 }
 
 struct TwoStacks {
-  explicit TwoStacks(const char* fabric)
-      : server({.fabric = fabric, .insecure = true}), client({.fabric = fabric, .insecure = true}) {
-    listener = new_socket(server);
+  explicit TwoStacks(const char* fabric, int socket_type = SOCK_STREAM)
+      : type(socket_type),
+        server({.fabric = fabric, .insecure = true}),
+        client({.fabric = fabric, .insecure = true}) {
+    listener = new_socket(server, 0, type);
     listen(listener);
   }
 
-  static int new_socket(Stack& stack, int flags = 0) {
-    const auto fd = stack.socket(AF_INET, SOCK_STREAM | flags, 0);
+  static int new_socket(Stack& stack, int flags = 0, int type = SOCK_STREAM) {
+    const auto fd = stack.socket(AF_INET, type | flags, 0);
     BOOST_REQUIRE(fd);
     return static_cast<int>(*fd);
   }
@@ -61,13 +63,14 @@ struct TwoStacks {
   }
   /// Both ends of a new connection.
   std::pair<int, int> pair() {
-    const int ours = new_socket(client);
+    const int ours = new_socket(client, 0, type);
     BOOST_REQUIRE(connect(ours));
     const auto theirs = server.accept(listener, nullptr, nullptr, 0);
     BOOST_REQUIRE(theirs);
     return {ours, static_cast<int>(*theirs)};
   }
 
+  const int type;
   Stack server, client;
   int listener;
   sockaddr_in address{};

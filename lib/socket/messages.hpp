@@ -1,0 +1,50 @@
+// SOCK_SEQPACKET: messages, kept apart, over a connection's bytes: each is its length (4 bytes, big endian)
+// and as much. It answers like Linux's AF_UNIX (net/unix/af_unix.c), the one SEQPACKET that everybody has: an
+// error first, then whole messages, then the end; a shutdown or close at one end is seen at the other at
+// once. A message may be longer than a connection's window: what has come of the oldest one is then kept
+// here. Pure; under the sockets' lock.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/socket/stream.hpp"
+
+namespace rdmc::sockets {
+
+class Messages final : public Watcher {
+ public:
+  /// The longest message, and what a peer can make us keep for a connection beyond its window.
+  static constexpr std::size_t kMostBytes = 16 << 20;
+
+  explicit Messages(std::shared_ptr<Stream> stream) { follow(std::move(stream)); }
+  ~Messages() override { stream_->watch(nullptr); }
+
+  /// From now on over another stream, on which nothing has come.
+  void follow(std::shared_ptr<Stream> stream);
+  void watch(Watcher* watcher) { watcher_ = watcher; }
+
+  /// All or nothing. Errors: EMSGSIZE, EAGAIN, ENOTCONN, EPIPE, or what ended the connection.
+  Answer send(std::span<const std::byte> bytes);
+  /// The length of the oldest message, whose first out.size() bytes are copied and whose rest is dropped; 0:
+  /// an empty message, or no more will come. Errors: EAGAIN, ENOTCONN, or what ended the connection.
+  Answer receive(std::span<std::byte> out, bool peek);
+  void close(bool abort);
+  short events() const;
+  /// The oldest one has come to its end.
+  bool is_whole() const { return length_ && begun_.size() + stream_->available() >= *length_; }
+
+ private:
+  void on_change(bool data) override;
+  void look();
+  bool has_ended() const {
+    return stream_->state() == Stream::State::closed || (stream_->shut() & Stream::kShutRead) != 0;
+  }
+
+  std::shared_ptr<Stream> stream_;
+  Watcher* watcher_ = nullptr;
+  std::optional<std::size_t> length_;  // of the oldest message, once its head has come
+  std::vector<std::byte> begun_;       // what has come of it, if it is too long to wait in the stream
+};
+
+}  // namespace rdmc::sockets

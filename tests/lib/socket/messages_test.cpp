@@ -1,0 +1,236 @@
+// SEQPACKET: random programs on a connected pair, run on the kernel's AF_UNIX SOCK_SEQPACKET and on ours,
+// step by step the same; and what the kernel has no like of, messages longer than all windows.
+#define BOOST_TEST_MODULE socket_messages
+#include "lib/socket/messages.hpp"
+
+#include <poll.h>
+#include <rapidcheck.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <sstream>
+
+#include "dataplane/base/descriptor.hpp"
+#include "tests/lib/socket/wire.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace {
+
+constexpr int kPrograms = 10'000;
+constexpr std::size_t kLongest = Stream::kWindowBytes * 3 / 2;
+
+/// Both ends of a connection of messages.
+struct Pair : Wire {
+  explicit Pair(std::size_t frame_bytes) {
+    client.frame_bytes = server.frame_bytes = frame_bytes;
+    Socket listener(ConnectionKind::messages);
+    listener.listen(1);
+    server.listener = &listener;
+    near.emplace(ConnectionKind::messages);
+    client.connect(*near);
+    settle();
+    BOOST_REQUIRE((near->connect() == Socket::Connecting::succeeded));
+    far.emplace(listener.accept()->stream);
+    server.listener = nullptr;
+  }
+  std::optional<Socket> near, far;
+};
+
+long of(Answer answer) {
+  return answer ? static_cast<long>(*answer) : -static_cast<long>(answer.error());
+}
+
+class Program {
+ public:
+  Program(std::map<long, int>& seen, std::uint64_t seed, int number)
+      : seen_(seen), random_(seed * 1'000'003 + static_cast<std::uint64_t>(number)), ours_(4096) {
+    std::array<int, 2> pair;
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()) == 0);
+    for (int i : {0, 1}) kernels_[i] = Descriptor(pair[i]);
+  }
+
+  /// Empty, or what differed, and after what.
+  std::string run() {
+    for (int calls = any(4, 24); calls > 0 && failure_.empty(); --calls) {
+      step(any(0, 1));
+      ours_.settle();
+      for (const int end : {0, 1})
+        if (kernels_[end]) compare("poll", polled(end), socket(end)->events() & kAll);
+    }
+    return failure_.empty() ? "" : trace_.str() + failure_;
+  }
+
+ private:
+  static constexpr short kAll = POLLIN | POLLOUT | POLLRDHUP | POLLHUP | POLLERR;
+  int any(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
+  std::optional<Socket>& socket(int end) { return end == 0 ? ours_.near : ours_.far; }
+  void compare(const char* what, long kernels, long ours) {
+    trace_ << what << " = " << kernels << "\n";
+    if (kernels != ours && failure_.empty()) failure_ = "but ours: " + std::to_string(ours) + "\n";
+  }
+  long polled(int end) {
+    pollfd each{.fd = kernels_[end].get(), .events = kAll};
+    ::poll(&each, 1, 0);
+    return each.revents;
+  }
+
+  void step(int end) {
+    if (!kernels_[end]) return;
+    trace_ << "end " << end << ": ";
+    switch (any(0, 11)) {
+      case 0: return close(end);
+      case 1: return shutdown(end);
+      case 2: return error(end);
+      case 3:
+      case 4:
+      case 5:
+      case 6: return receive(end);
+      default: return send(end);
+    }
+  }
+
+  void send(int end) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(any(0, 3) == 0 ? 0 : any(1, 2000)));
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random_());
+    const long kernels = ::send(kernels_[end].get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const long answer = kernels < 0 ? -errno : kernels;
+    ++seen_[std::min(answer, 1L)];
+    compare("send", answer, of(socket(end)->send(bytes)));
+  }
+
+  void receive(int end) {
+    std::vector<std::byte> kernels(static_cast<std::size_t>(any(0, 3) == 0 ? any(0, 20) : any(0, 3000)));
+    auto ours = kernels;
+    const bool peek = any(0, 3) == 0;
+    iovec into{.iov_base = kernels.data(), .iov_len = kernels.size()};
+    msghdr message{};
+    message.msg_iov = &into;
+    message.msg_iovlen = 1;
+    const long got = ::recvmsg(kernels_[end].get(), &message, MSG_TRUNC | (peek ? MSG_PEEK : 0));
+    const long answer = got < 0 ? -errno : got;
+    const bool is_message = socket(end)->has_message();
+    const Answer own = socket(end)->receive(ours, peek);
+    compare("receive", answer, of(own));
+    compare("cut", (message.msg_flags & MSG_TRUNC) != 0, own.value_or(0) > ours.size());
+    if (own && *own > 0) compare("is a message", 1, is_message);
+    ++seen_[answer > 0 ? 2 : answer == 0 && is_message ? 3 : answer == 0 ? 4 : answer];
+    if (kernels != ours) failure_ += "other bytes\n";
+  }
+
+  void shutdown(int end) {
+    const int how = any(0, 2);
+    compare("shutdown", ::shutdown(kernels_[end].get(), how),
+            of(socket(end)->shutdown(static_cast<unsigned>(how) + 1)));
+  }
+
+  void error(int end) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(kernels_[end].get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    compare("error", error, socket(end)->stream()->take_error());
+  }
+
+  void close(int end) {
+    // Whether unread messages of no bytes count as unread is not the same in all of Linux's versions.
+    std::byte none;
+    while (socket(end)->has_message() && socket(end)->receive({&none, 1}, true) == Answer(0)) {
+      const long kernels = ::recv(kernels_[end].get(), &none, 1, 0);
+      compare("drain", kernels, of(socket(end)->receive({&none, 1}, false)));
+    }
+    trace_ << "close\n";
+    kernels_[end].reset();
+    socket(end)->close(false);
+    socket(end).reset();
+  }
+
+  std::map<long, int>& seen_;
+  std::mt19937_64 random_;
+  std::array<Descriptor, 2> kernels_;
+  Pair ours_;
+  std::ostringstream trace_;
+  std::string failure_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(random_programs_do_the_same_on_the_kernels_seqpacket_and_on_ours) {
+  const char* const wanted = std::getenv("RDMC_SEED");
+  const std::uint64_t seed = wanted == nullptr ? 1 : std::strtoull(wanted, nullptr, 10);
+  std::map<long, int> seen;
+  int failed = 0;
+  for (int number = 0; number < kPrograms && failed < 3; ++number) {
+    const std::string failure = Program(seen, seed, number).run();
+    failed += !failure.empty();
+    BOOST_CHECK_MESSAGE(failure.empty(), "RDMC_SEED=" << seed << ", program " << number << ":\n" << failure);
+  }
+  // Sent; received: bytes, empty messages, the end; errors.
+  for (const long way : {1, 2, 3, 4, -EAGAIN, -EPIPE, -ECONNRESET})
+    BOOST_CHECK_MESSAGE(seen[way] > 50, "way " << way << " was met " << seen[way] << " times");
+}
+
+BOOST_AUTO_TEST_CASE(messages_of_any_length_arrive_whole_once_in_order_and_the_connection_is_then_forgotten) {
+  BOOST_TEST(rc::check([] {
+    Pair pair(*rc::gen::inRange<std::size_t>(64, 20'000));
+    const auto lengths = *rc::gen::container<std::vector<std::size_t>>(
+        *rc::gen::inRange<std::size_t>(1, 12),
+        rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 300), rc::gen::inRange<std::size_t>(0, kLongest)));
+    std::mt19937 order(*rc::gen::arbitrary<std::uint32_t>());
+    std::size_t sent = 0, received = 0;
+    std::vector<std::byte> message, room(kLongest);
+    while (received < lengths.size()) {
+      if (sent < lengths.size() && order() % 3 > 0) {
+        message.assign(lengths[sent], static_cast<std::byte>(sent));
+        const auto taken = pair.near->send(message);
+        if (taken)
+          ++sent;
+        else
+          RC_ASSERT(taken.error() == EAGAIN);
+      } else {
+        pair.settle();
+        const auto got = pair.far->receive(room, false);
+        if (!got) {
+          RC_ASSERT(got.error() == EAGAIN && sent == received);
+          continue;
+        }
+        RC_ASSERT(*got == lengths[received]);
+        RC_ASSERT(std::ranges::all_of(std::span(room).first(*got),
+                                      [&](std::byte b) { return b == static_cast<std::byte>(received); }));
+        ++received;
+      }
+    }
+    const bool nearer_first = *rc::gen::arbitrary<bool>();
+    (nearer_first ? pair.near : pair.far)->close(false);
+    if (*rc::gen::arbitrary<bool>()) pair.settle();
+    (nearer_first ? pair.far : pair.near)->close(false);
+    pair.settle();
+    RC_ASSERT(pair.client.mux->size() == 0 && pair.server.mux->size() == 0);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(too_long_a_message_is_refused_and_a_peer_that_announces_one_loses_its_connection) {
+  Pair pair(4096);
+  const std::vector<std::byte> most(Messages::kMostBytes + 1);
+  BOOST_TEST((pair.near->send(most) == Answer(std::unexpected(EMSGSIZE))));
+  BOOST_TEST((pair.near->send(std::span(most).first(most.size() - 1)) == Answer(most.size() - 1)));
+  pair.settle();
+  BOOST_TEST(pair.far->has_message());
+  std::vector<std::byte> few(10);
+  BOOST_TEST((pair.far->receive(few, true) == Answer(most.size() - 1)));
+  BOOST_TEST((pair.far->receive(few, false) == Answer(most.size() - 1)));
+  BOOST_TEST((pair.far->receive(few, false) == Answer(std::unexpected(EAGAIN))));
+  const std::vector<std::byte> head(4, std::byte{0xFF});
+  BOOST_REQUIRE(pair.near->stream()->send(head));
+  pair.settle();
+  BOOST_TEST((pair.far->receive(few, false) == Answer(std::unexpected(EPROTO))));
+  BOOST_TEST((pair.near->receive(few, false) == Answer(std::unexpected(ECONNRESET))));
+  BOOST_TEST((pair.near->receive(few, false) == Answer(0)));
+}
