@@ -220,6 +220,8 @@ int main(int argc, char** argv) {
   member_command->add_option("--listen", member.listen, "ADDR[:PORT] where the others find it")
       ->capture_default_str();
   member_command->add_option("--fabric", member.fabric, "of the data path")->capture_default_str();
+  member_command->add_flag("--encrypt", member.encrypt,
+                           "AES-256-GCM for all of its data path that leaves the host; all members or none");
   member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
       ->capture_default_str();
   member_command->add_option("--metrics", member.metrics,
@@ -237,6 +239,12 @@ int main(int argc, char** argv) {
                      (options.choice.certificates ? 1 : 0);
   if (proofs > 1 || (proofs == 0 && !etcd)) {
     fmt::print(stderr, "rdmc_control: one of --key-file, --certificate and --insecure\n");
+    return kUsage;
+  }
+  if (options.insecure && member.encrypt) {
+    fmt::print(
+        stderr,
+        "rdmc_control: --encrypt sends its keys over control connections, which --insecure leaves open\n");
     return kUsage;
   }
   // Blocked before there is any thread: they are waited for.

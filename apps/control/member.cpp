@@ -40,7 +40,8 @@ class Member {
          .listen = *listen,
          .fabric = options_.fabric,
          .channel = {.security = std::move(*security)},
-         .window_bytes = static_cast<std::uint32_t>(kBeatBytes * view::kMaxMembers)},
+         .window_bytes = static_cast<std::uint32_t>(kBeatBytes * view::kMaxMembers),
+         .encrypt = options_.encrypt},
         {.installed = [this](const view::View& view) { on_installed(view); },
          .removed = [this](const view::View& view) { on_removed(view); },
          .delivered = [this](view::MemberId from,
@@ -53,6 +54,10 @@ class Member {
          .agreed =
              [this](const view::View& view) {
                say("agreed", {{"epoch", value_of(view.epoch)}});
+             },
+         .refused =
+             [this](const Address& process, const Error& cause) {
+               say("refused", {{"address", to_string(process)}, {"cause", cause.what}});
              }});
     if (!joined) return std::unexpected(joined.error());
     auto metrics = serve_metrics(**joined);

@@ -14,6 +14,7 @@ struct MemberOptions {
   StoreChoice identity;  ///< what it proves itself with; the store is another matter
   std::string listen = "127.0.0.1:0";
   std::string fabric = "auto";
+  bool encrypt = false;  ///< the data path
   std::uint32_t beat_ms = 100;
   bool json = false;
   std::string metrics;  ///< "[ADDR:]PORT" where they are served; empty: nowhere. Loopback by default

@@ -32,9 +32,10 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
   Result<void> start(const DataPathOptions& options) {
     const auto random = control::SystemRandom::open();
     if (!random) return std::unexpected(random.error());
-    auto opened = fabric::open_fabric(
-        options.fabric, {.address = options.address},
-        {.entropy = [random = *random] { return random.next32(); }, .host_id = fabric::host_identity()});
+    auto opened = fabric::open_fabric(options.fabric, {.address = options.address},
+                                      {.entropy = [random = *random] { return random.next32(); },
+                                       .host_id = fabric::host_identity(),
+                                       .encrypt = options.encrypt});
     if (!opened) return std::unexpected(opened.error());
     opened_ = std::move(*opened);
     auto window = opened_.fabric->make_arena(options.window_bytes);
@@ -186,7 +187,8 @@ std::uint64_t DataPath::packets_refused() const {
   return engine_->call([&]() -> std::uint64_t {
     const auto* const software = engine_->opened().software;
     if (software == nullptr) return 0;
-    return software->counters().unknown_queue_pair + software->counters().wrong_source;
+    const auto& counters = software->counters();
+    return counters.unknown_queue_pair + counters.wrong_source + counters.forged + counters.stale;
   });
 }
 

@@ -29,6 +29,7 @@ struct DataPathOptions {
   std::string fabric = "auto";  ///< as open_fabric takes it
   Address address;              ///< of this host; port 0: any
   std::uint32_t window_bytes = 4096;
+  bool encrypt = false;  ///< what leaves this host; blobs must travel in secret then
 };
 
 class DataPath {
@@ -71,8 +72,8 @@ class DataPath {
 
   /// Written by others meanwhile.
   std::span<const std::byte> window() const;
-  /// Packets that found no queue pair, or not their peer's: of members that were fenced off, as a rule. 0
-  /// where the fabric does not say.
+  /// Packets that found no queue pair, or not their peer's: of members that were fenced off, as a rule; and
+  /// such as the peer has not sealed, or not lately. 0 where the fabric does not say.
   std::uint64_t packets_refused() const;
 
  private:

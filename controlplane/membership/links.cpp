@@ -46,7 +46,8 @@ bool Membership::Impl::is_ours_to_dial(const Address& address) const {
 }
 
 void Membership::Impl::dial(const Address& address) {
-  if (dialing_.contains(address)) return;
+  std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
+  if (dialing_.contains(address) || put_off_.contains(address)) return;
   dialing_[address] =
       control::connect(loop_, host_string(address), address.port, options_.channel, kDialWithin,
                        [self = weak_from_this(), address](Result<control::Channel> channel) {
@@ -142,7 +143,8 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   }
   link.peer = greeting.id;
   link.address = greeting.address;
-  if (!data_->connect(id, greeting.blob)) return drop(id);
+  const auto connected = data_->connect(id, greeting.blob);
+  if (!connected) return mismatched(id, greeting.address, connected.error());
   link.connected = true;
   link.member = rank_of(greeting.id).has_value();
   ++counters_.connected;
@@ -151,6 +153,13 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   if (!exit)
     exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
+}
+
+void Membership::Impl::mismatched(LinkId id, const Address& address, const Error& cause) {
+  drop(id);
+  ++counters_.mismatched;
+  put_off_[address] = monotonic_now() + kMismatchedAgain;
+  if (upcalls_.refused) upcalls_.refused(address, cause);
 }
 
 /// The peer's queue pair is connected, or an epoch has begun: it may write into our window, as a member.

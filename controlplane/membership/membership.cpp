@@ -9,6 +9,9 @@
 namespace rdmc::membership {
 
 Result<void> Membership::Impl::open() {
+  if (options_.encrypt && std::holds_alternative<control::Insecure>(options_.channel.security))
+    return fail(Errc::invalid_argument,
+                "insecure control connections would show the keys of what is encrypted");
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
   auto listener = control::Listener::listen(loop_, options_.listen, {.channel = options_.channel},
@@ -30,7 +33,10 @@ Result<void> Membership::Impl::open() {
     });
   };
   auto data = DataPath::open(
-      {.fabric = options_.fabric, .address = data_address, .window_bytes = options_.window_bytes},
+      {.fabric = options_.fabric,
+       .address = data_address,
+       .window_bytes = options_.window_bytes,
+       .encrypt = options_.encrypt},
       {.heard =
            [post](LinkId link, Bytes bytes) {
              post([link, bytes = std::move(bytes)](Impl& impl) { impl.hear(link, bytes); });

@@ -25,6 +25,9 @@ struct MembershipOptions {
   std::string fabric = "auto";  ///< as open_fabric takes it
   control::ChannelOptions channel;
   std::uint32_t window_bytes = 4096;
+  /// What leaves this host on the data path - heartbeats, messages, writes - is sealed with AES-256-GCM,
+  /// under keys of each connection that travel over `channel`. All members do or none.
+  bool encrypt = false;
   view::Timing timing{};
 };
 
@@ -40,6 +43,9 @@ struct Upcalls {
   std::function<void()> store_found;
   /// The store has agreed to the view that we proposed.
   std::function<void(const view::View&)> agreed;
+  /// A process that proved the key has a data path that does not go with ours: authentication when one of the
+  /// two encrypts and the other does not. Both are told, once in a while again.
+  std::function<void(const Address& process, const Error& cause)> refused;
 };
 
 /// Monotone.
@@ -50,6 +56,7 @@ struct Counters {
   std::uint64_t paths_failed = 0;
   std::uint64_t installed = 0;        ///< views
   std::uint64_t refused = 0;          ///< control connections, see Listener
+  std::uint64_t mismatched = 0;       ///< data paths, see Upcalls::refused
   std::uint64_t deaths_seen = 0;      ///< by the operating system's word
   std::uint64_t packets_refused = 0;  ///< see DataPath
 };
@@ -60,7 +67,8 @@ class Membership {
   static constexpr std::size_t kMostBytes = 4000;
 
   /// Begins to join, or to form the group. `loop` and `store`, which lives on it, outlive the membership.
-  /// Errors: invalid_argument (a name that no view can hold), those of listening and of opening the fabric.
+  /// Errors: invalid_argument (a name that no view can hold; encrypt over a channel that is Insecure), those
+  /// of listening and of opening the fabric.
   static Result<std::unique_ptr<Membership>> join(control::ControlLoop& loop, view::ViewStore& store,
                                                   const MembershipOptions& options, Upcalls upcalls);
   /// Any thread but the engine's. To the others it is as if the process had died, unless leave() came first.

@@ -44,6 +44,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   static constexpr Duration kGrantAfter = milliseconds(10);
   /// A queue pair also ends when the peer has made another one.
   static constexpr Duration kReconnectWithin = milliseconds(100);
+  /// Whose data path does not go with ours is dialed so seldom.
+  static constexpr Duration kMismatchedAgain = seconds(1);
 
   /// A control connection and a queue pair to one process.
   struct Link {
@@ -82,6 +84,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void add_link(control::Channel channel, bool dialed, const Address& address);
   void hear(LinkId id, std::span<const std::byte> bytes);
   void greeted(LinkId id, Link& link, Greeting greeting);
+  void mismatched(LinkId id, const Address& address, const Error& cause);
   void became_ready(LinkId id, Link& link);
   void grant_windows();
   void channel_closed(LinkId id, const Error& cause);
@@ -113,6 +116,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;
   std::map<Address, control::Connecting> dialing_;
+  std::map<Address, Time> put_off_;  ///< is not dialed before that
   std::map<Address, Bytes> unsaid_;  ///< the newest words to whom we are not connected yet
   std::map<Address, std::unique_ptr<Watching>> probes_;
   std::map<Address, control::Timer> probe_again_;

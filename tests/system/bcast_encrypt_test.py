@@ -1,47 +1,13 @@
 #!/usr/bin/env python3
 """What somebody on the path sees of a transfer, with --encrypt and without; and who does not take part without."""
-import socket
-import threading
 import unittest
 
 from harness import ExitCode
 from lab_case import LabCase, lab
+from tap import Tap
 
 SECRET = b"nobody on the path may read this"
 COPIES = 40_000
-
-
-class Tap:
-    """Sees every packet on the lab's bridge, as somebody on the path does, and counts."""
-
-    def __init__(self):
-        self.octets = self.secrets = 0
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # ETH_P_ALL
-        self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-        self._socket.bind(("port0", 0))
-        self._socket.settimeout(0.2)
-        self._over = threading.Event()
-        self._reader = threading.Thread(target=self._read)
-
-    def __enter__(self):
-        self._reader.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._reader.join()
-        self._socket.close()
-
-    def _read(self):
-        while True:
-            try:
-                packet = self._socket.recv(1 << 17)
-            except TimeoutError:
-                if self._over.is_set():
-                    return
-                continue
-            self.octets += len(packet)
-            self.secrets += packet.count(SECRET)
 
 
 class Encrypt(LabCase):
@@ -52,14 +18,14 @@ class Encrypt(LabCase):
         self.source.write_bytes(SECRET * COPIES)
 
     def seen_of(self, agents, *options):
-        with Tap() as tap:
+        with Tap("port0", SECRET) as tap:
             done = self.send(self.source, "copy.bin", "--overwrite", *options, to=agents,
                              command_prefix=self.sender.command([]))
         self.assert_code(done, ExitCode.SUCCESS)
         for agent in agents:
             self.assert_copy(self.source, agent.root / "copy.bin")
         self.assertGreater(tap.octets, self.source.stat().st_size)
-        return tap.secrets
+        return tap.seen
 
     def test_the_path_sees_every_byte_of_a_plain_transfer_and_none_of_an_encrypted_one(self):
         agents = [self.agent_on(host) for host in self.others]

@@ -36,13 +36,17 @@ def parse(text):
     return series
 
 
+def scrape(address):
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=SECONDS) as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return parse(answer.read().decode("ascii"))
+
+
 class Metrics(control_test.Group):
     GROUP = 'group="g"'
 
     def scrape(self):
-        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=SECONDS) as answer:
-            self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
-            return parse(answer.read().decode("ascii"))
+        return scrape(self.address)
 
     def scrape_until(self, name, value):
         deadline = time.monotonic() + SECONDS
