@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_destination
 #include "apps/bcast-cli/destination.hpp"
 
 #include <fcntl.h>

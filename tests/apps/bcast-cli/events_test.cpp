@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_events
 #include "apps/bcast-cli/events.hpp"
 
 #include <rapidcheck.h>

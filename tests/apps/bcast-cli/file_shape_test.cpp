@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_file_shape
 #include "apps/bcast-cli/file_shape.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_file_sink
 #include "apps/bcast-cli/file_sink.hpp"
 
 #include <fcntl.h>

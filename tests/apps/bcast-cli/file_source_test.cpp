@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_file_source
 #include "apps/bcast-cli/file_source.hpp"
 
 #include <fcntl.h>

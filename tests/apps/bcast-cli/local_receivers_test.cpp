@@ -1,6 +1,5 @@
 // The receivers here are this test program itself, started again: its first argument says that it is one, and
 // its directory's name how it behaves.
-#define BOOST_TEST_MODULE bcast_cli_local_receivers
 #define BOOST_TEST_NO_MAIN
 #include "apps/bcast-cli/local_receivers.hpp"
 

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_options
 #include "apps/bcast-cli/options.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_partial_file
 #include "apps/bcast-cli/partial_file.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_progress
 #include "apps/bcast-cli/progress.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_ranking
 #include "apps/bcast-cli/ranking.hpp"
 
 #include <rapidcheck.h>

@@ -1,5 +1,4 @@
 // What is tried here ends processes, so each try has one of its own.
-#define BOOST_TEST_MODULE bcast_cli_stop_signals
 #include "apps/bcast-cli/stop_signals.hpp"
 
 #include <signal.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_succession
 #include "apps/bcast-cli/succession.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_throttle
 #include "apps/bcast-cli/throttle.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_topology
 #include "apps/bcast-cli/topology.hpp"
 
 #include <boost/test/unit_test.hpp>

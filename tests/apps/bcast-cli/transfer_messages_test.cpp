@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_transfer_messages
 #include "apps/bcast-cli/transfer_messages.hpp"
 
 #include <rapidcheck.h>

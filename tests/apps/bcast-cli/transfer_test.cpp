@@ -1,6 +1,5 @@
 // Whole transfers within this process: agents and a sender on loopback addresses, over the real control
 // channels and the real data path. What needs processes that are killed is in tests/system.
-#define BOOST_TEST_MODULE bcast_cli_transfer
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE bcast_cli_worker
 #include "apps/bcast-cli/worker.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // What the scenario reports: its time, and that every fault that can be asked for strikes.
-#define BOOST_TEST_MODULE bcast_scenario
 #include <boost/test/unit_test.hpp>
 
 #include "apps/sim/scenario.hpp"

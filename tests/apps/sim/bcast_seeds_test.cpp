@@ -1,8 +1,8 @@
-#define BOOST_TEST_MODULE bcast_seeds
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/sim/seeds.hpp"
 
+using namespace rdmc;
 using namespace rdmc::sim_app;
 
 BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {

@@ -1,6 +1,5 @@
 // Linked with one core in which a bug was planted (see plant.py): the scenario must notice, or it proves
 // nothing. With the argument "blocks", in the block model.
-#define BOOST_TEST_MODULE planted_bug
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 

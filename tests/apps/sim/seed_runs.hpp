@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
@@ -11,15 +10,9 @@
 #include <vector>
 
 #include "apps/sim/scenario.hpp"
+#include "tests/sampled.hpp"
 
 namespace rdmc::sim_app {
-
-/// RDMC_SEEDS narrows a run where the same code is only checked for undefined behaviour, RDMC_FIRST_SEED
-/// moves it.
-inline std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::stoull(value);
-}
 
 struct SeedsOutcome {
   std::uint64_t runs = 0, differing_hashes = 0;

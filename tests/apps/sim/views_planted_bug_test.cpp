@@ -1,6 +1,5 @@
 // Linked with one core in which a bug was planted (see plant.py): the scenario must notice, or it proves
 // nothing.
-#define BOOST_TEST_MODULE views_planted_bug
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/sim/views_seeds.hpp"

@@ -1,15 +1,15 @@
 // The times that the view promises, each on its own fault over many seeds, and who must not be removed.
-#define BOOST_TEST_MODULE views_scenario
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 
 #include "apps/sim/views_scenario.hpp"
+#include "tests/sampled.hpp"
 
 namespace rdmc::sim_app {
 namespace {
 
-constexpr std::uint64_t kSeeds = 200;
+const std::uint64_t kSeeds = all_or(200, 40);
 
 /// A figure of each seed of a group of 2 to 9 with one fault, sorted. No violations.
 std::vector<std::uint64_t> figures_of(const char* figure, ViewsFault fault, bool restarts = false) {
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_one_way_loss_between_two_of_three_or_more_removes_nobody)
 }
 
 BOOST_AUTO_TEST_CASE(who_is_cut_off_removes_nobody_though_the_store_and_a_member_were_lost_meanwhile) {
-  for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ViewsOptions options{.seed = seed,
                          .members = static_cast<std::uint32_t>(5 + seed % 4),
                          .restarts = false,

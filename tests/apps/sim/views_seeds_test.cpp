@@ -1,8 +1,8 @@
-#define BOOST_TEST_MODULE views_seeds
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/sim/views_seeds.hpp"
 
+using namespace rdmc;
 using namespace rdmc::sim_app;
 
 BOOST_AUTO_TEST_CASE(ten_thousand_faulty_worlds_agree_on_every_view_and_settle) {

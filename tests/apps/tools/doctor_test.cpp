@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tools_doctor
 #include "apps/tools/doctor.hpp"
 
 #include <boost/test/unit_test.hpp>

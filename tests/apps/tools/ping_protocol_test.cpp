@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE ping_protocol
 #include "apps/tools/ping_protocol.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE option_values
 #include "apps/units/option_values.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE units
 #include "apps/units/units.hpp"
 
 #include <rapidcheck.h>

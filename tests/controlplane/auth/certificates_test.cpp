@@ -1,6 +1,5 @@
 // Mutual certificates in the place of the cluster key: who is let in, who is refused and by which name, and
 // how all of it is exchanged under programs that run.
-#define BOOST_TEST_MODULE certificates
 #include "tests/controlplane/auth/certificates.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE cluster_key
 #include "controlplane/auth/cluster_key.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE random
 #include "controlplane/auth/random.hpp"
 
 #include <algorithm>

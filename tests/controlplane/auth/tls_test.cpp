@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tls
 #include "controlplane/auth/tls.hpp"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE channel_protocol
 #include "controlplane/connect/channel_protocol.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE channel
 #include "controlplane/connect/channel.hpp"
 
 #include <signal.h>

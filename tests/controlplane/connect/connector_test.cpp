@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE connector
 #include "controlplane/connect/connector.hpp"
 
 #include "tests/controlplane/connect/harness.hpp"

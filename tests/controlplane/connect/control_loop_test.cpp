@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE control_loop
 #include "controlplane/connect/control_loop.hpp"
 
 #include <sys/resource.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE framing
 #include "controlplane/connect/framing.hpp"
 
 #include <rapidcheck.h>

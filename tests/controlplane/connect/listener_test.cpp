@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE listener
 #include "controlplane/connect/listener.hpp"
 
 #include <sys/resource.h>

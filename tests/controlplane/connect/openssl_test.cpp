@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE openssl
 // An outside TLS implementation's own program against our listener: what we speak is TLS 1.3 as others know
 // it. The program is given by the build; without it these tests say so and pass.
 #include <spawn.h>

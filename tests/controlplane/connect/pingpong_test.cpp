@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE pingpong
 #include "controlplane/connect/pingpong.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE strangers
 // Peers that are not ours, or not like us: refused by name, on both sides where the other is ours too.
 #include "controlplane/connect/framing.hpp"
 #include "controlplane/connect/listener.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE launch_hostlist
 #include "controlplane/launch/hostlist.hpp"
 
 #include <fmt/format.h>

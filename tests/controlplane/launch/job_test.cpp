@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE launch_job
 #include "controlplane/launch/job.hpp"
 
 #include <boost/test/unit_test.hpp>

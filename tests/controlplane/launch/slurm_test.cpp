@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE launch_slurm
 #include "controlplane/launch/slurm.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // What proves that a process is dead and what does not, and the messages of a membership. Whole groups of
 // real processes are in tests/system/control_test.py.
-#define BOOST_TEST_MODULE membership
 #include <fcntl.h>
 #include <rapidcheck.h>
 #include <signal.h>

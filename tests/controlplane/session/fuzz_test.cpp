@@ -1,7 +1,6 @@
 // What a peer may send: noise, damaged messages, well-formed messages at the wrong time. None may crash a
 // machine, keep the job from ending, or cost anyone but the sender. Built with sanitizers this is the memory
 // check of the decoder.
-#define BOOST_TEST_MODULE session fuzz
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/session/world.hpp"

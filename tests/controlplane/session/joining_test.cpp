@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE session joining
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/session/messages.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE session running
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/session/messages.hpp"
@@ -62,7 +61,8 @@ BOOST_AUTO_TEST_CASE(a_broken_data_link_costs_one_of_its_ends) {
   const bool second = world.outcome(2)->status == Status::failed;
   expect_survivors(world, second ? 2 : 3);
   BOOST_TEST(world.outcome(second ? 2 : 3)->cause.what ==
-             std::string("has a broken data link to ") + (second ? "h3" : "h2") + ": retries exceeded");
+             (second ? "has a broken data link to h3: retries exceeded"
+                     : "has a broken data link to h2: retries exceeded"));
   BOOST_TEST(world.count(second ? 2 : 3, "AbortRequested") == 1);
   BOOST_TEST(world.coordinator().counters().judgements == 1u);
 }

@@ -1,6 +1,5 @@
 // A member that holds up others, or the end, is lost alone and in bounded time; a slow source, link or disk
 // loses nobody. The coordinator alone is driven, its members' words are written by hand.
-#define BOOST_TEST_MODULE session stall
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // The coordinator dies, and the survivors go on without it: who leads, what they agree on, when they give up.
-#define BOOST_TEST_MODULE session succession
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/session/messages.hpp"

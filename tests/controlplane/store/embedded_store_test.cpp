@@ -1,5 +1,4 @@
 // Against real processes, each with a node of the embedded store.
-#define BOOST_TEST_MODULE embedded_store
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/auth/cluster_key.hpp"

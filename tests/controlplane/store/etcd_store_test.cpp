@@ -1,5 +1,4 @@
 // Against real etcd-servers. Where one cannot be started, this fails.
-#define BOOST_TEST_MODULE etcd_store
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/store/etcd_store.hpp"

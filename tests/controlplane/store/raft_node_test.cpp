@@ -1,5 +1,4 @@
 // One node in this process: what it keeps over a restart, what it answers when it ends, and what it refuses.
-#define BOOST_TEST_MODULE raft_node
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>

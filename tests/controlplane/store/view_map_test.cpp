@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE view_map
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>

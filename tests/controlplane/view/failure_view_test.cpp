@@ -1,6 +1,5 @@
 // Single processes against a store and peers played by the test: what they ask, say and act on, and in what
 // order. Whole groups under faults are in the simulator (tests/apps/sim/views_seeds_test.cpp).
-#define BOOST_TEST_MODULE failure_view
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/view/process.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE local_time
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/view/local_time.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE address
 #include "dataplane/base/address.hpp"
 
 #include <rapidcheck.h>

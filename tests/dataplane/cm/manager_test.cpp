@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE cm_manager
 #include "dataplane/cm/manager.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE cm_messages
 #include "dataplane/cm/messages.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE packet_seal
 #include "dataplane/crypto/packet_seal.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE engine
 #include "dataplane/engine/engine.hpp"
 
 #include <boost/test/unit_test.hpp>

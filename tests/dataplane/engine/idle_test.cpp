@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE idle
 #include "dataplane/engine/idle.hpp"
 
 #include <rapidcheck.h>

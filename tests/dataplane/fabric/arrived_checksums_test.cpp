@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE arrived_checksums
 #include "dataplane/fabric/arrived_checksums.hpp"
 
 #include <rapidcheck.h>

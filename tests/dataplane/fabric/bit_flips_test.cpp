@@ -6,7 +6,6 @@
 // addresses, ports and lengths of both; the kernel itself drops frames whose Ethernet address, IP checksum,
 // length or protocol or UDP length do not fit, before anybody here could count them. A driver that sees IP
 // headers checks the identification too.
-#define BOOST_TEST_MODULE bit_flips
 #include "tests/dataplane/fabric/captured.hpp"
 #include "tests/dataplane/fabric/packet_fields.hpp"
 

@@ -1,5 +1,4 @@
 // What a fabric makes of the ICRCs of those who are not ours, and when its own packets go without.
-#define BOOST_TEST_MODULE fabric_checksums
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/connection_blob.hpp"

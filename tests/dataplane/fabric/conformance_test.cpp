@@ -1,6 +1,5 @@
 // What a queue pair promises, whoever provides it: the same properties over the software provider, plain and
 // encrypted, and over shared memory, there by each of the ways in which payload crosses.
-#define BOOST_TEST_MODULE fabric_conformance
 #include <rapidcheck.h>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>

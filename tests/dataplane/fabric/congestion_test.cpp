@@ -1,6 +1,5 @@
 // A switch that marks in place of dropping: marks reach the receiver through the port, notifications go back,
 // and the sender's queue stays short.
-#define BOOST_TEST_MODULE fabric_congestion
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/fabric/sim_pair.hpp"

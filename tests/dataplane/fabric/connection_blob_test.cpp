@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE connection_blob
 #include "dataplane/fabric/connection_blob.hpp"
 
 #include <rapidcheck.h>

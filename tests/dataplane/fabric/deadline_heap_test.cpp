@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE deadline_heap
 #include "dataplane/fabric/deadline_heap.hpp"
 
 #include <rapidcheck.h>

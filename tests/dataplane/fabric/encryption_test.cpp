@@ -1,5 +1,4 @@
 // Fabrics that encrypt: what shows on the cable, what is believed from it, and who talks to whom.
-#define BOOST_TEST_MODULE encryption
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>

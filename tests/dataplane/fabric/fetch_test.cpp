@@ -1,6 +1,5 @@
 // READ and atomics through the software fabric: the rights of remote keys, both modes, both families of
 // addresses, and a network that loses, doubles, reorders and damages.
-#define BOOST_TEST_MODULE fabric_fetch
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>

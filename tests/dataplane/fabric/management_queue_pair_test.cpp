@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE management_queue_pair
 #include "dataplane/fabric/management_queue_pair.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,5 @@
 // A fabric that chooses per pair: members of both kinds in one fabric, by one key; members that were told
 // which provider to use; and sleep from which both kinds wake.
-#define BOOST_TEST_MODULE per_pair_fabric
 #include "dataplane/fabric/per_pair_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>

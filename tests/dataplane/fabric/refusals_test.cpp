@@ -1,6 +1,5 @@
 // Packets that reach the fabric and no connection: for a queue pair that is not there, with a wrong ICRC, not
 // RoCE at all. Each is dropped and counted, and costs nothing that is there.
-#define BOOST_TEST_MODULE fabric_refusals
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>

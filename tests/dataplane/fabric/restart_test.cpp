@@ -1,6 +1,5 @@
 // A peer that vanishes, and one that comes back at the same address while packets to what it was are still on
 // their way.
-#define BOOST_TEST_MODULE fabric_restart
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <deque>

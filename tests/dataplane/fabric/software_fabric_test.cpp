@@ -1,5 +1,4 @@
 // The seam between queue pairs and a port that is full, slow, or closing.
-#define BOOST_TEST_MODULE software_fabric
 #include "dataplane/fabric/software_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>

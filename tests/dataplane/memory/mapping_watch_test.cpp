@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE mapping_watch
 #include "dataplane/memory/mapping_watch.hpp"
 
 #include <sys/mman.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE page_exchange
 #include "dataplane/memory/page_exchange.hpp"
 
 #include <sys/mman.h>

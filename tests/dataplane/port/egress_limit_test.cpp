@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE egress_limit
 #include "dataplane/port/egress_limit.hpp"
 
 #include <rapidcheck.h>

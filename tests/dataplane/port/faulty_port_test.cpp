@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE port_faulty_port
 #include "dataplane/port/faulty_port.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE module_driver
 #include "dataplane/port/module_driver.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // RDMA devices as sysfs shows them, in a directory of the test's own, and what the udp driver makes of them.
-#define BOOST_TEST_MODULE rdma_devices
 #include "dataplane/port/rdma_devices.hpp"
 
 #include <fstream>

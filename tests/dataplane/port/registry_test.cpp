@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE registry
 #include "dataplane/port/registry.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE port_sim_port
 #include "dataplane/port/sim_port.hpp"
 
 #include <rapidcheck.h>

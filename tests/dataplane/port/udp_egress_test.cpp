@@ -1,5 +1,4 @@
 // The kernel's own count of what waits in front of a slow link is the oracle.
-#define BOOST_TEST_MODULE udp_egress
 #include <sched.h>
 
 #include <array>

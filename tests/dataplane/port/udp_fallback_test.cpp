@@ -1,6 +1,5 @@
 // Every feature of the kernel that the driver uses can be missing. Without it the same bytes must arrive,
 // only slower.
-#define BOOST_TEST_MODULE udp_fallback
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 using namespace rdmc;

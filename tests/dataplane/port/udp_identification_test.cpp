@@ -1,7 +1,6 @@
 // The ICRC covers the IPv4 identification, so a wrong promise about it makes every packet worthless to
 // strangers. This looks at the packets themselves: a network of its own, in which the device cannot segment,
 // so that the kernel must.
-#define BOOST_TEST_MODULE udp_identification
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <linux/netlink.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE udp_open
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 using namespace rdmc;

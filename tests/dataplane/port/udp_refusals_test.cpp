@@ -1,6 +1,5 @@
 // Kernels and devices that refuse what this one grants. The test puts itself between the driver and the C
 // library, so that each refusal happens when it is told to.
-#define BOOST_TEST_MODULE udp_refusals
 #include <dlfcn.h>
 #include <liburing.h>
 #include <netinet/udp.h>

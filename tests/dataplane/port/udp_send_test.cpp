@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE udp_send
 #include <poll.h>
 #include <rapidcheck.h>
 #include <sys/socket.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE udp_wait
 #include <thread>
 #include <tuple>
 

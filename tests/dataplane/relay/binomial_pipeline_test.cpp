@@ -1,6 +1,5 @@
 // The binomial pipeline against its published properties (RDMC, section 3), against the lower bound found by
 // exhaustive search, and against the paper's own picture.
-#define BOOST_TEST_MODULE relay_binomial_pipeline
 #include "dataplane/relay/binomial_pipeline.hpp"
 
 #include <bit>

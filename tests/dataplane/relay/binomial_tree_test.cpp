@@ -1,5 +1,4 @@
 // The binomial tree's promises beside what is true of every plan.
-#define BOOST_TEST_MODULE relay_binomial_tree
 #include "dataplane/relay/binomial_tree.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE block_map
 #include "dataplane/relay/block_map.hpp"
 
 #include <rapidcheck.h>

@@ -1,5 +1,4 @@
 // The chain's and the sequential plan's promises beside what is true of every plan.
-#define BOOST_TEST_MODULE relay_chain
 #include "dataplane/relay/chain.hpp"
 
 #include <boost/test/unit_test.hpp>

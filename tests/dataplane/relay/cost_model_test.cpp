@@ -1,6 +1,5 @@
 // The model against the plans themselves: where bytes are all that counts, a message costs what its steps do,
 // and its busiest uplink carries what a walk over the plan counts.
-#define BOOST_TEST_MODULE relay_cost_model
 #include "dataplane/relay/cost_model.hpp"
 
 #include <rapidcheck.h>

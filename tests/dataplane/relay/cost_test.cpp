@@ -1,10 +1,10 @@
 // Long messages through small rings: indices past every width, and not one allocation per block.
-#define BOOST_TEST_MODULE relay_cost
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <new>
 
 #include "dataplane/relay/relay.hpp"
+#include "tests/sampled.hpp"
 
 namespace {
 std::size_t allocations = 0;
@@ -60,7 +60,7 @@ std::size_t carry(std::uint64_t length, std::uint32_t block_bytes, std::uint64_t
 }
 
 BOOST_AUTO_TEST_CASE(more_than_65535_blocks_and_indices_far_beyond_16_bits_arrive_in_order) {
-  constexpr std::uint64_t kPast = (std::uint64_t{1} << 24) + 1000;
+  const std::uint64_t kPast = (std::uint64_t{1} << all_or(24, 20)) + 1000;
   carry(kPast, 1, kPast);
 }
 

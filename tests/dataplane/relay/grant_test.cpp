@@ -1,5 +1,4 @@
 // The grant's 32 bytes: what is written is read, and nothing that a peer sends is taken on trust.
-#define BOOST_TEST_MODULE relay_grant
 #include "dataplane/relay/grant.hpp"
 
 #include <rapidcheck.h>

@@ -1,5 +1,4 @@
 // Hosts as vertices of the binomial pipeline.
-#define BOOST_TEST_MODULE relay_host_pipeline
 #include "dataplane/relay/host_pipeline.hpp"
 
 #include <rapidcheck.h>

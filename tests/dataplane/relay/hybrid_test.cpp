@@ -1,5 +1,4 @@
 // The rack-aware plan's promises beside what is true of every plan.
-#define BOOST_TEST_MODULE relay_hybrid
 #include "dataplane/relay/hybrid.hpp"
 
 #include <boost/test/unit_test.hpp>

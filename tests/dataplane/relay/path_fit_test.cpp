@@ -1,5 +1,4 @@
 // What a group's paths are like comes out of what messages took, and the guess stays where they say nothing.
-#define BOOST_TEST_MODULE relay_path_fit
 #include "dataplane/relay/path_fit.hpp"
 
 #include <rapidcheck.h>

@@ -1,5 +1,4 @@
 // Racks as values.
-#define BOOST_TEST_MODULE relay_racks
 #include "dataplane/relay/racks.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // One relay at a time: exact lengths in every corner, and what it refuses.
-#define BOOST_TEST_MODULE relay_relay
 #include "dataplane/relay/relay.hpp"
 
 #include <algorithm>

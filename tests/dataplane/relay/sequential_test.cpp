@@ -1,5 +1,4 @@
 // The sequential plan's promises beside what is true of every plan.
-#define BOOST_TEST_MODULE relay_sequential
 #include "dataplane/relay/sequential.hpp"
 
 #include <boost/test/unit_test.hpp>

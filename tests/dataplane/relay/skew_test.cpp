@@ -1,6 +1,5 @@
 // The plans off the beat: how long they take when blocks have latency, how far apart members finish, and what
 // one slow way costs everybody.
-#define BOOST_TEST_MODULE relay_skew
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/relay/timed_group.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE relay_succession
 #include "dataplane/relay/succession.hpp"
 
 #include <rapidcheck.h>

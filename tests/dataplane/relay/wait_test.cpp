@@ -1,6 +1,5 @@
 // Who is to blame when a group stands still: the lowest step that anybody waits for has the idle member at
 // its other end.
-#define BOOST_TEST_MODULE relay_wait
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,4 @@
 // COMPARE & SWAP and FETCH & ADD: executed once, answered as often as asked (IBTA vol. 1, 9.4.5).
-#define BOOST_TEST_MODULE roce_atomic
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"

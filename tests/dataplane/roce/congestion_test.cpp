@@ -1,5 +1,4 @@
 // Marks, notifications and what they do to the sender (IBTA Annex A17.9; DCQCN).
-#define BOOST_TEST_MODULE roce_congestion
 #include "dataplane/roce/congestion.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,5 @@
 // End-to-end credits (IBTA vol. 1, 9.7.7.2): the responder says how many receives it has, the requester
 // starts no message beyond them but one.
-#define BOOST_TEST_MODULE roce_credits
 #include "dataplane/roce/credits.hpp"
 
 #include <boost/test/unit_test.hpp>

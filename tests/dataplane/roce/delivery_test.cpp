@@ -1,7 +1,6 @@
 // Whatever the network does, every message arrives intact, every READ fetches what is there, every atomic is
 // executed once, every completion comes once and in order, and nothing hangs: in both modes, at every path
 // MTU, in both directions at once, over the wrap of the PSN.
-#define BOOST_TEST_MODULE roce_delivery
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // What loss, queues and a silent peer cost on a 1 Gb/s link, in virtual time.
-#define BOOST_TEST_MODULE roce_goodput
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/pair.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE roce_headers
 #include "dataplane/roce/headers.hpp"
 
 #include <rapidcheck.h>

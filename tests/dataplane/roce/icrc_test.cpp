@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE roce_icrc
 #include "dataplane/roce/icrc.hpp"
 
 #include <rapidcheck.h>

@@ -1,5 +1,4 @@
 // Where the next packets will land: right when nothing is lost, and never where valid bytes lie.
-#define BOOST_TEST_MODULE roce_prediction
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"

@@ -1,6 +1,5 @@
 // READ: a request, its responses, and what happens when some are lost, on both sides (IBTA vol. 1, 9.4.4 and
 // 9.7.5.1).
-#define BOOST_TEST_MODULE roce_read
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"

@@ -1,5 +1,4 @@
 // What the requester sends a stranger and what it makes of the answers (IBTA vol. 1, 9.7 and 9.9).
-#define BOOST_TEST_MODULE roce_requester
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"

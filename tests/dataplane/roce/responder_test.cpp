@@ -1,5 +1,4 @@
 // What the responder answers a stranger (IBTA vol. 1, 9.7 and 9.9), packet by packet.
-#define BOOST_TEST_MODULE roce_responder
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"

@@ -1,5 +1,4 @@
 // The extension: X_WRITEs out of order, selective acknowledgement, and what is sent again.
-#define BOOST_TEST_MODULE roce_selective_repeat
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sim_channel
 #include "dataplane/sim/channel.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sim_fluid_network
 #include "dataplane/sim/fluid_network.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sim_fluid_rates
 #include "dataplane/sim/fluid_rates.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sim_network
 #include "dataplane/sim/network.hpp"
 
 #include <algorithm>

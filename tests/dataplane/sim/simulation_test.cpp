@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sim_simulation
 #include "dataplane/sim/simulation.hpp"
 
 #include <rapidcheck.h>

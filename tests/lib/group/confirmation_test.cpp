@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE confirmation
 #include "lib/group/confirmation.hpp"
 
 #include <rapidcheck.h>

@@ -1,7 +1,6 @@
 // Any member killed at any step of any message, and another or two while the survivors get over it: they go
 // on with the same messages in the same order, lose nothing that anybody has delivered, and never hang.
 // RDMC_EVERY_STEP=1 tries every member at every step, and 3000 of the others, instead of a sample.
-#define BOOST_TEST_MODULE group_continue
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE early_records
 #include "lib/group/early_records.hpp"
 
 #include <boost/test/unit_test.hpp>

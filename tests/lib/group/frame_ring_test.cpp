@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE frame_ring
 #include "lib/group/frame_ring.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE group
 #include "lib/group/group.hpp"
 
 #include <boost/test/data/monomorphic.hpp>

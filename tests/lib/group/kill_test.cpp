@@ -1,7 +1,6 @@
 // Any member killed at any step of any message: within a second every other knows who it was and has exactly
 // the messages that it was told it has. RDMC_EVERY_STEP=1 tries every member at every step instead of a
 // sample.
-#define BOOST_TEST_MODULE kill
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE mesh
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <boost/test/unit_test.hpp>

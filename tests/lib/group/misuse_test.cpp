@@ -1,6 +1,5 @@
 // What an application can do wrong, and what it may do that looks wrong: named errors, and nothing else is
 // lost.
-#define BOOST_TEST_MODULE group_misuse
 #include <boost/test/unit_test.hpp>
 
 #include "tests/lib/group/sim_members.hpp"

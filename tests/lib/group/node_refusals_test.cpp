@@ -1,5 +1,4 @@
 // Bad input and bad fortune at the application's interface: each has a name, and nothing hangs.
-#define BOOST_TEST_MODULE node_refusals
 #include <boost/test/unit_test.hpp>
 
 #include "tests/lib/group/nodes.hpp"

@@ -1,5 +1,4 @@
 // The application's interface, over real sockets: messages, receive buffers, the closing barrier, threads.
-#define BOOST_TEST_MODULE node
 #include <boost/test/unit_test.hpp>
 #include <thread>
 

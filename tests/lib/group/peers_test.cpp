@@ -1,5 +1,4 @@
 // Many groups over the same connections: made without a packet, under way at once, ended one by one.
-#define BOOST_TEST_MODULE peers
 #include "lib/group/peers.hpp"
 
 #include <boost/test/data/monomorphic.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE records
 #include "lib/group/records.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE recovery_plan
 #include "lib/group/recovery_plan.hpp"
 
 #include <rapidcheck.h>

@@ -1,5 +1,4 @@
 // Blocks of several messages, wherever they lie, as one row of bytes through a ring.
-#define BOOST_TEST_MODULE recovery_store
 #include <rapidcheck.h>
 #include <boost/test/unit_test.hpp>
 #include <set>

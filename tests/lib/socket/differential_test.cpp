@@ -1,7 +1,6 @@
 // Random programs of socket calls, each run on the kernel's TCP and on ours, side by side: every result,
 // every errno, every byte and every state that poll() shows must be the same. RDMC_SEED=N runs other
 // programs, a failure prints the program.
-#define BOOST_TEST_MODULE socket_differential
 #include <poll.h>
 #include <sys/ioctl.h>
 

@@ -1,6 +1,5 @@
 // SEQPACKET: random programs on a connected pair, run on the kernel's AF_UNIX SOCK_SEQPACKET and on ours,
 // step by step the same; and what the kernel has no like of, messages longer than all windows.
-#define BOOST_TEST_MODULE socket_messages
 #include "lib/socket/messages.hpp"
 
 #include <poll.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE socket_mux
 #include "lib/socket/mux.hpp"
 
 #include <poll.h>

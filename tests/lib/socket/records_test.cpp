@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE socket_records
 #include "lib/socket/records.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE socket_stack
 #include "lib/socket/stack.hpp"
 
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 // The two cores against a peer that writes anything at all into its own memory: nothing is touched that was
 // not granted, nothing crashes, and every lie that matters ends in a named fault.
-#define BOOST_TEST_MODULE shm_cores
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>

@@ -1,5 +1,4 @@
 // A sleeper is woken, whenever the ring comes: tried over and over between two threads that do nothing else.
-#define BOOST_TEST_MODULE shm_doorbell
 #include "dataplane/fabric/shm/doorbell.hpp"
 
 #include <unistd.h>

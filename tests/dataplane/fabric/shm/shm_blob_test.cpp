@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE shm_blob
 #include "dataplane/fabric/shm/shm_blob.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,5 @@
 // What is shm's own: how its queue pairs meet, which way payload takes, how one notices that the other has
 // gone, and sleeping.
-#define BOOST_TEST_MODULE shm_fabric
 #include "dataplane/fabric/shm/shm_fabric.hpp"
 
 #include <sys/mman.h>

@@ -1,6 +1,5 @@
 // Queue pairs between real processes: payload crosses by each of its ways, a peer that is killed is noticed
 // at once, and one that is stopped for a moment is not given up.
-#define BOOST_TEST_MODULE shm_processes
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

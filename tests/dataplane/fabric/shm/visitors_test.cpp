@@ -1,6 +1,5 @@
 // What comes over a fabric's sockets - visitors, and messages of a peer - takes no more than its share of a
 // turn, and nobody keeps others out by saying nothing.
-#define BOOST_TEST_MODULE shm_visitors
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/shm/queue_memory.hpp"

@@ -1,5 +1,4 @@
 // The verbs provider on a real device: what a peer does wrong, or no longer, ends that connection alone.
-#define BOOST_TEST_MODULE verbs_failures
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/connection_blob.hpp"

@@ -1,5 +1,4 @@
 // The verbs provider on a real device: what it registers, how often, and until when.
-#define BOOST_TEST_MODULE verbs_memory
 #include <sys/mman.h>
 
 #include <boost/test/unit_test.hpp>

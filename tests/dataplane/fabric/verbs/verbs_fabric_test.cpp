@@ -1,5 +1,4 @@
 // The verbs provider on a real device: everything arrives, once and where it belongs, and waiting ends.
-#define BOOST_TEST_MODULE verbs_fabric
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE verbs_terms
 #include "dataplane/fabric/verbs/verbs_terms.hpp"
 
 #include <boost/test/unit_test.hpp>

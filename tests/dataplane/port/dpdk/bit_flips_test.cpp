@@ -1,7 +1,6 @@
 // Frames of the kernel's Soft-RoCE with one bit changed in Ethernet, IP or UDP header, through a real device
 // (a capture file): each is dropped under one counter, or handed on where the fabric's own checks are to
 // judge. The arguments are captures.
-#define BOOST_TEST_MODULE dpdk_bit_flips
 #include <algorithm>
 #include <fstream>
 #include <map>

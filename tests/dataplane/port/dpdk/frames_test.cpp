@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE dpdk_frames
 #include "dataplane/port/dpdk/frames.hpp"
 
 #include <rapidcheck.h>

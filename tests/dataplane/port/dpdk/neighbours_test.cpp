@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE dpdk_neighbours
 #include "dataplane/port/dpdk/neighbours.hpp"
 
 #include <rapidcheck.h>

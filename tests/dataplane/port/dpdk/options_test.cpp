@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE dpdk_options
 #include "dataplane/port/dpdk/options.hpp"
 
 #include <rapidcheck.h>

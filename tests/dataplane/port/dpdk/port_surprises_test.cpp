@@ -1,5 +1,4 @@
 // The port on a device that can what no device here can: steer flows, wake a sleeper, lose its link.
-#define BOOST_TEST_MODULE dpdk_port_surprises
 #include <algorithm>
 #include <set>
 #include <thread>

@@ -1,5 +1,4 @@
 // The port over a memif between two ports of this process: needs no privilege, no hugepages and no interface.
-#define BOOST_TEST_MODULE dpdk_port
 #include <rapidcheck.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE dpdk_surroundings
 #include "dataplane/port/dpdk/surroundings.hpp"
 
 #include <linux/capability.h>
