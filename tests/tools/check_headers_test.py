@@ -35,6 +35,14 @@ class CheckHeaders(unittest.TestCase):
         self.assertEqual(self.check(), (0, "1 headers compile alone (1 compiled now)\n"))
         self.assertEqual(self.check(), (0, "1 headers compile alone (0 compiled now)\n"))
 
+    def test_a_header_that_a_source_of_the_build_includes_first_is_not_compiled_again(self):
+        entries = json.loads((self.out / "compile_commands.json").read_text())
+        self.write("room/whole.cpp", '#include "room/whole.hpp"\n#include <vector>\n')
+        for options, compiled in (("", 0), ("-include prelude.hpp ", 1)):
+            entries[0] |= {"file": "../room/whole.cpp", "command": f"g++ -I. -I../room -DWIDTH=8 {options}-std=c++23 -c x.cpp"}
+            (self.out / "compile_commands.json").write_text(json.dumps(entries))
+            self.assertEqual(self.check(), (0, f"1 headers compile alone ({compiled} compiled now)\n"))
+
     def test_a_header_that_leans_on_its_includer_is_found_every_time(self):
         self.write("room/leans.hpp", "#pragma once\ninline std::uint8_t f() { return 0; }\n")
         for _ in range(2):
