@@ -5,19 +5,15 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <csignal>
-#include <cstring>
 
 #include "apps/control/member.hpp"
+#include "apps/control/serve.hpp"
 #include "apps/control/store_session.hpp"
 #include "apps/control/view_json.hpp"
-#include "controlplane/store/store_server.hpp"
 
 namespace {
 
@@ -35,8 +31,6 @@ struct Options {
   bool json = false, insecure = false;
   std::string group, member;
   std::uint64_t count = 0;
-  std::string listen = "127.0.0.1:7701", directory, nodes;
-  std::size_t self = 0;
 };
 
 int complain(const Error& error) {
@@ -121,51 +115,6 @@ int watch(const Options& options, StoreSession& store, int signals) {
   }
 }
 
-/// Tells systemd, when it has started us (sd_notify(3): a datagram).
-void notify(std::string_view state) {
-  const char* const path = std::getenv("NOTIFY_SOCKET");
-  sockaddr_un to{.sun_family = AF_UNIX};
-  if (path == nullptr || std::strlen(path) >= sizeof to.sun_path) return;
-  std::strcpy(to.sun_path, path);
-  if (path[0] == '@') to.sun_path[0] = '\0';
-  const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  ::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&to), length);
-}
-
-int serve(const Options& options, int signals) {
-  const auto listen = parse_address(options.listen, 7701);
-  const auto nodes = parse_addresses(options.nodes.empty() ? "127.0.0.1:0" : options.nodes, 7702);
-  auto security = security_of(options.choice);
-  auto loop = control::ControlLoop::create();
-  if (!listen) return complain(listen.error());
-  if (!nodes) return complain(nodes.error());
-  if (!security) return complain(security.error());
-  if (!loop) return complain(loop.error());
-  std::atomic<store::StoreServer*> serving = nullptr;
-  const auto node =
-      store::RaftNode::start({.directory = options.directory, .self = options.self, .nodes = *nodes},
-                             [&](const std::string& group, Epoch epoch) {
-                               if (store::StoreServer* const server = serving) server->changed(group, epoch);
-                             });
-  if (!node) return complain(node.error());
-  const auto server =
-      store::StoreServer::listen(**loop, *listen, {.channel = {.security = std::move(*security)}}, **node);
-  if (!server) return complain(server.error());
-  serving = server->get();
-  const std::string address = to_string((*server)->address());
-  if (options.json) fmt::print("{}\n", Json{{"event", "listening"}, {"address", address}}.dump());
-  fmt::print(stderr, "rdmc_control: a node of the store listens on {}\n", address);
-  std::fflush(stdout);
-  notify("READY=1");
-  pollfd event{signals, POLLIN, 0};
-  while (::poll(&event, 1, -1) < 0) {
-  }
-  notify("STOPPING=1");
-  // What was acknowledged is on the disk; to wait for the rest would help nobody.
-  ::_exit(kDone);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -208,11 +157,12 @@ int main(int argc, char** argv) {
       with_group("watch", "prints each view of a group, from the one that stands");
   watch_command->add_option("--count", options.count, "ends after so many");
   CLI::App* const serve_command = app.add_subcommand("serve", "runs a node of the store until a signal");
-  serve_command->add_option("--directory", options.directory, "what it keeps")->required();
-  serve_command->add_option("--listen", options.listen, "for clients")->capture_default_str();
-  serve_command->add_option("--nodes", options.nodes,
+  ServeOptions node;
+  serve_command->add_option("--directory", node.directory, "what it keeps")->required();
+  serve_command->add_option("--listen", node.listen, "for clients")->capture_default_str();
+  serve_command->add_option("--nodes", node.nodes,
                             "ADDR[:7702],… of three, for each other; on a network of the cluster's own");
-  serve_command->add_option("--self", options.self, "which of --nodes it is, from 0");
+  serve_command->add_option("--self", node.self, "which of --nodes it is, from 0");
   MemberOptions member;
   CLI::App* const member_command =
       with_group("member", "takes part in a group until a signal, and prints what becomes of it");
@@ -224,8 +174,10 @@ int main(int argc, char** argv) {
                            "AES-256-GCM for all of its data path that leaves the host; all members or none");
   member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
       ->capture_default_str();
-  member_command->add_option("--metrics", member.metrics,
-                             "[ADDR:]PORT of its metrics for Prometheus; on loopback by default");
+  for (const auto& [command, metrics] :
+       {std::pair(serve_command, &node.metrics), std::pair(member_command, &member.metrics)})
+    command->add_option("--metrics", *metrics,
+                        "[ADDR:]PORT of its metrics for Prometheus; on loopback by default");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -253,7 +205,11 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   const Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
-  if (serve_command->parsed()) return serve(options, signals.get());
+  if (serve_command->parsed()) {
+    node.identity = options.choice;
+    node.json = options.json;
+    return complain(serve(node, signals.get()));
+  }
   const auto store = StoreSession::open(options.choice);
   if (!store) return complain(store.error());
   if (member_command->parsed()) {

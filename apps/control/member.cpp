@@ -22,7 +22,6 @@ namespace {
 constexpr int kLeaveWithinMs = 2000;
 /// What is said, and written into the others' windows at our rank: our epoch, and a number that rises.
 constexpr std::size_t kBeatBytes = 16;
-constexpr std::uint16_t kMetricsPort = 9464;
 
 class Member {
  public:
@@ -60,7 +59,9 @@ class Member {
                say("refused", {{"address", to_string(process)}, {"cause", cause.what}});
              }});
     if (!joined) return std::unexpected(joined.error());
-    auto metrics = serve_metrics(**joined);
+    auto metrics = MetricsServer::open(
+        session_.loop(), options_.metrics,
+        [group = options_.group, &membership = **joined] { return exposition(group, membership); });
     if (!metrics) return std::unexpected(metrics.error());
     session_.loop().call([&] {
       membership_ = joined->get();
@@ -95,16 +96,6 @@ class Member {
   }
 
  private:
-  /// Nothing when nobody asked for it.
-  Result<std::unique_ptr<MetricsServer>> serve_metrics(const membership::Membership& membership) {
-    if (options_.metrics.empty()) return nullptr;
-    const bool port_alone = options_.metrics.find_first_not_of("0123456789") == std::string::npos;
-    const auto address = parse_address((port_alone ? "127.0.0.1:" : "") + options_.metrics, kMetricsPort);
-    if (!address) return std::unexpected(address.error());
-    return MetricsServer::listen(session_.loop(), *address,
-                                 [this, &membership] { return exposition(options_.group, membership); });
-  }
-
   /// True when we were removed; false: a signal, or the time is over.
   bool wait(int signals, int limit_ms) const {
     pollfd events[] = {{removed_.get(), POLLIN, 0}, {signals, POLLIN, 0}};

@@ -1,61 +1,18 @@
 #include "apps/control/metrics.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
+#include "apps/control/exposition.hpp"
 #include "apps/control/view_json.hpp"
 
 namespace rdmc::control_app {
-namespace {
-
-std::string escaped(const std::string& value) {
-  std::string text;
-  for (const char c : value) {
-    if (c == '\\' || c == '"') text += '\\';
-    if (c == '\n')
-      text += "\\n";
-    else
-      text += c;
-  }
-  return text;
-}
-
-class Exposition {
- public:
-  explicit Exposition(const std::string& group) : group_(escaped(group)) {}
-
-  void family(const char* name, const char* type, const char* help) {
-    name_ = name;
-    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-  }
-  void sample(double value, const std::string& labels = {}) {
-    text_ += fmt::format("{}{{group=\"{}\"{}}} {}\n", name_, group_, labels, value);
-  }
-  void gauge(const char* name, const char* help, double value) {
-    family(name, "gauge", help);
-    sample(value);
-  }
-  void counter(const char* name, const char* help, std::uint64_t value) {
-    family(name, "counter", help);
-    sample(static_cast<double>(value));
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  const std::string group_;
-  std::string name_, text_;
-};
-
-}  // namespace
 
 std::string exposition(const std::string& group, const membership::Membership& membership) {
   const view::FailureView& core = membership.view();
   const view::FailureView::Counters& views = core.counters();
   const membership::Counters links = membership.counters();
   const bool member = core.state() == view::FailureView::State::member;
-  Exposition to(group);
+  Exposition to(label("group", group));
   to.gauge("rdmc_view_epoch", "Epoch of the newest view that is known to be agreed",
            static_cast<double>(value_of(core.view().epoch)));
   to.gauge("rdmc_view_members", "Members of that view", static_cast<double>(core.view().members.size()));
@@ -66,7 +23,7 @@ std::string exposition(const std::string& group, const membership::Membership& m
   for (const view::Member& one : core.view().members)
     if (one.id != core.self().id)
       to.sample(std::max(0.0, core.level(one.id)),
-                fmt::format(",member=\"{}\",name=\"{}\"", id_text(one.id), escaped(one.name)));
+                label("member", id_text(one.id)) + "," + label("name", one.name));
   to.counter("rdmc_view_changes_total", "Views that this process has installed", links.installed);
   to.counter("rdmc_view_proposals_total", "Views that it has proposed", views.proposals);
   to.counter("rdmc_view_conflicts_total", "Proposals that another one had come before", views.conflicts);
@@ -79,6 +36,33 @@ std::string exposition(const std::string& group, const membership::Membership& m
   to.counter("rdmc_messages_fenced_total", "Messages of an epoch that was over", links.fenced);
   to.counter("rdmc_packets_refused_total", "Packets of nobody that we are connected to",
              links.packets_refused);
+  return to.take();
+}
+
+std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic) {
+  const store::RaftStatus& status = pulse.status;
+  const bool up = pulse.node_answers;
+  Exposition to(label("node", std::to_string(node)));
+  to.gauge("rdmc_node_up", "0 while its thread does not go round, as behind a disk that hangs", up ? 1 : 0);
+  to.gauge("rdmc_node_leads", "1 while it leads, and answers", up && status.leads ? 1 : 0);
+  to.gauge("rdmc_node_knows_leader", "0 while no node can be asked, as far as it knows",
+           up && status.knows_leader ? 1 : 0);
+  to.gauge("rdmc_node_term", "Of raft: each election begins another one", static_cast<double>(status.term));
+  to.gauge("rdmc_node_groups", "Groups, and claims to one, whose views it keeps",
+           static_cast<double>(status.groups));
+  to.counter("rdmc_node_views_agreed_total", "Views that it has applied since it started", status.agreed);
+  to.counter("rdmc_node_views_overtaken_total", "Proposals that another one had come before",
+             status.overtaken);
+  to.gauge("rdmc_node_clients", "Connections of clients", static_cast<double>(traffic.clients));
+  to.gauge("rdmc_node_watches", "Groups that they watch", static_cast<double>(traffic.watches));
+  to.counter("rdmc_node_requests_total", "What clients have asked", traffic.requests);
+  to.family("rdmc_node_connections_refused_total", "counter", "Connections that were refused");
+  for (const Errc reason : {Errc::authentication, Errc::version_mismatch, Errc::protocol_error,
+                            Errc::timed_out, Errc::peer_failed, Errc::resource_limit}) {
+    const auto found = traffic.refused.find(reason);
+    to.sample(found == traffic.refused.end() ? 0 : static_cast<double>(found->second),
+              label("reason", std::string(name(reason))));
+  }
   return to.take();
 }
 

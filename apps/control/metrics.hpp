@@ -1,14 +1,20 @@
-// What a process knows of its group, for Prometheus: the text of a scrape, made of one look at a membership.
-// The loop's thread.
+// What a process knows of its group, and what a node of the store knows of itself, for Prometheus: the text
+// of a scrape, made of one look. The loop's thread.
 #pragma once
 
 #include <string>
 
+#include "apps/control/pulse.hpp"
 #include "controlplane/membership/membership.hpp"
+#include "controlplane/store/store_server.hpp"
 
 namespace rdmc::control_app {
 
-/// The text exposition format, version 0.0.4. Every series has the label group.
+// The text exposition format, version 0.0.4.
+
+/// Every series has the label group.
 std::string exposition(const std::string& group, const membership::Membership& membership);
+/// Every series has the label node, which of the store's it is.
+std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic);
 
 }  // namespace rdmc::control_app

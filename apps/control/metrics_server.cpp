@@ -126,6 +126,16 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(control::ControlLoo
   return std::unique_ptr<MetricsServer>(new MetricsServer(impl, loop, got));
 }
 
+Result<std::unique_ptr<MetricsServer>> MetricsServer::open(control::ControlLoop& loop,
+                                                           const std::string& where,
+                                                           std::function<std::string()> text) {
+  if (where.empty()) return nullptr;
+  const bool port_alone = where.find_first_not_of("0123456789") == std::string::npos;
+  const auto address = parse_address((port_alone ? "127.0.0.1:" : "") + where, kPort);
+  if (!address) return std::unexpected(address.error());
+  return listen(loop, *address, std::move(text));
+}
+
 MetricsServer::~MetricsServer() {
   loop_.call([this] { impl_->end(); });
 }

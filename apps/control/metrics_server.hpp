@@ -17,10 +17,15 @@ class MetricsServer {
   static constexpr std::size_t kMostConnections = 8;
   static constexpr std::uint32_t kMostRequestBytes = 8192;
   static constexpr int kSeconds = 5;
+  static constexpr std::uint16_t kPort = 9464;
 
   /// `text` is called on the loop's thread for each scrape. Errors: those of listening.
   static Result<std::unique_ptr<MetricsServer>> listen(control::ControlLoop& loop, const Address& address,
                                                        std::function<std::string()> text);
+  /// On "[ADDR:]PORT", by default loopback and 9464; empty: nothing, as nobody asked for it. Errors: those,
+  /// and invalid_argument.
+  static Result<std::unique_ptr<MetricsServer>> open(control::ControlLoop& loop, const std::string& where,
+                                                     std::function<std::string()> text);
   /// `text` is not called any more. Not on the loop's thread.
   ~MetricsServer();
 

@@ -150,6 +150,18 @@ class RaftNode::Impl {
 
   const ViewMap& views() const { return views_; }
 
+  RaftStatus status() {
+    raft_id leader = 0;
+    const char* address = nullptr;
+    raft_leader(&raft_, &leader, &address);
+    return {.leads = raft_state(&raft_) == RAFT_LEADER,
+            .knows_leader = leader != 0,
+            .term = raft_.current_term,
+            .agreed = agreed_,
+            .overtaken = overtaken_,
+            .groups = views_.size()};
+  }
+
  private:
   void begin_barrier() {
     struct Asked {
@@ -269,6 +281,7 @@ class RaftNode::Impl {
     const auto command = decode_command(contents(*buffer));
     if (!command) return RAFT_MALFORMED;
     self.applied_ = self.views_.apply(*command);
+    ++(self.applied_.swapped ? self.agreed_ : self.overtaken_);
     *result = &self.applied_;  // its callback, if it was asked here, comes before the next command
     if (self.applied_.swapped && self.changed_) self.changed_(command->group, self.applied_.current.epoch);
     return 0;
@@ -298,7 +311,7 @@ class RaftNode::Impl {
   uv_loop_t loop_{};
   uv_async_t wake_{};
   uv_timer_t drain_{};
-  std::uint64_t outstanding_ = 0;
+  std::uint64_t outstanding_ = 0, agreed_ = 0, overtaken_ = 0;
   bool ending_ = false, closing_ = false;
   bool barrier_ = false, caught_up_ = false;
   std::vector<Reached> readers_;  // who wait for the next barrier
@@ -347,6 +360,10 @@ void RaftNode::list(view::ViewStore::ListDone done) {
       done(impl->views().list());
     });
   });
+}
+
+void RaftNode::status(std::move_only_function<void(const RaftStatus&)> done) {
+  impl_->post([impl = impl_.get(), done = std::move(done)]() mutable { done(impl->status()); });
 }
 
 }  // namespace rdmc::store

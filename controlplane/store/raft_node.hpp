@@ -25,6 +25,16 @@ struct RaftOptions {
   Duration election = seconds(1);  ///< without word of a leader, before another one is elected; to twice that
 };
 
+/// How a node stands. What is counted is since it started, and what it had applied before counts again.
+struct RaftStatus {
+  bool leads = false;
+  bool knows_leader = false;    ///< itself or another: without one the store answers nobody
+  std::uint64_t term = 0;       ///< raft's: an election begins another one
+  std::uint64_t agreed = 0;     ///< swaps that were applied here, whoever was asked for them …
+  std::uint64_t overtaken = 0;  ///< … and those that another one had come before
+  std::size_t groups = 0;
+};
+
 class RaftNode {
  public:
   /// Called on the node's thread when a group's view has changed, to that of this epoch.
@@ -43,6 +53,8 @@ class RaftNode {
   void swap(SwapCommand command, view::ViewStore::SwapDone done);
   void read(std::string group, view::ViewStore::ReadDone done);
   void list(view::ViewStore::ListDone done);
+  /// Answered by every node, on its thread, as long as that goes round.
+  void status(std::move_only_function<void(const RaftStatus&)> done);
 
  private:
   class Impl;

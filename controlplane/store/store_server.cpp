@@ -25,6 +25,9 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
     handlers.on_channel = [self = weak_from_this()](control::Channel channel) {
       if (const auto impl = self.lock()) impl->accept(std::move(channel));
     };
+    handlers.on_refused = [self = weak_from_this()](const Address&, const Error& cause) {
+      if (const auto impl = self.lock()) ++impl->traffic_.refused[cause.code];
+    };
     auto listener = control::Listener::listen(loop_, address, options, std::move(handlers));
     if (!listener) return std::unexpected(listener.error());
     listener_.emplace(std::move(*listener));
@@ -52,6 +55,13 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   const Address& address() const { return listener_->address(); }
+
+  StoreTraffic traffic() const {
+    StoreTraffic traffic = traffic_;
+    traffic.clients = clients_.size();
+    for (const auto& [id, client] : clients_) traffic.watches += client.watches.size();
+    return traffic;
+  }
 
  private:
   void tell_watches() {
@@ -86,6 +96,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
     const auto client = clients_.find(id);
     if (client == clients_.end()) return;
     if (!request) return static_cast<void>(clients_.erase(client));
+    ++traffic_.requests;
     const std::uint64_t number = request->id;
     if (auto* const swap = std::get_if<SwapCommand>(&request->body)) {
       const std::string group = swap->group;
@@ -132,6 +143,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   std::map<std::uint64_t, Client> clients_;
   std::map<std::string, Epoch> changed_;  ///< and not said yet
   control::Timer hints_;
+  StoreTraffic traffic_;  ///< what is counted
 };
 
 Result<std::unique_ptr<StoreServer>> StoreServer::listen(control::ControlLoop& loop, const Address& address,
@@ -148,6 +160,10 @@ StoreServer::~StoreServer() {
 
 const Address& StoreServer::address() const {
   return impl_->address();
+}
+
+StoreTraffic StoreServer::traffic() const {
+  return impl_->traffic();
 }
 
 void StoreServer::changed(const std::string& group, Epoch epoch) {

@@ -2,12 +2,21 @@
 // any order. Owns its listener; the node must outlive it. Any thread may make and destroy it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 
 #include "controlplane/connect/listener.hpp"
 #include "controlplane/store/raft_node.hpp"
 
 namespace rdmc::store {
+
+/// Who uses a node now, and what has come to its listener since it began.
+struct StoreTraffic {
+  std::size_t clients = 0, watches = 0;
+  std::uint64_t requests = 0;
+  std::map<Errc, std::uint64_t> refused;  ///< connections, by the reason (ListenHandlers::on_refused)
+};
 
 class StoreServer {
  public:
@@ -20,6 +29,8 @@ class StoreServer {
   /// That group's view has changed: whoever watches it is told, when whom it concerns has heard it from who
   /// brought it about, as a rule. Any thread.
   void changed(const std::string& group, Epoch epoch);
+  /// On the loop's thread.
+  StoreTraffic traffic() const;
 
  private:
   class Impl;

@@ -23,6 +23,7 @@ class ViewMap {
   view::SwapResult apply(const SwapCommand& command);
   view::View read(const std::string& group) const;
   std::vector<view::GroupView> list() const;
+  std::size_t size() const { return views_.size(); }
 
   /// All of it, for a snapshot.
   view::Bytes encode() const;

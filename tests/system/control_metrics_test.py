@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""The metrics of a member, as a monitor reads them: every line of the text format is checked, and the values follow what happens."""
+"""The metrics of a member and of a node of the store, as a monitor reads them: every line of the text format is checked, and the values follow what happens."""
+import json
 import re
 import socket
+import subprocess
 import time
 import unittest
 import urllib.error
 import urllib.request
 
 import control_test
-from control_test import SECONDS
+from control_test import CONTROL, FAILED, SECONDS, run
 
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"([a-zA-Z_:][a-zA-Z0-9_:]*)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9.]+(?:e[+-]?[0-9]+)?)")
@@ -90,6 +92,47 @@ class Metrics(control_test.Group):
             one.close()
         self.store.kill()
         self.scrape_until("rdmc_store_up", 0)
+
+
+class NodeMetrics(control_test.Scratch):
+    NODE = 'node="0"'
+
+    def scrape_until(self, name, test, more=""):
+        deadline = time.monotonic() + SECONDS
+        while not test((series := scrape(self.address))[name, self.NODE + more]):
+            self.assertLess(time.monotonic(), deadline, series)
+        return series
+
+    def test_what_a_node_of_the_store_tells_follows_its_clients_and_their_views(self):
+        key = self.key("key")
+        node = self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", "127.0.0.1:0", "--key-file", key, "--json",
+                          "--metrics", "0", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with node.stdout:
+            listening = json.loads(node.stdout.readline())
+        self.address, common = listening["metrics"], ["--store", listening["address"], "--key-file", key]
+        before = self.scrape_until("rdmc_node_leads", lambda leads: leads == 1)
+        self.assertEqual([before[f"rdmc_node_{name}", self.NODE] for name in ("up", "knows_leader", "clients", "watches", "groups")],
+                         [1, 1, 0, 0, 0])
+        self.assertEqual(before["rdmc_node_views_agreed_total", self.NODE], 0)
+        self.assertGreater(before["rdmc_node_term", self.NODE], 0)
+        member = control_test.Member(self, "--name", "one", *common)
+        member.wait_for_view_of([member])
+        self.scrape_until("rdmc_node_views_agreed_total", lambda agreed: agreed == 1)
+        during = self.scrape_until("rdmc_node_groups", lambda groups: groups == 1)
+        self.assertEqual([during[f"rdmc_node_{name}", self.NODE] for name in ("clients", "watches")], [1, 1])
+        self.assertGreater(during["rdmc_node_requests_total", self.NODE], 1)
+        for wrong, reason in (self.key("other"), "authentication"), (None, "protocol error"):
+            refused = "rdmc_node_connections_refused_total", f',reason="{reason}"'
+            self.assertEqual(during[refused[0], self.NODE + refused[1]], 0)
+            if wrong:
+                self.assertEqual(run("views", "--store", listening["address"], "--key-file", wrong)[0], FAILED)
+            else:
+                with socket.create_connection(listening["address"].split(":")) as stranger:
+                    stranger.sendall(b"\x00" * 64)
+                    self.scrape_until(refused[0], lambda count: count == 1, refused[1])
+            self.scrape_until(refused[0], lambda count: count == 1, refused[1])
+        member.process.kill()
+        self.scrape_until("rdmc_node_clients", lambda clients: clients == 0)
 
 
 if __name__ == "__main__":

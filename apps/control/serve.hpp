@@ -1,0 +1,24 @@
+// rdmc_control serve: a node of the store, with its metrics, under a service manager's eyes.
+#pragma once
+
+#include <string>
+
+#include "apps/control/store_session.hpp"
+
+namespace rdmc::control_app {
+
+struct ServeOptions {
+  StoreChoice identity;  ///< what it proves itself with, and asks of clients; the store is itself
+  std::string directory;
+  std::string listen = "127.0.0.1:7701";
+  std::string nodes;  ///< empty: it is alone
+  std::size_t self = 0;
+  bool json = false;
+  std::string metrics;  ///< as MemberOptions have it
+};
+
+/// Serves until `signals` (a signalfd) can be read, and ends the process with exit status 0. Returns when it
+/// cannot begin: invalid_argument, and the errors of RaftNode::start, of listening, and of the key's file.
+Error serve(const ServeOptions& options, int signals);
+
+}  // namespace rdmc::control_app
