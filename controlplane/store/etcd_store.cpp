@@ -19,9 +19,13 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
 
   using Answer = std::move_only_function<void(Result<std::string>)>;
 
-  /// Asks the endpoint that answered last, then each of the others.
+  /// Asks the endpoint that answered last, and the others as they are needed.
   void ask(const std::string& target, const std::string& body, Answer answer) {
-    ask(target, body, std::move(answer), options_.endpoints.size());
+    ask_next(std::make_shared<Asking>(Asking{.target = target,
+                                             .body = body,
+                                             .answer = std::move(answer),
+                                             .next = endpoint_,
+                                             .left = options_.endpoints.size()}));
   }
 
   void read(const std::string& group, ReadDone done) {
@@ -117,21 +121,50 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
     return entries->empty() ? EtcdEntry{} : std::move(entries->front());
   }
 
-  void ask(const std::string& target, const std::string& body, Answer answer, std::size_t tries) {
-    if (closed_) return;
-    const std::size_t asked = endpoint_;
+  /// One question, to one endpoint after the other until somebody has answered.
+  struct Asking {
+    std::string target, body;
+    Answer answer;  ///< empty: it has been answered
+    std::size_t next = 0, left = 0, under_way = 0;
+    std::set<std::shared_ptr<HttpCall>> calls;
+    Timer hedge;
+  };
+
+  void ask_next(const std::shared_ptr<Asking>& asking) {
+    if (closed_ || !asking->answer || asking->left == 0) return;
+    const std::size_t asked = asking->next;
+    asking->next = (asked + 1) % options_.endpoints.size();
+    --asking->left;
+    ++asking->under_way;
     const auto call = std::make_shared<HttpCall>(core, options_.endpoints[asked]);
     calls_.insert(call);
-    call->post(target, body, options_.attempt,
-               [self = shared_from_this(), call = std::weak_ptr(call), target, body, asked, tries,
-                answer = std::move(answer)](Result<std::string> result) mutable {
+    asking->calls.insert(call);
+    call->post(asking->target, asking->body, options_.attempt,
+               [self = shared_from_this(), call = std::weak_ptr(call), asked, asking](auto result) {
                  self->calls_.erase(call.lock());
-                 if (result) return answer(std::move(result));
-                 if (self->endpoint_ == asked)
-                   self->endpoint_ = (asked + 1) % self->options_.endpoints.size();
-                 if (tries == 1) return answer(std::move(result));
-                 self->ask(target, body, std::move(answer), tries - 1);
+                 asking->calls.erase(call.lock());
+                 self->answered(asking, asked, std::move(result));
                });
+    if (asking->left > 0)
+      asking->hedge = loop_.after(options_.hedge, [self = weak_from_this(), waiting = std::weak_ptr(asking)] {
+        const auto impl = self.lock();
+        const auto still = waiting.lock();
+        if (impl && still) impl->ask_next(still);
+      });
+  }
+
+  void answered(const std::shared_ptr<Asking>& asking, std::size_t asked, Result<std::string> result) {
+    --asking->under_way;
+    if (!asking->answer) return;
+    if (!result && asking->left > 0) return ask_next(asking);
+    if (!result && asking->under_way > 0) return;  // another one may still answer
+    if (result) endpoint_ = asked;
+    asking->hedge = Timer();
+    for (const auto& other : std::exchange(asking->calls, {})) {
+      calls_.erase(other);
+      other->cancel();
+    }
+    std::exchange(asking->answer, nullptr)(std::move(result));
   }
 
   void begin_watch(const std::string& group) {

@@ -20,10 +20,15 @@ SECONDS = 60
 DONE, USAGE, FAILED, NOT_FOUND, REMOVED = 0, 1, 2, 3, 4
 
 
+RESERVED = []
+
+
 def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    """Nobody else gets it while this program runs, unless it is named: a socket keeps it that does not listen."""
+    RESERVED.append(socket.socket())
+    RESERVED[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    RESERVED[-1].bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{RESERVED[-1].getsockname()[1]}"
 
 
 def field(number, value):

@@ -24,6 +24,25 @@ BOOST_AUTO_TEST_CASE(a_server_that_dies_and_comes_back_is_found_again_by_request
   is_found_again_after_its_death_by_requests_and_watches(servers, client_of);
 }
 
+BOOST_AUTO_TEST_CASE(endpoints_that_say_nothing_or_no_are_passed_over_at_once_and_not_asked_first_again) {
+  EtcdServers servers(1);
+  BOOST_TEST_REQUIRE(client_of(servers.endpoints()).wait_until_up());
+  // It takes connections, as far as the kernel does, and never answers; and one where nobody listens.
+  const auto silent = control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value();
+  const auto dead = control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value();
+  const EtcdOptions options{.endpoints = {control::local_address(silent.get()),
+                                          control::local_address(dead.get()), servers.endpoints()[0]},
+                            .attempt = seconds(600)};
+  StoreClient client([&](control::ControlLoop& loop) -> std::unique_ptr<view::ViewStore> {
+    return EtcdStore::create(loop, options).value();
+  });
+  for (std::uint64_t epoch = 1; epoch <= 3; ++epoch)  // kPatience is less than what the silent one has
+    BOOST_TEST(client.swap("g", view_of(epoch, 1)).value().swapped);
+  std::size_t asked = 0;
+  for (Address peer; control::accept_one(silent.get(), peer);) ++asked;
+  BOOST_TEST(asked == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(three_servers_killed_one_after_the_other_under_load_lose_and_split_nothing) {
   EtcdServers servers(3);
   three_killed_one_after_the_other_under_load_lose_and_split_nothing(servers, client_of);

@@ -70,11 +70,9 @@ class ServerProcesses {
     std::string name = (std::filesystem::temp_directory_path() / "rdmc-store-XXXXXX").string();
     BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
     directory_ = name;
-    // Held together, so that no two are the same; the servers bind them a moment later.
-    std::vector<Descriptor> held;
     const auto port = [&] {
-      held.push_back(control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value());
-      return control::local_address(held.back().get());
+      reserved_.push_back(control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value());
+      return control::local_address(reserved_.back().get());
     };
     for (std::size_t i = 0; i < count; ++i) servers_.push_back({port(), port(), -1});
   }
@@ -88,6 +86,7 @@ class ServerProcesses {
  private:
   std::filesystem::path directory_;
   std::vector<Server> servers_;
+  std::vector<Descriptor> reserved_;  // nobody else gets a port, not even while its server is dead
 };
 
 }  // namespace rdmc::store::testing
