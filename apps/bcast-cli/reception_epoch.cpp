@@ -1,6 +1,7 @@
 // One epoch at a receiver: form, connect, move data, end.
 #include <utility>
 
+#include "apps/bcast-cli/plane_answers.hpp"
 #include "apps/bcast-cli/reception.hpp"
 #include "dataplane/base/clock.hpp"
 
@@ -34,30 +35,15 @@ void Reception::handle(session::FormRequested& request) {
   epoch_blocks_ = std::move(parameters->blocks);
   wishes_ = {parameters->algorithm, parameters->suspect_after, racks_of(request.members, parameters->racks)};
   is_source_ = request.rank == session::kRootRank;
-  data_plane_->form(
-      request.epoch, request.rank, plan,
-      [weak = weak_from_this(), epoch = request.epoch](Result<std::vector<session::PeerBlob>> blobs) {
-        const auto self = weak.lock();
-        if (!self) return;
-        if (blobs)
-          self->participant_.local_blobs(epoch, *blobs, monotonic_now());
-        else
-          self->give_up(std::move(blobs.error()));
-        self->pump();
-      });
+  const PlaneAnswers answers{weak_from_this(), &Reception::participant_, &Reception::give_up,
+                             &Reception::pump};
+  data_plane_->form(request.epoch, request.rank, plan, answers.to_form(request.epoch));
 }
 
 void Reception::handle(session::PeersReady& peers) {
-  data_plane_->connect(std::move(peers.blobs),
-                       [weak = weak_from_this(), epoch = peers.epoch](Result<void> connected) {
-                         const auto self = weak.lock();
-                         if (!self) return;
-                         if (connected)
-                           self->participant_.local_ready(epoch, monotonic_now());
-                         else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
-                           self->give_up(std::move(connected.error()));
-                         self->pump();
-                       });
+  const PlaneAnswers answers{weak_from_this(), &Reception::participant_, &Reception::give_up,
+                             &Reception::pump};
+  data_plane_->connect(std::move(peers.blobs), answers.to_connect(peers.epoch));
 }
 
 /// Where the epoch's blocks go to; or, when others lack what we have, where they come from.

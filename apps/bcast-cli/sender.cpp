@@ -188,8 +188,12 @@ void Sender::notice_absence() {
 }
 
 void Sender::stop(Error cause) {
-  coordinator_.interrupt(std::move(cause), monotonic_now());
+  give_up(std::move(cause));
   pump();
+}
+
+void Sender::give_up(Error cause) {
+  coordinator_.interrupt(std::move(cause), monotonic_now());
 }
 
 void Sender::pump() {

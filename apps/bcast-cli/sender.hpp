@@ -89,6 +89,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void on_closed(std::size_t index, const Error& cause);
   void notice_absence();
   void pump();
+  void give_up(Error cause);
   void arm_timer();
   void handle(session::Send& send);
   void handle(const session::CloseChannel& close);

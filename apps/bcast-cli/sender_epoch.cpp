@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "apps/bcast-cli/plane_answers.hpp"
 #include "apps/bcast-cli/sender.hpp"
 #include "apps/bcast-cli/topology.hpp"
 #include "dataplane/base/clock.hpp"
@@ -112,7 +113,7 @@ Result<Address> Sender::data_address() const {
 /// Opening a port and touching the ring's memory take a moment, in which the heartbeats must go on.
 void Sender::open_data_plane(std::move_only_function<void()> then) {
   const auto address = data_address();
-  if (!address) return coordinator_.interrupt(address.error(), monotonic_now());
+  if (!address) return give_up(address.error());
   DataPlane::Events events{
       .delivered = [](Epoch) {},
       .failed =
@@ -131,7 +132,7 @@ void Sender::open_data_plane(std::move_only_function<void()> then) {
           self.reporter_.fabric({self.data_plane_->fabric_name(), self.data_plane_->choice_reason()});
           then();
         } else {
-          self.coordinator_.interrupt(std::move(opened.error()), monotonic_now());
+          self.give_up(std::move(opened.error()));
         }
         self.pump();
       });
@@ -151,30 +152,13 @@ void Sender::form(const session::FormRequested& request) {
                        .block_bytes = config_.job.shape.block_size,
                        .message_bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
                        .give_up_after = config_.wishes.suspect_after};
-  data_plane_->form(
-      request.epoch, request.rank, plan,
-      [weak = weak_from_this(), epoch = request.epoch](Result<std::vector<session::PeerBlob>> blobs) {
-        const auto self = weak.lock();
-        if (!self) return;
-        if (blobs)
-          self->coordinator_.local_blobs(epoch, *blobs, monotonic_now());
-        else
-          self->coordinator_.interrupt(std::move(blobs.error()), monotonic_now());
-        self->pump();
-      });
+  const PlaneAnswers answers{weak_from_this(), &Sender::coordinator_, &Sender::give_up, &Sender::pump};
+  data_plane_->form(request.epoch, request.rank, plan, answers.to_form(request.epoch));
 }
 
 void Sender::handle(session::PeersReady& peers) {
-  data_plane_->connect(std::move(peers.blobs),
-                       [weak = weak_from_this(), epoch = peers.epoch](Result<void> connected) {
-                         const auto self = weak.lock();
-                         if (!self) return;
-                         if (connected)
-                           self->coordinator_.local_ready(epoch, monotonic_now());
-                         else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
-                           self->coordinator_.interrupt(std::move(connected.error()), monotonic_now());
-                         self->pump();
-                       });
+  const PlaneAnswers answers{weak_from_this(), &Sender::coordinator_, &Sender::give_up, &Sender::pump};
+  data_plane_->connect(std::move(peers.blobs), answers.to_connect(peers.epoch));
 }
 
 void Sender::handle(const session::StartData& start) {
@@ -187,12 +171,12 @@ void Sender::handle(const session::StartData& start) {
                                           if (const auto self = weak.lock()) self->announce(digest);
                                         });
                                       }});
-  if (!store) return coordinator_.interrupt(std::move(store.error()), monotonic_now());
+  if (!store) return give_up(std::move(store.error()));
   store_ = std::move(*store);
   data_plane_->start(*store_, [weak = weak_from_this()](Result<void> started) {
     const auto self = weak.lock();
     if (!self || started) return;
-    self->coordinator_.interrupt(std::move(started.error()), monotonic_now());
+    self->give_up(std::move(started.error()));
     self->pump();
   });
   watch_ = DataWatch::start(
@@ -250,7 +234,7 @@ void Sender::on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& 
   if (peer)
     coordinator_.suspect(epoch, *peer, error.what, monotonic_now());
   else
-    coordinator_.interrupt(error, monotonic_now());
+    give_up(error);
   pump();
 }
 

@@ -1,0 +1,48 @@
+// What a side of a transfer - the sender, a receiver - makes of its data plane's answers: its part of the
+// session, a pure core, hears of them, or the side gives up. On the control loop's thread.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "controlplane/session/types.hpp"
+#include "dataplane/base/clock.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::bcast {
+
+template <typename Side, typename Core>
+struct PlaneAnswers {
+  std::weak_ptr<Side> side;
+  Core Side::*core;
+  void (Side::*give_up)(Error);
+  void (Side::*pump)();
+
+  /// To DataPlaneThread::form().
+  auto to_form(Epoch epoch) const {
+    return [answers = *this, epoch](Result<std::vector<session::PeerBlob>> blobs) {
+      const auto self = answers.side.lock();
+      if (!self) return;
+      if (blobs)
+        ((*self).*answers.core).local_blobs(epoch, *blobs, monotonic_now());
+      else
+        ((*self).*answers.give_up)(std::move(blobs.error()));
+      ((*self).*answers.pump)();
+    };
+  }
+  /// To DataPlaneThread::connect().
+  auto to_connect(Epoch epoch) const {
+    return [answers = *this, epoch](Result<void> connected) {
+      const auto self = answers.side.lock();
+      if (!self) return;
+      if (connected)
+        ((*self).*answers.core).local_ready(epoch, monotonic_now());
+      else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
+        ((*self).*answers.give_up)(std::move(connected.error()));
+      ((*self).*answers.pump)();
+    };
+  }
+};
+
+}  // namespace rdmc::bcast
