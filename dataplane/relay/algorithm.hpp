@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,13 @@ constexpr std::optional<Algorithm> algorithm_of(std::uint32_t number) {
     if (static_cast<std::uint32_t>(algorithm) == number) return algorithm;
   return std::nullopt;
 }
+
+/// How one message travels.
+struct MessagePlan {
+  Algorithm algorithm = Algorithm::binomial_pipeline;
+  std::uint32_t block_bytes = 0;
+  friend auto operator<=>(const MessagePlan&, const MessagePlan&) = default;
+};
 
 inline std::vector<std::string> algorithm_names() {
   std::vector<std::string> names;

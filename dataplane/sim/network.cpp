@@ -179,6 +179,7 @@ std::optional<Time> Network::pass(WireId on, DatagramId id) {
     drop(id, Fault::queue_full);
     return std::nullopt;
   }
+  wire(on).bytes += datagram.size + kDatagramOverhead;
   if (passage->marked && datagram.ecn_capable && !datagram.congestion_experienced) {
     datagram.congestion_experienced = true;
     ++counters_.marked;
@@ -248,6 +249,10 @@ void Network::deliver(DatagramId id) {
 
 std::uint64_t Network::send_backlog(HostId id) const {
   return wire(host(id).egress).link.backlog_bytes(simulation_.now());
+}
+
+std::uint64_t Network::received_bytes(HostId id) const {
+  return wire(host(id).ingress).bytes;
 }
 
 void Network::wake_when_drained(ProcessId process, std::uint64_t bytes) {

@@ -97,6 +97,8 @@ class Network : private EventTarget {
 
   /// Bytes waiting to leave the host.
   std::uint64_t send_backlog(HostId host) const;
+  /// That have come to the host over its link, with what they occupy on it.
+  std::uint64_t received_bytes(HostId host) const;
   /// A turn for the process when at most so many bytes wait to leave its host.
   void wake_when_drained(ProcessId process, std::uint64_t bytes);
 
@@ -132,6 +134,7 @@ class Network : private EventTarget {
     };
     Link link;
     Duration delay;
+    std::uint64_t bytes = 0;  // that have passed
     std::deque<UnderWay> under_way;
   };
   struct Host {

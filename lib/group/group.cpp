@@ -8,13 +8,13 @@ namespace rdmc::group {
 Group::Group(Peers& peers, const GroupConfig& config, Listener& listener)
     : peers_(peers), config_(config), listener_(listener), small_window_(config.small_window) {}
 
-relay::RelayConfig Group::relay_config(std::uint64_t number) const {
+relay::RelayConfig Group::relay_config(std::uint64_t number, const relay::MessagePlan& plan) const {
   return {
-      .algorithm = config_.algorithm,
+      .algorithm = plan.algorithm,
       .rank = config_.rank,
       .members = static_cast<std::uint32_t>(config_.members.size()),
       .racks = config_.racks,
-      .block_bytes = config_.block_bytes,
+      .block_bytes = plan.block_bytes,
       .max_writes_in_flight = config_.max_writes_in_flight,
       .slot_id = static_cast<std::uint16_t>(index_ * Peers::kSlotsPerGroup + number % Peers::kSlotsPerGroup)};
 }
@@ -29,19 +29,28 @@ Result<void> Group::check(const GroupConfig& config) {
   if (config.confirms && !config.announce_lengths)
     return refuse("a group that confirms must announce lengths");
   if (config.small_bytes > kMostSmallBytes) return refuse("small messages that fit no frame");
+  if (!config.automatic) return {};
+  const auto& [algorithm, block_bytes] = config.automatic->fixed;
+  if (!config.confirms) return refuse("a group that chooses its algorithm must confirm");
+  if (algorithm.value_or(config.algorithm) != config.algorithm ||
+      block_bytes.value_or(config.block_bytes) != config.block_bytes)
+    return refuse("messages that usually travel in a way that is not allowed");
   return {};
 }
 
 /// To all who blocks come from or go to and, where members tell each other what they have, along the tree.
-Result<void> Group::make_edges(const relay::Schedule& schedule) {
-  std::vector<Rank> ranks = schedule.neighbours();
-  const Tree tree = Tree::of(config_.rank, static_cast<std::uint32_t>(config_.members.size()));
+Result<void> Group::make_edges() {
+  const auto members = static_cast<std::uint32_t>(config_.members.size());
+  std::vector<Rank> ranks;
+  for (const relay::Algorithm algorithm : algorithms_)
+    std::ranges::copy(relay::Schedule(algorithm, config_.rank, members, config_.racks).neighbours(),
+                      std::back_inserter(ranks));
+  const Tree tree = Tree::of(config_.rank, members);
   if (config_.confirms) {
     ranks.insert(ranks.end(), tree.children.begin(), tree.children.end());
     if (tree.parent) ranks.push_back(*tree.parent);
-    std::ranges::sort(ranks);
-    ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
   }
+  relay::sort_and_unite(ranks);
   for (const Rank rank : ranks) {
     const PeerId peer = config_.members[value_of(rank)];
     if (config_.survives && !peers_.is_connected(peer)) {
@@ -52,8 +61,7 @@ Result<void> Group::make_edges(const relay::Schedule& schedule) {
       return rdmc::fail(Errc::peer_failed, "not connected to member " + std::to_string(value_of(peer)));
     const auto link = peers_.link_to(peer);
     if (!link) return std::unexpected(link.error());
-    edges_.push_back(
-        {.rank = rank, .link = *link, .is_child = schedule.first_source_of(rank) == config_.rank});
+    edges_.push_back({.rank = rank, .link = *link});
   }
   if (!config_.confirms) return {};
   const auto edge = [&](Rank rank) { return static_cast<std::size_t>(find(rank) - edges_.data()); };
@@ -67,10 +75,15 @@ Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& co
   if (auto fits = check(config); !fits) return std::unexpected(fits.error());
   std::unique_ptr<Group> group(new Group(peers, config, listener));
   // A relay checks the rest; this one is only asked and thrown away.
-  const auto probe = relay::Relay::create(group->relay_config(0));
+  const auto probe = relay::Relay::create(group->relay_config(0, group->usual_plan()));
   if (!probe) return std::unexpected(probe.error());
-  if (auto linked = group->make_edges(probe->schedule()); !linked) return std::unexpected(linked.error());
-  if (config.announce_lengths && !group->is_root()) {
+  group->algorithms_ = config.automatic ? relay::auto_algorithms(*config.automatic, config.racks)
+                                        : std::vector{config.algorithm};
+  if (auto linked = group->make_edges(); !linked) return std::unexpected(linked.error());
+  if (config.automatic && group->is_root())
+    group->auto_plan_.emplace(*config.automatic, static_cast<std::uint32_t>(config.members.size()),
+                              config.racks);
+  if (config.announce_lengths && !config.automatic && !group->is_root()) {
     auto arena = peers.fabric().make_arena(config.block_bytes);
     if (!arena) return std::unexpected(arena.error());
     group->arena_ = std::move(*arena);
@@ -119,14 +132,14 @@ Group::Message* Group::find_by_low_bits(std::uint64_t low_bits, std::uint64_t ma
   return find(next_to_finish_ + ((low_bits - next_to_finish_) & mask));
 }
 
-Result<Group::Message*> Group::open(std::uint64_t number) {
+Result<Group::Message*> Group::open(std::uint64_t number, const relay::MessagePlan& plan) {
   if (Message* const known = find(number)) return known;
   if (number < next_to_finish_)
     return rdmc::fail(Errc::protocol_error, "a frame for a message that is complete");
-  auto relay = relay::Relay::create(relay_config(number));
+  auto relay = relay::Relay::create(relay_config(number, plan));
   if (!relay) return std::unexpected(relay.error());
   const auto after = std::ranges::upper_bound(messages_, number, {}, &Message::number);
-  return &*messages_.emplace(after, number, std::move(*relay));
+  return &*messages_.emplace(after, number, plan, std::move(*relay));
 }
 
 Result<void> Group::may_send() const {
@@ -136,16 +149,20 @@ Result<void> Group::may_send() const {
   return {};
 }
 
-Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes) {
-  auto message = open(next_number_);
+Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes, const relay::MessagePlan& plan) {
+  auto message = open(next_number_, plan);
   if (!message) return std::unexpected(message.error());
   if (auto attached = attach(**message, store, bytes); !attached) return std::unexpected(attached.error());
   return next_number_++;
 }
 
-Result<std::uint64_t> Group::send(Store& store, std::uint64_t bytes) {
+Result<std::uint64_t> Group::send(Store& store, std::uint64_t bytes, std::optional<relay::MessagePlan> plan) {
   if (auto may = may_send(); !may) return std::unexpected(may.error());
-  return begin(store, bytes);
+  const bool is_alone = auto_plan_ && stable_ == next_number_;
+  const auto number = begin(store, bytes, plan.value_or(usual_plan()));
+  if (number && is_alone)
+    timed_ = {.message = *number, .bytes = bytes, .plan = plan.value_or(usual_plan()), .begin = {}};
+  return number;
 }
 
 Result<std::uint64_t> Group::receive(Store& store, std::uint64_t bytes) {
@@ -154,7 +171,7 @@ Result<std::uint64_t> Group::receive(Store& store, std::uint64_t bytes) {
                       "receive is for members of a group whose lengths are known beforehand");
   }
   if (phase_ != Phase::open) return rdmc::fail(Errc::peer_failed, "the group's epoch has ended");
-  return begin(store, bytes);
+  return begin(store, bytes, usual_plan());
 }
 
 Result<void> Group::accept(std::uint64_t number, Store& store) {
@@ -170,7 +187,8 @@ Result<void> Group::accept(std::uint64_t number, Store& store) {
 Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) {
   const std::uint64_t slots = store.slots();
   if (auto fits = message.relay.accepts(bytes, slots); !fits) return fits;
-  const std::uint64_t needed = slots > bytes / config_.block_bytes ? bytes : slots * config_.block_bytes;
+  const std::uint64_t block_bytes = message.plan.block_bytes;
+  const std::uint64_t needed = slots > bytes / block_bytes ? bytes : slots * block_bytes;
   if (store.memory().size() < needed) {
     return rdmc::fail(Errc::invalid_argument,
                       "the store's memory is smaller than its slots and than the message");

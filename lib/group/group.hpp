@@ -16,6 +16,7 @@
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/memory/page_exchange.hpp"
+#include "dataplane/relay/auto_plan.hpp"
 #include "dataplane/relay/relay.hpp"
 #include "lib/group/confirmation.hpp"
 #include "lib/group/peers.hpp"
@@ -31,6 +32,10 @@ struct GroupConfig {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   relay::Racks racks{};  ///< of the members, for algorithms that ask for them
   std::uint32_t block_bytes = 256 * 1024;
+  /// The root chooses for each message how it travels, learns from how long that took, and announces it.
+  /// `algorithm` and `block_bytes` are those of messages that it sends without asking plan_for(), and agree
+  /// with what is fixed. The same at every member; needs `confirms` and links to almost all.
+  std::optional<relay::AutoConfig> automatic{};
   std::uint32_t max_writes_in_flight = 16;
   /// Lengths are announced on the data path and the first block of each message lands in an arena that was
   /// granted in advance. False: every member knows each message's length (calls send or receive) before it
@@ -109,9 +114,15 @@ class Group final : public GroupPart {
   /// them: from its return on no byte of any store is touched.
   ~Group() override;
 
-  /// Root: sends `bytes` bytes of `store` as the next message and returns its number. Messages queue. Errors:
-  /// invalid_argument (not the root; a ring too small for the schedule), peer_failed (after failed()).
-  Result<std::uint64_t> send(Store& store, std::uint64_t bytes);
+  /// Root: sends `bytes` bytes of `store` as the next message and returns its number. Messages queue. `plan`:
+  /// one of plan_for(); nothing: as the group's. Errors: invalid_argument (not the root; a ring too small for
+  /// the schedule), peer_failed (after failed()).
+  Result<std::uint64_t> send(Store& store, std::uint64_t bytes,
+                             std::optional<relay::MessagePlan> plan = std::nullopt);
+  /// Root: how the next message of so many bytes should travel.
+  relay::MessagePlan plan_for(std::uint64_t bytes) const;
+  /// How this message under way travels.
+  relay::MessagePlan plan_of(std::uint64_t message) const;
   /// Root: sends a small message, which is the application's until completed(). Errors: as send.
   Result<std::uint64_t> send_small(std::span<const std::byte> bytes);
   /// Receiver, lengths known: the next message has `bytes` bytes and goes into `store`. Errors: as send.
@@ -170,8 +181,10 @@ class Group final : public GroupPart {
   /// released: after failed() and the peace that follows; the group does nothing any more.
   enum class Phase : std::uint8_t { open, ending, released };
   struct Message {
-    explicit Message(std::uint64_t n, relay::Relay r) : number(n), relay(std::move(r)) {}
+    Message(std::uint64_t n, const relay::MessagePlan& p, relay::Relay r)
+        : number(n), plan(p), relay(std::move(r)) {}
     std::uint64_t number;
+    relay::MessagePlan plan;
     relay::Relay relay;
     Store* store = nullptr;
     std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while peers or a NIC reach it
@@ -186,7 +199,6 @@ class Group final : public GroupPart {
     Rank rank{};
     Link* link = nullptr;      // none: it was lost
     std::uint32_t writes = 0;  // ours, not completed
-    bool is_child = false;     // we are its first source
     bool granted = false;      // it may write here
     bool said_end = false, heard_end = false;
     bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
@@ -194,7 +206,7 @@ class Group final : public GroupPart {
 
   Group(Peers& peers, const GroupConfig& config, Listener& listener);
   static Result<void> check(const GroupConfig& config);
-  Result<void> make_edges(const relay::Schedule& schedule);
+  Result<void> make_edges();
   bool is_root() const { return value_of(config_.rank) == 0; }
   Edge* find(Rank rank);
   Edge* find(const Link& link);
@@ -205,9 +217,11 @@ class Group final : public GroupPart {
   bool write_room() const;
   bool arena_is_free();
   std::uint64_t end_of_window() const { return next_to_finish_ + kMessagesUnderWay; }
-  relay::RelayConfig relay_config(std::uint64_t number) const;
-  Result<Message*> open(std::uint64_t number);
-  Result<std::uint64_t> begin(Store& store, std::uint64_t bytes);
+  relay::RelayConfig relay_config(std::uint64_t number, const relay::MessagePlan& plan) const;
+  relay::MessagePlan usual_plan() const { return {config_.algorithm, config_.block_bytes}; }
+  std::uint64_t most_messages_ahead() const;
+  Result<Message*> open(std::uint64_t number, const relay::MessagePlan& plan);
+  Result<std::uint64_t> begin(Store& store, std::uint64_t bytes, const relay::MessagePlan& plan);
   Result<void> attach(Message& message, Store& store, std::uint64_t bytes);
 
   Result<void> may_send() const;
@@ -224,6 +238,12 @@ class Group final : public GroupPart {
   Result<void> on_verdict(Edge& edge, const Verdict& verdict);
   void confirm_own();
   std::size_t confirm();
+
+  // group_automatic.cpp
+  Result<relay::MessagePlan> announced_plan(const Announcement& announcement) const;
+  void keep_grant(Rank from, const GrantRecord& record);
+  Result<void> use_kept_grants(Message& message);
+  void learn(Time now);
 
   // group_notes.cpp
   void add_note(Rank from, std::span<const std::byte> bytes, bool is_last);
@@ -278,7 +298,21 @@ class Group final : public GroupPart {
   memory::Arena arena_;                        // first blocks of announced messages
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
   std::optional<memory::PageExchange> exchange_;
-  std::vector<std::uint64_t> consumed_;     // scratch
+  std::vector<std::uint64_t> consumed_;       // scratch
+  std::vector<relay::Algorithm> algorithms_;  // that messages may travel by
+  std::optional<relay::AutoPlan> auto_plan_;  // the root's
+  /// The message whose time is taken, since nothing else was under way when it was sent.
+  struct Timed {
+    std::uint64_t message = 0, bytes = 0;
+    relay::MessagePlan plan;
+    std::optional<Time> begin;
+  };
+  std::optional<Timed> timed_;
+  struct KeptGrant {
+    Rank from{};
+    GrantRecord record;
+  };
+  std::vector<KeptGrant> kept_grants_;      // of messages that were not announced to us yet
   std::optional<std::size_t> tree_parent_;  // an edge
   std::vector<std::size_t> tree_children_;  // edges
   Confirmation confirmation_{true, 0};

@@ -14,6 +14,7 @@ std::size_t Group::work(Time now) {
     return 1;
   }
   if (!is_connected()) return 0;
+  if (timed_ && !timed_->begin) timed_->begin = now;
   std::size_t done = 0;
   for (std::uint64_t before = UINT64_MAX; phase_ == Phase::open && next_to_finish_ != before;) {
     before = next_to_finish_;
@@ -27,6 +28,7 @@ std::size_t Group::work(Time now) {
   if (phase_ == Phase::open) done += forward_smalls() + finish_messages();
   if (phase_ == Phase::open) watch_memory(now);
   if (phase_ == Phase::open) done += pass_notes() + confirm();
+  learn(now);
   return done;
 }
 
@@ -66,7 +68,7 @@ Result<std::size_t> Group::drive_all() {
     if (!driven || phase_ != Phase::open) return driven;
     done += *driven;
   }
-  if (config_.announce_lengths && !is_root()) {
+  if (config_.announce_lengths && !config_.automatic && !is_root()) {
     if (auto offered = offer_arena(); !offered) return std::unexpected(offered.error());
   }
   return done;
@@ -89,8 +91,10 @@ Result<std::size_t> Group::announce(Message& message) {
   std::size_t done = 0;
   for (; message.announced < edges_.size(); ++message.announced) {
     const Edge& edge = edges_[message.announced];
-    if (!edge.is_child) continue;
-    if (!edge.link->send(config_.name, Announcement{message.number, message.relay.length()})) return done;
+    if (message.relay.schedule().first_source_of(edge.rank) != config_.rank) continue;
+    Announcement announcement{.message = message.number, .bytes = message.relay.length()};
+    if (config_.automatic) announcement.plan = message.plan;
+    if (!edge.link->send(config_.name, announcement)) return done;
     ++done;
   }
   return done;
@@ -126,7 +130,7 @@ Result<void> Group::offer_arena() {
   for (; next != nullptr && next->store != nullptr; next = find(next_arena_)) ++next_arena_;
   if (last_large_ == 0 || next_arena_ > last_large_) return {};  // the last one was small, or there was none
   if (next_arena_ >= end_of_window() || !arena_is_free()) return {};
-  auto message = open(next_arena_);
+  auto message = open(next_arena_, usual_plan());
   if (!message) return std::unexpected(message.error());
   if (auto offered =
           (*message)->relay.offer_arena(arena_region_->remote_address(), arena_region_->remote_key());

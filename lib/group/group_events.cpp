@@ -4,19 +4,16 @@
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
-namespace {
-
 /// How many messages beyond our oldest unfinished one a peer may name; more is a protocol error, not
 /// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
 /// oldest unfinished one may therefore be so far ahead of ours, and so on to the root; beyond what the root
 /// works on another member may grant as many again.
-std::uint64_t most_messages_ahead(const GroupConfig& config) {
-  const auto members = static_cast<std::uint32_t>(config.members.size());
-  return Group::kMessagesUnderWay * (relay::most_hops(config.algorithm, members) + 2) +
-         SmallWindow::kMostAhead;
+std::uint64_t Group::most_messages_ahead() const {
+  std::uint64_t hops = 0;
+  for (const relay::Algorithm algorithm : algorithms_)
+    hops = std::max(hops, relay::most_hops(algorithm, static_cast<std::uint32_t>(config_.members.size())));
+  return kMessagesUnderWay * (hops + 2) + SmallWindow::kMostAhead;
 }
-
-}  // namespace
 
 void Group::on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) {
   Edge& edge = *find(link);
@@ -58,10 +55,12 @@ Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
   const bool is_small = smalls_.find(record.message) != nullptr ||
                         (record.message < next_number_ && find(record.message) == nullptr);
   if (is_small) return {};
-  if (record.message - next_to_finish_ >= most_messages_ahead(config_) && record.message >= next_number_) {
+  if (record.message - next_to_finish_ >= most_messages_ahead() && record.message >= next_number_) {
     return rdmc::fail(Errc::protocol_error, "a grant for a message far ahead");
   }
-  auto message = open(record.message);
+  if (config_.automatic && find(record.message) == nullptr)
+    return keep_grant(edge.rank, record), Result<void>{};
+  auto message = open(record.message, usual_plan());
   if (!message) return std::unexpected(message.error());
   ++counters_.grants_received;
   return (*message)->relay.on_grant(edge.rank, record.grant);
@@ -72,16 +71,19 @@ Result<void> Group::on_announcement(Edge& edge, const Announcement& announcement
     return rdmc::fail(Errc::protocol_error, "an announcement where none belongs");
   // It works on no more messages at a time than we, and finishes none that we have not granted.
   if (announcement.message < next_to_finish_ ||
-      announcement.message - next_to_finish_ >= most_messages_ahead(config_))
+      announcement.message - next_to_finish_ >= most_messages_ahead())
     return rdmc::fail(Errc::protocol_error, "an announcement of a message far away");
-  const auto message = open(announcement.message);
+  const auto plan = announced_plan(announcement);
+  if (!plan) return std::unexpected(plan.error());
+  const auto message = open(announcement.message, *plan);
   if (!message) return std::unexpected(message.error());
   if ((*message)->relay.schedule().first_source_of(config_.rank) != edge.rank)
     return rdmc::fail(Errc::protocol_error, "an announcement from a member that is not the first source");
   if ((*message)->relay.has_length() || smalls_.find(announcement.message) != nullptr)
     return rdmc::fail(Errc::protocol_error, "a message announced twice");
   last_large_ = std::max(last_large_, announcement.message + 1);
-  return (*message)->relay.set_length(announcement.bytes);
+  if (auto set = (*message)->relay.set_length(announcement.bytes); !set) return set;
+  return use_kept_grants(**message);
 }
 
 Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion) {

@@ -8,9 +8,9 @@
 namespace rdmc::group {
 namespace {
 
-// Ours, before the queue pair's blob: version 1, three zero bytes, ring size 4, address 8, key 4.
-constexpr std::size_t kBlobBytes = 20;
-constexpr std::byte kBlobVersion{1};
+// Ours, before the queue pair's blob: version 2, three zero bytes, ring size 4, address 8, host 8, key 4.
+constexpr std::size_t kBlobBytes = 28;
+constexpr std::byte kBlobVersion{2};
 
 std::uint64_t id_of(Link::Work kind, std::uint64_t rest) {
   return static_cast<std::uint64_t>(kind) << 60 | rest;
@@ -34,6 +34,7 @@ Result<std::unique_ptr<Link>> Link::create(fabric::Fabric& fabric, PeerId peer, 
   if (options.send_depth == 0) return fail(Errc::invalid_argument, "a queue pair that can send nothing");
   std::unique_ptr<Link> link(new Link(peer));
   link->ring_bytes_ = wanted.ring_bytes;
+  link->host_ = wanted.host;
   for (memory::Arena* arena : {&link->in_, &link->out_}) {
     auto made = fabric.make_arena(wanted.ring_bytes);
     if (!made) return std::unexpected(made.error());
@@ -65,7 +66,8 @@ fabric::ConnectionBlob Link::local_blob() const {
   blob[0] = kBlobVersion;
   store_be(&blob[4], ring_bytes_);
   store_be(&blob[8], in_region_->remote_address());
-  store_be(&blob[16], value_of(in_region_->remote_key()));
+  store_be(&blob[16], host_);
+  store_be(&blob[24], value_of(in_region_->remote_key()));
   const auto inner = queue_pair_->local_blob();
   blob.insert(blob.end(), inner.begin(), inner.end());
   return blob;
@@ -76,13 +78,14 @@ Result<void> Link::connect(std::span<const std::byte> blob) {
   if (blob.size() < kBlobBytes) return fail(Errc::protocol_error, "a connection blob that is cut off");
   if (blob[0] != kBlobVersion) {
     return fail(Errc::version_mismatch, "a connection blob of version " +
-                                            std::to_string(std::to_integer<int>(blob[0])) + ", ours is 1");
+                                            std::to_string(std::to_integer<int>(blob[0])) + ", ours is 2");
   }
   const auto theirs = load_be<std::uint32_t>(&blob[4]);
   if (!is_ring_size(theirs)) return fail(Errc::protocol_error, "a connection blob with an impossible ring");
   if (auto connected = queue_pair_->connect(blob.subspan(kBlobBytes)); !connected) return connected;
   remote_address_ = load_be<std::uint64_t>(&blob[8]);
-  remote_key_ = RemoteKey{load_be<std::uint32_t>(&blob[16])};
+  peer_host_ = load_be<std::uint64_t>(&blob[16]);
+  remote_key_ = RemoteKey{load_be<std::uint32_t>(&blob[24])};
   const std::uint32_t ring = std::min(theirs, ring_bytes_);  // both sides use so much of theirs
   writer_.emplace(ring, kMostFrames);
   reader_.emplace(ring);

@@ -20,6 +20,8 @@ struct LinkOptions {
   /// Of the ring that the peer writes into, and most of the one that we write into. kLeastRingBytes …
   /// kMostRingBytes, a multiple of kFrameAlign.
   std::uint32_t ring_bytes = 16 * 1024;
+  /// Of this process, for peers to know who shares a host; 0: they are not told.
+  std::uint64_t host = 0;
 };
 
 class Link {
@@ -45,7 +47,9 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   PeerId peer() const { return peer_; }
-  /// For the peer: our ring, then the queue pair's own blob.
+  /// The peer's, when it is connected: 0 if it does not tell.
+  std::uint64_t peer_host() const { return peer_host_; }
+  /// For the peer: our ring and host, then the queue pair's own blob.
   fabric::ConnectionBlob local_blob() const;
   /// Errors: protocol_error (not such a blob), invalid_argument (connected), those of QueuePair::connect.
   Result<void> connect(std::span<const std::byte> blob);
@@ -110,7 +114,8 @@ class Link {
 
   PeerId peer_;
   std::uint32_t ring_bytes_ = 0;  // of ours, as the peer sees it
-  memory::Arena in_, out_;        // out_ mirrors the peer's ring; both outlive the queue pair
+  std::uint64_t host_ = 0, peer_host_ = 0;
+  memory::Arena in_, out_;  // out_ mirrors the peer's ring; both outlive the queue pair
   std::unique_ptr<fabric::MemoryRegion> in_region_, out_region_;  // out_'s only where a device must know it
   std::uint64_t remote_address_ = 0;
   RemoteKey remote_key_{};

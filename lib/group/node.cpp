@@ -4,7 +4,7 @@ namespace rdmc {
 namespace {
 
 constexpr Duration kKeepalive = milliseconds(150);
-constexpr std::uint32_t kRingBytes = 256 * 1024;
+constexpr std::uint32_t kRingBytes = 256 * 1024, kUsualBlockBytes = 256 * 1024;
 
 group::PeerId peer_of(NodeId node) {
   return group::PeerId{value_of(node)};
@@ -18,6 +18,12 @@ Result<group::RackOf> racks_of(const std::vector<NodeId>& members, const std::ve
   group::RackOf rack_of;
   for (std::size_t i = 0; i < racks.size(); ++i) rack_of[members[i]] = racks[i];
   return rack_of;
+}
+
+/// Before anything was learned.
+relay::PathParameters guess_of(const relay::Racks& hosts) {
+  if (hosts.all().size() != 1) return {};
+  return {.bits_per_second = 5e10, .start_seconds = 10e-6, .block_seconds = 3e-6, .hop_seconds = 5e-6};
 }
 
 }  // namespace
@@ -38,7 +44,9 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
       std::make_unique<engine::Engine>(*state->agent, engine::IdleStrategy{.busy_poll = options.busy_poll});
   state->peers = std::make_unique<group::Peers>(
       *state->opened.fabric,
-      group::PeersConfig{.link = {.ring_bytes = kRingBytes}, .keepalive = kKeepalive, .early = {}});
+      group::PeersConfig{.link = {.ring_bytes = kRingBytes, .host = fabric::host_identity()},
+                         .keepalive = kKeepalive,
+                         .early = {}});
   state->engine->add(*state->agent);
   state->engine->add(*state->peers);
   if (options.own_thread) {
@@ -78,9 +86,14 @@ Result<void> Node::connect(NodeId peer, std::span<const std::byte> offered) {
 
 Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members, NodeId root,
                                 const GroupOptions& options, GroupCallbacks callbacks) {
-  if (!relay::algorithm_of(static_cast<std::uint32_t>(options.algorithm)))
+  if (options.algorithm && !relay::algorithm_of(static_cast<std::uint32_t>(*options.algorithm)))
     return fail(Errc::invalid_argument, "no such algorithm");
-  auto rack_of = racks_of(members, options.racks);
+  const bool is_automatic = !options.algorithm.has_value();
+  const bool hosts_count =
+      options.racks.empty() && (is_automatic || *options.algorithm == relay::Algorithm::host_pipeline);
+  auto rack_of = hosts_count
+                     ? state_->in_engine([&] { return group::hosts_of(members, id(), *state_->peers); })
+                     : racks_of(members, options.racks);
   if (!rack_of) return std::unexpected(rack_of.error());
   const auto ranking = group::by_rank(std::move(members), root, id(), *rack_of);
   if (!ranking) return std::unexpected(ranking.error());
@@ -89,14 +102,19 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
       .name = {.number = value_of(number), .epoch = options.epoch},
       .rank = Rank{static_cast<std::uint32_t>(std::ranges::find(ranks, id()) - ranks.begin())},
       .members = {},
-      .algorithm = options.algorithm,
+      .algorithm = options.algorithm.value_or(relay::Algorithm::binomial_pipeline),
       .racks = ranking->racks,
-      .block_bytes = options.block_bytes,
+      .block_bytes = options.block_bytes == 0 ? kUsualBlockBytes : options.block_bytes,
       .connected_only = true,
       .confirms = true,
       .small_bytes = options.small_bytes,
       .memory_patience = options.receive_timeout};
   for (const NodeId member : ranks) config.members.push_back(peer_of(member));
+  if (is_automatic) {
+    relay::AutoConfig& automatic = config.automatic.emplace(
+        relay::AutoConfig{.racks_are_hosts = hosts_count, .guess = guess_of(ranking->racks)});
+    if (options.block_bytes != 0 || options.can_continue) automatic.fixed.block_bytes = config.block_bytes;
+  }
   return state_->in_engine([&]() -> Result<void> {
     if (state_->find(number))
       return fail(Errc::already_exists,

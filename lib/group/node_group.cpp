@@ -85,8 +85,9 @@ void NodeGroup::submit(std::uint64_t number) {
     (void)group().send_small(held.bytes);
     return;
   }
-  held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), config_.block_bytes);
-  if (!group().send(*held.store, held.bytes.size()) && !can_continue_) held_.erase(number);
+  const relay::MessagePlan plan = group().plan_for(held.bytes.size());
+  held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), plan.block_bytes);
+  if (!group().send(*held.store, held.bytes.size(), plan) && !can_continue_) held_.erase(number);
 }
 
 void NodeGroup::execute(Buffer& buffer) {

@@ -82,6 +82,7 @@ class NodeGroup final : public Survivor {
   struct Held {
     std::span<std::byte> bytes;
     std::unique_ptr<MemoryStore> store;   // none: the message is small
+    std::uint32_t block_bytes = 0;        // it travels in blocks of it, if it is large
     std::span<std::byte> posted;          // the whole buffer, if it was posted
     std::optional<relay::BlockMap> have;  // after a failure: what is there of a message not delivered
     memory::Arena stand_in;               // of a message that is recovered before it has memory …

@@ -32,7 +32,8 @@ void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
                        .partial = {}};
   for (const auto& [message, held] : held_) {
     if (is_root_ || message < delivered_ || !held.have) continue;
-    auto& partial = failure.partial.emplace_back(message, held.bytes.size());
+    const std::uint32_t block_bytes = held.block_bytes == 0 ? config_.block_bytes : held.block_bytes;
+    auto& partial = failure.partial.emplace_back(message, held.bytes.size(), block_bytes);
     const auto missing = held.have->complement();
     for (const auto& range : missing.ranges()) partial.missing.emplace_back(range.begin, range.end);
   }

@@ -31,7 +31,8 @@ Store& NodeGroup::hold(std::uint64_t message, const Place& place) {
   Held& held = held_[message];
   held.bytes = place.bytes;
   held.posted = place.posted;
-  held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), config_.block_bytes);
+  held.block_bytes = group().plan_of(message - offset()).block_bytes;
+  held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), held.block_bytes);
   return *held.store;
 }
 

@@ -50,6 +50,12 @@ bool Peers::is_connected(PeerId peer) const {
   return link != nullptr && link->is_connected();
 }
 
+std::optional<std::uint64_t> Peers::host_of(PeerId peer) const {
+  const Link* const link = find(peer);
+  if (link == nullptr || !link->is_connected() || link->peer_host() == 0) return std::nullopt;
+  return link->peer_host();
+}
+
 bool Peers::is_quiet() const {
   return std::ranges::all_of(links_, [](const Entry& entry) { return entry.link->is_quiet(); });
 }

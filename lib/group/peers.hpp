@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -60,6 +61,9 @@ class Peers final : public engine::Agent {
   /// Errors: not_found (nothing was offered), those of Link::connect.
   Result<void> connect(PeerId peer, std::span<const std::byte> blob);
   bool is_connected(PeerId peer) const;
+  /// Of a peer that is connected and tells it: those with the same share a host, we with `own_host()`.
+  std::optional<std::uint64_t> host_of(PeerId peer) const;
+  std::uint64_t own_host() const { return config_.link.host; }
   /// Ends the link: groups with that peer fail with `cause`, and from its return on the peer reaches nothing.
   void disconnect(PeerId peer, const Error& cause);
 

@@ -4,6 +4,21 @@
 
 namespace rdmc::group {
 
+Result<RackOf> hosts_of(const std::vector<NodeId>& members, NodeId us, const Peers& peers) {
+  std::map<std::uint64_t, std::uint32_t> racks;  // by host
+  RackOf rack_of;
+  for (const NodeId member : members) {
+    const PeerId peer{value_of(member)};
+    if (member != us && !peers.is_connected(peer))
+      return fail(Errc::peer_failed,
+                  "not connected to member " + std::to_string(value_of(member)) + ", whose host counts");
+    const std::uint64_t host = member == us ? peers.own_host() : peers.host_of(peer).value_or(0);
+    const auto next = static_cast<std::uint32_t>(rack_of.size());
+    rack_of[member] = host == 0 ? next : racks.try_emplace(host, next).first->second;
+  }
+  return rack_of;
+}
+
 Result<Ranking> by_rank(std::vector<NodeId> members, NodeId root, NodeId us, const RackOf& rack_of) {
   const auto named = [](const char* what, NodeId node) {
     return fail(Errc::invalid_argument, std::string(what) + ": node " + std::to_string(value_of(node)));

@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "dataplane/relay/racks.hpp"
+#include "lib/group/peers.hpp"
 #include "lib/include/rdmc/group.hpp"
 
 namespace rdmc::group {
 
 /// In which rack each member lies; empty: nothing is known.
 using RackOf = std::map<NodeId, std::uint32_t>;
+
+/// The hosts that members share, as racks of theirs. All who are connected to all know it alike. Errors:
+/// peer_failed (not connected to one of them).
+Result<RackOf> hosts_of(const std::vector<NodeId>& members, NodeId us, const Peers& peers);
 
 struct Ranking {
   std::vector<NodeId> members;

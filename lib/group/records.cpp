@@ -25,7 +25,7 @@ Overloaded(Cases...)->Overloaded<Cases...>;
 std::size_t body_bytes(const Record& record) {
   return std::visit(
       Overloaded{[](const OfGroup& of) { return of.name.part == 0 ? kPairBytes : kPartBytes; },
-                 [](const Announcement&) { return kPairBytes; },
+                 [](const Announcement& one) { return one.plan ? kPartBytes : kPairBytes; },
                  [](const GrantRecord&) { return kGrantBody; },
                  [](const End& end) { return kEndHead + std::min(end.what.size(), kMostEndText); },
                  [](const SmallMessage& small) { return 8 + small.bytes.size(); },
@@ -85,7 +85,13 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    store_be(body + kPairBytes, of.name.part);
                    return kPartBytes;
                  },
-                 [&](const Announcement& one) { return put_pair(body, one.message, one.bytes); },
+                 [&](const Announcement& one) {
+                   put_pair(body, one.message, one.bytes);
+                   if (!one.plan) return kPairBytes;
+                   store_be(body + kPairBytes, static_cast<std::uint32_t>(one.plan->algorithm));
+                   store_be(body + kPairBytes + 4, one.plan->block_bytes);
+                   return kPartBytes;
+                 },
                  [&](const GrantRecord& one) {
                    store_be(body, one.message);
                    std::ranges::copy(relay::encode(one.grant), body + 8);
@@ -133,9 +139,16 @@ Result<Record> RecordReader::next() {
       if (bytes == kPartBytes && part == 0) return bad("record: a part that is none");
       return OfGroup{{.number = pair().first, .epoch = pair().second, .part = part}};
     }
-    case Kind::announcement:
-      if (bytes != kPairBytes) break;
-      return Announcement{.message = pair().first, .bytes = pair().second};
+    case Kind::announcement: {
+      if (bytes != kPairBytes && bytes != kPartBytes) break;
+      Announcement announcement{.message = pair().first, .bytes = pair().second};
+      if (bytes == kPairBytes) return announcement;
+      const auto algorithm = relay::algorithm_of(load_be<std::uint32_t>(&body[kPairBytes]));
+      const auto block_bytes = load_be<std::uint32_t>(&body[kPairBytes + 4]);
+      if (!algorithm || block_bytes == 0) return bad("record: a message that travels in no way");
+      announcement.plan = relay::MessagePlan{*algorithm, block_bytes};
+      return announcement;
+    }
     case Kind::grant: {
       if (bytes != kGrantBody) break;
       auto grant = relay::decode_grant(body.subspan(8));

@@ -13,6 +13,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/algorithm.hpp"
 #include "dataplane/relay/grant.hpp"
 #include "lib/group/confirmation.hpp"
 #include "lib/group/names.hpp"
@@ -25,11 +26,12 @@ struct OfGroup {
   friend bool operator==(const OfGroup&, const OfGroup&) = default;
 };
 
-/// Message number `message` of the group has `bytes` bytes. Sent to a member by its first source, before the
-/// first block.
+/// Message number `message` of the group has `bytes` bytes and travels like this - where it says nothing, as
+/// all of the group's. Sent to a member by its first source, before the first block.
 struct Announcement {
   std::uint64_t message = 0;
   std::uint64_t bytes = 0;
+  std::optional<relay::MessagePlan> plan{};
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 

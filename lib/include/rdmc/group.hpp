@@ -46,14 +46,20 @@ struct NodeOptions {
   bool encrypt = false;
 };
 
+/// For GroupOptions::algorithm: the root chooses for each message, learning from how long they take.
+inline constexpr std::nullopt_t kAutomatic = std::nullopt;
+
 struct GroupOptions {
   /// Of this use of the number; higher than in any earlier use of it by one of the members.
   std::uint64_t epoch = 0;
-  std::uint32_t block_bytes = 256 * 1024;  ///< messages travel in blocks of it
-  /// Who passes blocks on to whom; the same at every member.
-  relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
+  /// Messages travel in blocks of it; the same at every member. 0: chosen for each message with its
+  /// algorithm, else - and in a group that `can_continue` - 256 KB.
+  std::uint32_t block_bytes = 0;
+  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces.
+  std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline;
   /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little
-  /// between them. The same at every member; empty: all are in one.
+  /// between them. The same at every member; empty: all are in one. But kAutomatic and the host pipeline take
+  /// the hosts that members share, of which all connected nodes have told each other, for racks then.
   std::vector<std::uint32_t> racks;
   /// Shorter messages are packed several into one packet; the same at every member.
   std::uint32_t small_bytes = 4096;
@@ -68,6 +74,7 @@ struct GroupOptions {
 struct PartialMessage {
   std::uint64_t message = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t block_bytes = 0;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> missing;
 };
 
@@ -129,7 +136,8 @@ class Node {
   /// the same root and the same options; what is sent before the last one has is kept for it. Errors:
   /// invalid_argument (an empty group, a member twice, a root or ourselves that is no member, options that
   /// make no sense), already_exists (the number is in use, or this epoch of it is over), peer_failed (not
-  /// connected to a member that we need), resource_limit (a thousand groups).
+  /// connected to a member that we need: to all where hosts are to be known), resource_limit (a thousand
+  /// groups).
   Result<void> create_group(GroupNumber group, std::vector<NodeId> members, NodeId root,
                             const GroupOptions& options, GroupCallbacks callbacks);
 

@@ -6,6 +6,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+#include "dataplane/base/random.hpp"
+#include "dataplane/relay/auto_plan.hpp"
+
 namespace rdmc::relay {
 namespace {
 
@@ -65,6 +68,30 @@ BOOST_AUTO_TEST_CASE(no_parameter_is_negative_whatever_was_seen) {
     RC_ASSERT(found.bits_per_second > 0 && std::isfinite(found.bits_per_second));
     RC_ASSERT(found.block_seconds >= 0 && std::isfinite(found.block_seconds));
     RC_ASSERT(found.hop_seconds >= 0 && std::isfinite(found.hop_seconds));
+  }));
+}
+
+/// What is not known of the paths costs a while, and then nothing.
+BOOST_AUTO_TEST_CASE(what_is_automatic_soon_travels_by_what_is_cheapest) {
+  BOOST_TEST(rc::check([] {
+    const PathParameters truth{
+        .bits_per_second = static_cast<double>(*rc::gen::inRange<std::int64_t>(100'000'000, 200'000'000'000)),
+        .start_seconds = *rc::gen::inRange(1, 300) * 1e-6,
+        .block_seconds = *rc::gen::inRange(1, 100) * 1e-6,
+        .hop_seconds = *rc::gen::inRange(1, 1000) * 1e-6};
+    const auto members = *rc::gen::inRange<std::uint32_t>(2, 40);
+    const auto bytes = *rc::gen::inRange<std::uint64_t>(5000, 64 << 20);
+    Random chance(*rc::gen::arbitrary<std::uint64_t>());
+    AutoPlan plan(AutoConfig{}, members, {});
+    const MessageShape message{.members = members, .racks = {}, .bytes = bytes};
+    const double best = choose(message, truth, {}).seconds;
+    double last = 0;
+    for (int i = 0; i < 40; ++i) {
+      const MessagePlan now = plan.plan_for(bytes);
+      last = cost_seconds(now.algorithm, message, now.block_bytes, truth);
+      plan.took(bytes, now, last * (1 + 0.02 * static_cast<double>(chance.below(1000)) / 1000));
+    }
+    RC_ASSERT(last <= 1.05 * best);
   }));
 }
 

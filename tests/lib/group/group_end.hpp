@@ -18,7 +18,6 @@ namespace rdmc::group {
 class GroupEnd : public Listener {
  public:
   Result<void> open(Peers& peers, const GroupConfig& config) {
-    block_bytes = config.block_bytes;
     auto group = Group::create(peers, config, *this);
     if (!group) return std::unexpected(group.error());
     group_ = std::move(*group);
@@ -65,6 +64,9 @@ class GroupEnd : public Listener {
 
   /// A message's memory: page aligned, exactly as long as asked, followed by a guard that nobody may touch.
   Store& store_for(std::uint64_t message, std::uint64_t bytes) {
+    return store_for(message, bytes, group_->plan_of(message).block_bytes);
+  }
+  Store& store_for(std::uint64_t message, std::uint64_t bytes, std::uint32_t block_bytes) {
     Kept& kept = messages_[message];
     kept.arena = *memory::Arena::make(bytes + memory::kPageBytes);
     kept.bytes = kept.arena.bytes().first(bytes);
@@ -73,11 +75,12 @@ class GroupEnd : public Listener {
   }
   /// Sends `bytes` random bytes as the next message.
   Result<std::uint64_t> send_random(std::uint64_t bytes, Random& random) {
-    Store& store = store_for(sent_, bytes);
+    const relay::MessagePlan plan = group_->plan_for(bytes);
+    Store& store = store_for(sent_, bytes, plan.block_bytes);
     for (std::byte& b : messages_[sent_].bytes) b = static_cast<std::byte>(random.next());
     ++sent_;
     const bool is_small = group_->config().confirms && bytes <= group_->config().small_bytes;
-    return is_small ? group_->send_small(messages_[sent_ - 1].bytes) : group_->send(store, bytes);
+    return is_small ? group_->send_small(messages_[sent_ - 1].bytes) : group_->send(store, bytes, plan);
   }
   std::span<std::byte> bytes(std::uint64_t message) { return messages_[message].bytes; }
   bool guard_is_intact(std::uint64_t message) {
@@ -101,7 +104,6 @@ class GroupEnd : public Listener {
   bool accept_at_once = true;
   std::function<Store*(std::uint64_t message, std::uint64_t bytes)> choose_store;
   std::function<void()> on_delivered, on_completed, on_failed;
-  std::uint32_t block_bytes = 0;
   std::map<std::uint64_t, std::uint64_t> announced;
   std::vector<std::uint64_t> delivered_messages, completed_messages;
   std::uint64_t stable_count = 0;

@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
   BOOST_TEST(failed_with(make({a, b, a}, 0), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 9), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({b}, 1), Errc::invalid_argument));
-  BOOST_TEST(failed_with(make({a, b}, 0, {.block_bytes = 0}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.block_bytes = 1U << 31}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.algorithm = relay::Algorithm{99}}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.racks = {1}}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.small_bytes = 1 << 20}), Errc::invalid_argument));

@@ -20,7 +20,12 @@ Record any_record() {
   const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
   switch (*rc::gen::inRange(0, 8)) {
     case 0: return OfGroup{{number(), number(), *rc::gen::inRange<std::uint64_t>(0, 3)}};
-    case 1: return Announcement{number(), number()};
+    case 1:
+      return Announcement{number(), number(),
+                          *rc::gen::arbitrary<bool>()
+                              ? std::optional(relay::MessagePlan{*rc::gen::elementOf(relay::kAlgorithms),
+                                                                 *rc::gen::positive<std::uint32_t>()})
+                              : std::nullopt};
     case 2:
       return GrantRecord{number(),
                          {.limit = *rc::gen::positive<std::uint64_t>(),
@@ -84,9 +89,11 @@ BOOST_AUTO_TEST_CASE(records_cut_off_or_of_a_wrong_length_kind_or_padding_are_re
     const auto record = RecordReader(bytes).next();
     return !record && record.error().code == Errc::protocol_error;
   };
-  const auto good = bytes_of(Announcement{1, 2});
+  const auto good = bytes_of(Announcement{1, 2, relay::MessagePlan{relay::Algorithm::chain, 4096}});
   for (std::size_t length = 1; length < good.size(); ++length)
     BOOST_TEST(refused(std::span(good).first(length)));
+  for (const auto& plan : {relay::MessagePlan{relay::Algorithm{99}, 4096}, relay::MessagePlan{}})
+    BOOST_TEST(refused(bytes_of(Announcement{1, 2, plan})));
   for (std::size_t i = 0; i < kRecordHeadBytes; ++i) {
     auto bad = good;
     bad[i] ^= std::byte{0x40};

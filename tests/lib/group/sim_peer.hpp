@@ -18,12 +18,16 @@ namespace rdmc::group {
 class SimPeer : public sim::Process {
  public:
   SimPeer(sim::Network& network, const port::SimPortOptions& port_options, const PeersConfig& peers)
+      : SimPeer(network, port_options, peers, network.add_host({})) {}
+  /// On a host that it may share with others, and tells its peers.
+  SimPeer(sim::Network& network, const port::SimPortOptions& port_options, const PeersConfig& peers,
+          sim::HostId host)
       : simulation_(network.simulation()),
-        process_(simulation_.add_process(network.add_host({}), *this)),
+        process_(simulation_.add_process(host, *this)),
         random_(simulation_.random().next()),
         port_(network, process_, port_options),
         fabric_(port_, {.entropy = [this] { return static_cast<std::uint32_t>(random_.next()); }}),
-        peers_(fabric_, peers) {}
+        peers_(fabric_, telling(peers, host)) {}
 
   void run(Time now) override {
     // A turn of the engine, without its waiting.
@@ -40,6 +44,11 @@ class SimPeer : public sim::Process {
   std::uint64_t datagrams_sent() const { return port_.counters().datagrams_sent; }
 
  private:
+  static PeersConfig telling(PeersConfig config, sim::HostId host) {
+    config.link.host = value_of(host) + 1;
+    return config;
+  }
+
   sim::Simulation& simulation_;
   sim::ProcessId process_;
   Random random_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -11,15 +12,25 @@
 
 namespace rdmc::group {
 
+/// The host that a process runs on.
+using Place = std::function<sim::HostId(sim::Network&, std::size_t process)>;
+inline sim::HostId alone(sim::Network& network, std::size_t) {
+  return network.add_host({});
+}
+
 /// Processes that are all connected to each other.
 template <typename Peer>
 struct WorldOf {
-  explicit WorldOf(std::uint64_t seed, std::size_t count, const PeersConfig& config = {})
+  explicit WorldOf(std::uint64_t seed, std::size_t count, const PeersConfig& config = {},
+                   const Place& place = alone, const port::SimPortOptions& port = {})
       : simulation(seed), network(simulation) {
     for (std::size_t i = 0; i < count; ++i)
-      processes.push_back(std::make_unique<Peer>(network, port::SimPortOptions{}, config));
-    const auto ids = first_peers(count);
-    for (std::size_t i = 0; i < count; ++i) {
+      processes.push_back(std::make_unique<Peer>(network, port, config, place(network, i)));
+    connect_all();
+  }
+  void connect_all() {
+    const auto ids = first_peers(processes.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j)
         BOOST_REQUIRE(connect(*processes[i], ids[i], *processes[j], ids[j]));
     }

@@ -1,0 +1,117 @@
+#include "dataplane/relay/auto_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace rdmc::relay {
+namespace {
+
+/// What has not been tried is taken for so much quicker than foretold: an algorithm, and a block size of one
+/// that was tried in others. The less, the more is tried that is no better.
+constexpr double kDoubtOfAlgorithm = 0.6, kDoubtOfBlocks = 0.9;
+
+/// For lengths of nothing, too.
+double length_of(std::uint64_t bytes) {
+  return static_cast<double>(std::max<std::uint64_t>(bytes, 1));
+}
+
+}  // namespace
+
+std::vector<Algorithm> auto_algorithms(const AutoConfig& config, const Racks& racks) {
+  if (config.fixed.algorithm) return {*config.fixed.algorithm};
+  std::vector<Algorithm> all(kAutoAlgorithms.begin(), kAutoAlgorithms.end());
+  if (racks.all().size() < 2) std::erase(all, Algorithm::hybrid);
+  if (config.racks_are_hosts && racks.are_shared()) all.push_back(Algorithm::host_pipeline);
+  return all;
+}
+
+AutoPlan::AutoPlan(const AutoConfig& config, std::uint32_t members, const Racks& racks)
+    : members_(members),
+      racks_(racks),
+      algorithms_(auto_algorithms(config, racks)),
+      path_(config.guess),
+      fit_(config.guess) {
+  if (config.fixed.block_bytes)
+    block_sizes_.push_back(*config.fixed.block_bytes);
+  else
+    for (std::uint32_t size = kLeastAutoBlock; size <= kMostAutoBlock; size *= 2)
+      block_sizes_.push_back(size);
+  untried_.resize(algorithms_.size() * block_sizes_.size());
+  if (!racks_.are_shared()) return;
+  for (const Algorithm algorithm : algorithms_)
+    crossings_[algorithm] = uplink_messages(algorithm, {.members = members_, .racks = racks_, .bytes = 0});
+}
+
+/// A rack's link carries its share one block after the other; before and behind that a block of a pipeline
+/// takes the way it takes.
+CriticalPath AutoPlan::path_of(std::uint64_t bytes, const MessagePlan& plan) const {
+  CriticalPath way = critical_path(plan.algorithm, {.members = members_, .racks = racks_, .bytes = bytes},
+                                   plan.block_bytes, path_);
+  const auto crossing = crossings_.find(plan.algorithm);
+  if (crossing == crossings_.end()) return way;
+  const bool is_pipeline =
+      plan.algorithm != Algorithm::sequential && plan.algorithm != Algorithm::binomial_tree;
+  const auto whole = static_cast<double>(bytes);
+  way.bytes = std::max(way.bytes, crossing->second * whole + (is_pipeline ? way.bytes - whole : 0));
+  return way;
+}
+
+double AutoPlan::foretold(std::uint64_t bytes, const MessagePlan& plan) const {
+  const CriticalPath way = path_of(bytes, plan);
+  return path_.start_seconds + way.bytes * 8 / path_.bits_per_second + way.blocks * path_.block_seconds +
+         way.hops * path_.hop_seconds;
+}
+
+/// One time that was longer than foretold may be chance; two are not.
+std::optional<double> AutoPlan::known(const Samples& samples, std::uint64_t bytes,
+                                      const MessagePlan& plan) const {
+  const auto& [last, count] = samples;
+  if (count == 0) return std::nullopt;
+  if (count == 1) return std::min(last[0] * length_of(bytes), foretold(bytes, plan));
+  return std::min(last[0], last[1]) * length_of(bytes);
+}
+
+/// One algorithm in all block sizes. By as much as the model was wrong about one block size it is taken to be
+/// wrong about the next ones.
+void AutoPlan::consider(std::size_t algorithm, std::uint64_t bytes, const Table& table, Choice& best) const {
+  const auto samples = std::span(table).subspan(algorithm * block_sizes_.size(), block_sizes_.size());
+  const auto plan = [&](std::size_t i) { return MessagePlan{algorithms_[algorithm], block_sizes_[i]}; };
+  std::vector<std::optional<double>> measured;
+  for (std::size_t i = 0; i < samples.size(); ++i) measured.push_back(known(samples[i], bytes, plan(i)));
+  double doubt = kDoubtOfAlgorithm;
+  const auto take = [&](std::size_t i) {
+    if (measured[i]) doubt = kDoubtOfBlocks * *measured[i] / foretold(bytes, plan(i));
+    const double seconds = measured[i].value_or(doubt * foretold(bytes, plan(i)));
+    if (best.block_bytes == 0 || seconds < best.seconds)
+      best = {algorithms_[algorithm], block_sizes_[i], seconds};
+  };
+  const auto first = std::ranges::find_if(measured, [](const auto& m) { return m.has_value(); });
+  const auto from = first == measured.end() ? 0 : static_cast<std::size_t>(first - measured.begin());
+  for (std::size_t i = from; i < samples.size(); ++i) take(i);
+  for (std::size_t i = from; i-- > 0;) take(i);
+}
+
+MessagePlan AutoPlan::plan_for(std::uint64_t bytes) const {
+  const auto tried = tables_.find(std::bit_width(bytes));
+  const Table& table = tried == tables_.end() ? untried_ : tried->second;
+  Choice best;
+  for (std::size_t i = 0; i < algorithms_.size(); ++i) consider(i, bytes, table, best);
+  return {best.algorithm, best.block_bytes};
+}
+
+void AutoPlan::took(std::uint64_t bytes, const MessagePlan& plan, double seconds) {
+  assert(seconds > 0);
+  if (members_ == 1) return;
+  const auto algorithm = std::ranges::find(algorithms_, plan.algorithm);
+  const auto block_size = std::ranges::find(block_sizes_, plan.block_bytes);
+  if (algorithm == algorithms_.end() || block_size == block_sizes_.end()) return;
+  const auto index = static_cast<std::size_t>(algorithm - algorithms_.begin()) * block_sizes_.size() +
+                     static_cast<std::size_t>(block_size - block_sizes_.begin());
+  auto& [last, count] = tables_.try_emplace(std::bit_width(bytes), untried_).first->second[index];
+  last[count++ % last.size()] = seconds / length_of(bytes);
+  fit_.observe(path_of(bytes, plan), seconds);
+  path_ = fit_.parameters();
+}
+
+}  // namespace rdmc::relay

@@ -1,0 +1,174 @@
+// A group whose root chooses how each message travels: in every network it soon takes what is quickest there,
+// all others follow, and hosts that members share are found and get each byte once.
+#define BOOST_TEST_MODULE group_automatic
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+#include "lib/group/ranking.hpp"
+#include "tests/lib/group/survivors.hpp"
+
+using namespace rdmc;
+using namespace rdmc::group;
+using enum relay::Algorithm;
+
+namespace {
+
+/// Who is where, behind what, and what is sent.
+struct Scene {
+  std::uint32_t members = 2;
+  std::uint64_t bytes = 0;
+  sim::LinkOptions link{};
+  std::vector<std::uint32_t> racks{};  // how many members each has
+  sim::LinkOptions uplink{};           // theirs
+  std::vector<std::uint32_t> hosts{};  // how many members each has; none: each has its own
+
+  relay::Racks layout() const {
+    const auto& sizes = racks.empty() ? hosts : racks;
+    return sizes.empty() ? relay::Racks{} : *relay::Racks::of(sizes);
+  }
+};
+
+std::size_t index_in(const std::vector<std::uint32_t>& sizes, std::size_t process) {
+  std::size_t index = 0, end = sizes[0];
+  while (process >= end) end += sizes[++index];
+  return index;
+}
+
+Place placed(const Scene& scene) {
+  return [scene, rack_ids = std::vector<sim::RackId>()](sim::Network& network, std::size_t process) mutable {
+    if (!scene.hosts.empty() && index_in(scene.hosts, process) < network.hosts())
+      return sim::HostId{static_cast<std::uint32_t>(index_in(scene.hosts, process))};
+    sim::HostOptions host{.link = scene.link};
+    if (!scene.racks.empty()) {
+      const std::size_t rack = index_in(scene.racks, process);
+      if (rack == rack_ids.size()) rack_ids.push_back(network.add_rack(scene.uplink));
+      host.rack = rack_ids[rack];
+    }
+    return network.add_host(host);
+  };
+}
+
+struct Outcome {
+  relay::MessagePlan plan;
+  Duration took;
+};
+
+/// How the last of `messages` equal ones travelled, each sent when all had the one before.
+Outcome last_of(const Scene& scene, int messages, std::optional<relay::MessagePlan> fixed) {
+  World world(1, scene.members, {}, placed(scene), {.mtu = 9000});
+  GroupConfig config{.racks = scene.layout(), .confirms = true, .small_bytes = 1000};
+  if (fixed) config.algorithm = fixed->algorithm;
+  if (!fixed) config.automatic = relay::AutoConfig{.racks_are_hosts = !scene.hosts.empty()};
+  std::vector<std::uint32_t> members;
+  for (std::uint32_t i = 0; i < scene.members; ++i) members.push_back(i);
+  SharedGroup group(world, {.number = 1}, members, config);
+  if (fixed) group.config.block_bytes = fixed->block_bytes;
+  group.make_all();
+  Outcome last;
+  for (int i = 0; i < messages; ++i) {
+    const Time begin = world.simulation.now();
+    group.send(scene.bytes);
+    last.plan = group.ends[0]->group().plan_of(group.sent - 1);
+    BOOST_TEST_REQUIRE(world.simulation.run_until([&] { return group.is_complete(); }, begin + seconds(20)));
+    last.took = world.simulation.now() - begin;
+    const auto is_stable = [&] { return group.ends[0]->stable_count == group.sent; };
+    BOOST_TEST_REQUIRE(world.simulation.run_until(is_stable, begin + seconds(20)));
+  }
+  BOOST_TEST(group.everybody_has_everything());
+  return last;
+}
+
+/// After some messages automatic is hardly slower than the best fixed choice is with its first; returns what
+/// it takes. (A later one's first block may find room that was granted in advance.)
+relay::Algorithm settled_algorithm(const Scene& scene) {
+  Duration best = seconds(100);
+  relay::MessagePlan which{};
+  const relay::AutoConfig all{.racks_are_hosts = !scene.hosts.empty()};
+  for (const relay::Algorithm algorithm : relay::auto_algorithms(all, scene.layout())) {
+    for (const std::uint32_t block_bytes : {16U << 10, 64U << 10, 256U << 10}) {
+      const Outcome outcome = last_of(scene, 1, relay::MessagePlan{algorithm, block_bytes});
+      if (outcome.took < best) best = outcome.took, which = outcome.plan;
+    }
+  }
+  const Outcome chosen = last_of(scene, 24, std::nullopt);
+  BOOST_TEST(static_cast<double>(chosen.took.ns) < 1.1 * static_cast<double>(best.ns),
+             scene.members << " members, " << scene.bytes << " bytes: automatic takes "
+                           << relay::to_string(chosen.plan.algorithm) << " in blocks of "
+                           << chosen.plan.block_bytes << ", " << chosen.took.ns << " ns, best is "
+                           << relay::to_string(which.algorithm) << " in blocks of " << which.block_bytes
+                           << ", " << best.ns << " ns");
+  return chosen.plan.algorithm;
+}
+
+constexpr std::uint64_t kQueue = 8 << 20;
+constexpr sim::LinkOptions kNear{.queue_bytes = kQueue},
+    kFar{.delay = milliseconds(2), .queue_bytes = kQueue},
+    kSlow{.bits_per_second = 5'000'000'000, .queue_bytes = kQueue};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(each_algorithm_is_chosen_where_it_is_quickest) {
+  BOOST_CHECK(settled_algorithm({.members = 16, .bytes = 2 << 20, .link = kNear}) == binomial_pipeline);
+  BOOST_CHECK(settled_algorithm({.members = 4, .bytes = 2 << 20, .link = kNear}) == chain);
+  BOOST_CHECK(settled_algorithm({.members = 5, .bytes = 100'000, .link = kFar}) == sequential);
+  settled_algorithm({.members = 8, .bytes = 60'000, .link = kNear});  // tree or pipeline: they are near
+  BOOST_CHECK(settled_algorithm(
+                  {.members = 12, .bytes = 2 << 20, .link = kNear, .racks = {4, 4, 4}, .uplink = kSlow}) ==
+              hybrid);
+  BOOST_CHECK(settled_algorithm({.members = 9, .bytes = 2 << 20, .link = kNear, .hosts = {3, 3, 3}}) ==
+              host_pipeline);
+}
+
+BOOST_AUTO_TEST_CASE(hosts_that_members_share_are_found_and_the_network_carries_each_byte_to_each_once) {
+  const Scene scene{.members = 9, .link = kNear, .hosts = {3, 3, 3}};
+  WorldOf<SimApplication> world(7, scene.members, {}, placed(scene), {.mtu = 9000});
+  std::vector<NodeId> ids;
+  for (const std::uint32_t i : {4, 0, 8, 3, 1, 6, 2, 5, 7}) ids.push_back(NodeId{i});
+  std::vector<Member> members(ids.size());
+  for (std::uint32_t i = 0; i < members.size(); ++i) {
+    SimApplication& process = *world.processes[i];
+    const auto hosts = hosts_of(ids, NodeId{i}, process.peers());
+    BOOST_TEST_REQUIRE(hosts.has_value());
+    const auto ranking = by_rank(ids, NodeId{0}, NodeId{i}, *hosts);
+    BOOST_TEST_REQUIRE((ranking && ranking->racks.sizes() == std::vector<std::uint32_t>{3, 3, 3}));
+    GroupConfig config{.name = {.number = 1},
+                       .members = {},
+                       .racks = ranking->racks,
+                       .automatic = relay::AutoConfig{.racks_are_hosts = true},
+                       .connected_only = true,
+                       .confirms = true};
+    for (const NodeId id : ranking->members) config.members.push_back(PeerId{value_of(id)});
+    const auto rank = std::ranges::find(ranking->members, NodeId{i}) - ranking->members.begin();
+    config.rank = Rank{static_cast<std::uint32_t>(rank)};
+    process.group =
+        std::make_unique<NodeGroup>(ranking->members, *hosts, false, members[i].callbacks(), process.changed);
+    BOOST_TEST_REQUIRE(process.group->open(process.peers(), config).has_value());
+  }
+  std::vector<std::byte> message(2 << 20);
+  const auto received = [&] {
+    std::vector<std::uint64_t> bytes;
+    for (std::uint32_t host = 0; host < 3; ++host)
+      bytes.push_back(world.network.received_bytes(sim::HostId{host}));
+    return bytes;
+  };
+  std::vector<std::uint64_t> before;
+  for (std::uint64_t sent = 1; sent <= 20; ++sent) {
+    before = received();
+    for (std::byte& b : message) b = static_cast<std::byte>(world.simulation.random().next());
+    BOOST_TEST_REQUIRE(world.processes[0]->group->send(message).has_value());
+    world.processes[0]->wake();
+    const auto all_know = [&] {
+      return std::ranges::all_of(members, [&](const Member& m) { return m.stable == sent; });
+    };
+    BOOST_TEST_REQUIRE(world.simulation.run_until(all_know, world.simulation.now() + seconds(1)));
+    for (std::size_t i = 1; i < members.size(); ++i) BOOST_TEST((members[i].copies.back() == message));
+  }
+  const auto after = received();
+  for (const std::size_t host : {1U, 2U}) {
+    const auto carried =
+        static_cast<double>(after[host] - before[host]) / static_cast<double>(message.size());
+    BOOST_TEST((carried > 1.0 && carried < 1.05),
+               "host " << host << " got each byte " << carried << " times");
+  }
+  BOOST_TEST(after[0] - before[0] < message.size() / 10);
+}
