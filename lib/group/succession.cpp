@@ -17,8 +17,13 @@ constexpr std::uint64_t kLeastSlots = 8;  // of a round's ring
 /// A source and those who lack some of what it sends.
 struct Succession::RoundPart final : Listener {
   RoundPart(Succession& s, const relay::Round& round) : succession(s) {
-    ranks.push_back(Rank{static_cast<std::uint32_t>(round.source)});
-    for (const std::size_t rank : round.receivers) ranks.push_back(Rank{static_cast<std::uint32_t>(rank)});
+    std::vector<std::size_t> members{round.source};
+    members.insert(members.end(), round.receivers.begin(), round.receivers.end());
+    std::vector<std::uint32_t> labels;
+    for (const std::size_t member : members) labels.push_back(s.rack_of(member));
+    const relay::RankOrder by_rack = relay::order_by_rack(labels);
+    for (const std::size_t at : by_rack.order) ranks.push_back(Rank{static_cast<std::uint32_t>(members[at])});
+    racks = by_rack.racks;
   }
   Store* incoming(std::uint64_t message, std::uint64_t length) override {
     if (message == 0 && length == store->size()) return &*store;
@@ -37,6 +42,7 @@ struct Succession::RoundPart final : Listener {
 
   Succession& succession;
   std::vector<Rank> ranks;  // in the successor, by rank in the round
+  relay::Racks racks;
   memory::Arena ring;
   std::optional<RecoveryStore> store;
   std::unique_ptr<Group> group;  // it goes before its memory
@@ -121,6 +127,20 @@ Result<void> Succession::run(const RecoveryPlan& planned) {
   return {};
 }
 
+std::uint32_t Succession::rack_of(std::size_t rank) const {
+  const auto number = static_cast<std::uint32_t>(rank);
+  return config_.racks.is_known() ? static_cast<std::uint32_t>(config_.racks.index_of(number)) : 0;
+}
+
+/// Rounds spare what the group's messages spare: hosts' links and racks' uplinks.
+relay::Algorithm Succession::round_algorithm() const {
+  using enum relay::Algorithm;
+  const bool are_hosts =
+      config_.automatic ? config_.automatic->racks_are_hosts : config_.algorithm == host_pipeline;
+  const bool are_racks = config_.automatic || config_.algorithm == hybrid;
+  return are_hosts ? host_pipeline : are_racks ? hybrid : binomial_pipeline;
+}
+
 Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& planned) {
   const relay::Round& round = planned.rounds[index];
   auto part = std::make_unique<RoundPart>(*this, round);
@@ -129,6 +149,8 @@ Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& plan
   GroupConfig config{.name = config_.name,
                      .rank = Rank{static_cast<std::uint32_t>(own - part->ranks.begin())},
                      .members = {},
+                     .algorithm = round_algorithm(),
+                     .racks = part->racks,
                      .block_bytes = config_.block_bytes,
                      .confirms = true,
                      .small_bytes = 0,
@@ -138,8 +160,8 @@ Result<void> Succession::start_round(std::size_t index, const RecoveryPlan& plan
   const bool is_source = value_of(config.rank) == 0;
 
   const auto members = static_cast<std::uint32_t>(config.members.size());
-  const std::uint64_t slots =
-      std::max(kLeastSlots, relay::Schedule(config.algorithm, config.rank, members).minimum_slots());
+  const std::uint64_t slots = std::max(
+      kLeastSlots, relay::Schedule(config.algorithm, config.rank, members, config.racks).minimum_slots());
   auto ring = peers_.fabric().make_arena(slots * config_.block_bytes);
   if (!ring) return std::unexpected(ring.error());
   part->ring = std::move(*ring);

@@ -68,6 +68,8 @@ class Succession final : public Listener {
   void plan_if_all_told();
   void take_plan();
   Result<void> run(const RecoveryPlan& plan);
+  std::uint32_t rack_of(std::size_t rank) const;
+  relay::Algorithm round_algorithm() const;
   Result<void> start_round(std::size_t index, const RecoveryPlan& plan);
   std::vector<RecoveryStore::Piece> pieces_of(const relay::Round& round, const RecoveryPlan& plan) const;
   void part_released();

@@ -126,3 +126,80 @@ BOOST_DATA_TEST_CASE(more_may_die_while_they_get_over_it, bdata::xrange(3, 9), m
   }
   BOOST_TEST(partial_messages > 0);
 }
+
+namespace {
+
+/// The root dies at this step. The next one does, too, when it has sent something new: under a number of
+/// which `unaware`, who has assented to that, had some blocks before, and it has not heard that anything goes
+/// on. True: it was so.
+bool die_unheard(std::uint64_t step, std::size_t unaware) {
+  const std::string what = "killed at " + std::to_string(step) + ", unaware: " + std::to_string(unaware);
+  Survivors group(step, 4, true);
+  sim::Simulation& simulation = group.world.simulation;
+  const auto host = [&](std::size_t member) {
+    return simulation.host(group.members[member].process->process());
+  };
+  for (int i = 0; i < 30; ++i) group.send(kMostBytes);
+  simulation.run_until([&] { return turns_of(group, 0) >= step; }, simulation.now() + milliseconds(100));
+  group.kill(0);
+  const Time killed = simulation.now();
+  group.before_sending = [&](std::size_t root) {
+    if (root != 1 || simulation.state(group.members[1].process->process()) == sim::ProcessState::killed)
+      return;
+    group.world.network.block(host(1), host(unaware));
+    simulation.at(simulation.now() + milliseconds(2), [&] {
+      group.kill(1);
+      group.world.network.unblock(host(1), host(unaware));
+    });
+  };
+  if (!simulation.run_until([&] { return !group.members[1].is_alive; }, killed + seconds(2))) return false;
+  const auto& told = group.members[unaware].failures;
+  const auto first_void = group.members[1].leads_from;
+  const bool had_begun = first_void && !told.empty() && group.members[unaware].continued == 0 &&
+                         std::ranges::count(told[0].partial, *first_void, &PartialMessage::message) == 1;
+  BOOST_TEST(simulation.run_until([&] { return group.is_settled(); }, simulation.now() + seconds(8)),
+             what << ": not settled");
+  check(group, what);
+  return had_begun;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_void_is_forgotten_before_its_number_is_anybody_elses) {
+  int times = 0;
+  for (std::uint64_t step = 4; step < 100; step += 4)
+    for (const std::size_t unaware : {2, 3}) times += die_unheard(step, unaware) ? 1 : 0;
+  BOOST_TEST(times > 5, times << " times");
+}
+
+BOOST_AUTO_TEST_CASE(a_representative_that_dies_is_replaced_and_its_host_gets_little_twice) {
+  constexpr std::size_t kHosts = 3, kPerHost = 3, kVictim = kPerHost;  // the first of the second host
+  const Place shared = [](sim::Network& network, std::size_t process) {
+    return process % kPerHost == 0 ? network.add_host({})
+                                   : sim::HostId{static_cast<std::uint32_t>(process / kPerHost)};
+  };
+  for (const std::uint64_t step : {20, 60, 100, 150}) {
+    Survivors group(step, kHosts * kPerHost, true, relay::Algorithm::host_pipeline, shared);
+    sim::Simulation& simulation = group.world.simulation;
+    const auto entered = [&] {
+      return static_cast<double>(group.world.network.received_bytes(sim::HostId{1})) / (40 * kMostBytes);
+    };
+    const auto send_many = [&] {
+      for (int i = 0; i < 40; ++i) group.send(kMostBytes);
+    };
+    double before = entered();
+    send_many();
+    const auto reached = [&] { return turns_of(group, kVictim) >= step; };
+    BOOST_TEST_REQUIRE(simulation.run_until(reached, simulation.now() + milliseconds(100)));
+    group.kill(kVictim);
+    const auto goes_on = [&] { return group.is_settled() && group.members[0].continued == 1; };
+    BOOST_TEST_REQUIRE(simulation.run_until(goes_on, simulation.now() + seconds(8)), "killed at " << step);
+    BOOST_TEST((entered() - before > 1.0 && entered() - before < 1.6), step << ": " << entered() - before);
+    before = entered();
+    send_many();
+    BOOST_TEST(simulation.run_until([&] { return group.is_settled(); }, simulation.now() + seconds(8)));
+    BOOST_TEST((entered() - before > 1.0 && entered() - before < 1.2), step << ": " << entered() - before);
+    check(group, "a representative killed at " + std::to_string(step));
+    check_complete(group, "a representative killed at " + std::to_string(step));
+  }
+}

@@ -100,11 +100,14 @@ struct Member {
 /// something as soon as it is told that the group goes on.
 class Survivors {
  public:
-  Survivors(std::uint64_t seed, std::size_t count, bool all_ask)
-      : world(seed, count, {.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}}),
+  Survivors(std::uint64_t seed, std::size_t count, bool all_ask,
+            relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline, const Place& place = alone)
+      : world(seed, count, {.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}},
+              place),
         members(count) {
     GroupConfig config{.name = {.number = 1},
                        .members = first_peers(count),
+                       .algorithm = algorithm,
                        .block_bytes = kBlock,
                        .connected_only = true,
                        .confirms = true,
@@ -118,7 +121,9 @@ class Survivors {
       if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
       member.on_failed = [this, i](const GroupFailure& why) { on_failed(i, why); };
       member.on_continued = [this, i](std::uint64_t next) { on_continued(i, next); };
-      process.group = std::make_unique<NodeGroup>(view, RackOf{}, true, member.callbacks(), process.changed);
+      const RackOf hosts = *hosts_of(view, view[i], process.peers());
+      config.racks = by_rank(view, view[0], view[i], hosts)->racks;
+      process.group = std::make_unique<NodeGroup>(view, hosts, true, member.callbacks(), process.changed);
       config.rank = Rank{static_cast<std::uint32_t>(i)};
       BOOST_REQUIRE(process.group->open(process.peers(), config));
       const int buffers = member.gives == Gives::many_buffers ? 12
@@ -195,6 +200,7 @@ class Survivors {
     for (Member& member : members)
       if (!member.is_alive) member.kept = std::min(member.kept, next);
     if (i != members[i].root) return;
+    if (before_sending) before_sending(i);
     if (i != 0 && !members[i].leads_from) {
       members[i].leads_from = next;
       sent.resize(next);
@@ -219,6 +225,7 @@ class Survivors {
   std::vector<std::vector<std::byte>> sent;  // by number
   std::vector<NodeId> view;
   std::uint64_t epoch = 0;
+  std::function<void(std::size_t root)> before_sending;  // something new, after it was continued
   bool wrongly_blamed = false;
   int partial_messages = 0;
 };
