@@ -53,7 +53,7 @@ void report_refused(Reporter& reporter, const Address& peer, const Error& cause,
 }
 
 Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& reporter) {
-  auto security = security_of(options.key_file, options.insecure);
+  auto security = control::security_of(options.identity);
   if (!security) return std::unexpected(security.error());
   auto root = Root::open(options.root);
   if (!root) return std::unexpected(root.error());
@@ -69,7 +69,7 @@ Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& rep
   if (!agent) return std::unexpected(agent.error());
   const auto address = to_string((*agent)->address());
   reporter.say(fmt::format("listening on {}; files go to {}{}", address, options.root,
-                           options.insecure ? "; without a key, anyone may send" : ""));
+                           options.identity.insecure ? "; without a key, anyone may send" : ""));
   reporter.tell(fmt::format("{{\"event\":\"listening\",\"address\":\"{}\"}}\n", address));
   while (stop.wait() != StopSignals::Event::signal) {
   }

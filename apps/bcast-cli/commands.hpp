@@ -22,8 +22,4 @@ ExitCode exit_code(const SenderResult& result, bool signalled);
 /// "rdmc_bcast: TEXT" on stderr.
 void complain(const Error& error);
 
-/// The key in `key_file`, or none when the user said so. Errors: of ClusterKey::load and TlsContext::create,
-/// naming the file.
-Result<control::Security> security_of(const std::string& key_file, bool insecure);
-
 }  // namespace rdmc::bcast

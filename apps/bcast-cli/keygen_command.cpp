@@ -17,13 +17,6 @@ void complain(const Error& error) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-Result<control::Security> security_of(const std::string& key_file, bool insecure) {
-  if (insecure) return control::Insecure{};
-  auto context = control::TlsContext::follow(key_file);
-  if (!context) return std::unexpected(context.error());
-  return control::Security(std::move(*context));
-}
-
 namespace {
 
 /// One step of a rotation; each is to reach all hosts before the next is made.

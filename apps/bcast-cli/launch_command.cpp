@@ -38,7 +38,7 @@ Place place_of(const std::string& destination) {
 
 /// Serves one transfer; how it ended.
 Result<void> receive(const SendOptions& options, const Address& listen, StopSignals& stop) {
-  auto security = security_of(options.key_file, options.insecure);
+  auto security = control::security_of(options.identity);
   if (!security) return std::unexpected(security.error());
   auto root = Root::open(place_of(options.destination).root, Root::Missing::make);
   if (!root) return std::unexpected(root.error());
@@ -85,13 +85,18 @@ ExitCode run_receiver(const SendOptions& options, const Address& listen) {
 }  // namespace
 
 ExitCode run_launched(SendOptions options) {
-  const auto job =
-      launched_job({.engine = options.launch, .key_file = options.key_file, .insecure = options.insecure});
+  const control::CertificateFiles& files = options.identity.certificates;
+  const auto job = launched_job({.engine = options.launch,
+                                 .key_file = options.identity.key_file,
+                                 .certificates = {.certificate = files.certificate,
+                                                  .private_key = files.private_key,
+                                                  .authority = files.authority},
+                                 .insecure = options.identity.insecure});
   if (!job) {
     complain(job.error());
     return ExitCode::local_error;
   }
-  options.key_file = job->mesh.key_file;
+  options.identity.key_file = job->mesh.key_file;
   const auto ours = static_cast<std::uint32_t>(job->id);
   if (ours != 0) {
     Address listen = job->address;

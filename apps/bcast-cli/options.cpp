@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "apps/units/identity_options.hpp"
 #include "apps/units/option_values.hpp"
 #include "apps/units/units.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
@@ -105,17 +106,6 @@ void declare(CLI::App& app, FabricChoice& fabric) {
   app.add_flag("--encrypt", fabric.encrypt, "AES-256-GCM for all that leaves a host; an agent: nothing else");
 }
 
-/// Who may be at the other end.
-Result<void> check_key(const std::string& key_file, bool insecure, const FabricChoice& fabric) {
-  if (insecure == !key_file.empty())
-    return fail(Errc::invalid_argument, insecure ? "--insecure and --key-file contradict each other"
-                                                 : "a key is needed: --key-file FILE (or --insecure)");
-  if (insecure && fabric.encrypt)
-    return fail(Errc::invalid_argument,
-                "--encrypt sends its keys over the control connection, which --insecure leaves open");
-  return {};
-}
-
 void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.name("rdmc_bcast");
   app.footer(kSendFooter);
@@ -134,8 +124,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
       ->type_name("agent|slurm|pmix")
       ->capture_default_str();
   declare(app, send.fabric);
-  app.add_option("--key-file", send.key_file, "the cluster key, as keygen made it")->type_name("FILE");
-  app.add_flag("--insecure", send.insecure, "no key: anyone may be the other end");
+  declare_identity(app, send.identity, "no key: anyone may be the other end");
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
   app.add_flag("--resume", texts.resume)->group("");  // known, so that the message is clear
   app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
@@ -243,9 +232,10 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const cont
                   "--local starts its receivers itself: it does not go with --launch");
     if (!texts.hosts.empty() || !texts.exclude.empty())
       return fail(Errc::invalid_argument, "--local sends to this machine only: it does not go with -w or -x");
-    if (send.insecure || !send.key_file.empty())
-      return fail(Errc::invalid_argument,
-                  "--local makes a key of its own: it does not go with --key-file or --insecure");
+    if (!send.identity.is_empty())
+      return fail(
+          Errc::invalid_argument,
+          "--local makes a key of its own: it does not go with --key-file, --certificate or --insecure");
     if (!texts.topology.empty())
       return fail(Errc::invalid_argument,
                   "--local's receivers are on one host: it does not go with --topology");
@@ -259,13 +249,14 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const cont
       return fail(
           Errc::invalid_argument,
           fmt::format("--launch {} finds the hosts: it does not go with -w, -x or --topology", send.launch));
-    if (!send.insecure) return Command(std::move(send));  // the key is looked for where it always is
-    if (auto done = check_key(send.key_file, send.insecure, send.fabric); !done)
+    if (send.identity.is_empty())
+      return Command(std::move(send));  // the key is looked for where it always is
+    if (auto done = check_identity(send.identity, send.fabric.encrypt); !done)
       return std::unexpected(done.error());
     return Command(std::move(send));
   }
   if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");
-  if (auto done = check_key(send.key_file, send.insecure, send.fabric); !done)
+  if (auto done = check_identity(send.identity, send.fabric.encrypt); !done)
     return std::unexpected(done.error());
   if (auto done = take("-w", control::expand_hostlist(hosts, exclude, reader), send.hosts); !done)
     return std::unexpected(done.error());
@@ -291,8 +282,7 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
       ->required();
   app.add_option("--root", agent.root, "the directory that files go to")->type_name("DIR")->required();
   declare(app, agent.fabric);
-  app.add_option("--key-file", agent.key_file, "the cluster key, as keygen made it")->type_name("FILE");
-  app.add_flag("--insecure", agent.insecure, "no key: anyone may send");
+  declare_identity(app, agent.identity, "no key: anyone may send");
   app.add_flag("--json", agent.json, "one JSON object per line on stdout for each file received");
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
@@ -301,7 +291,7 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
     return std::unexpected(done.error());
   if (agent.root.empty()) return fail(Errc::invalid_argument, "--root is empty");
   if (auto done = check_fabric(agent.fabric); !done) return std::unexpected(done.error());
-  if (auto done = check_key(agent.key_file, agent.insecure, agent.fabric); !done)
+  if (auto done = check_identity(agent.identity, agent.fabric.encrypt); !done)
     return std::unexpected(done.error());
   return Command(std::move(agent));
 }

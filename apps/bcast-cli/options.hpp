@@ -13,6 +13,7 @@
 #include "apps/bcast-cli/fabric_choice.hpp"
 #include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/topology.hpp"
+#include "controlplane/connect/identity.hpp"
 #include "controlplane/launch/hostlist.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
@@ -43,8 +44,7 @@ struct SendOptions {
   std::uint32_t local_receivers = 0;  ///< 0 = not --local
   std::string launch;                 ///< the engine whose tasks send and receive; empty: agents, or --local
   FabricChoice fabric;
-  std::string key_file;  ///< empty with --insecure or --local; with `launch`, where it always is
-  bool insecure = false;
+  control::Identity identity;  ///< empty with --local; with `launch`, the key file that is where it always is
   bool overwrite = false;
   bool json = false;
   bool dry_run = false;
@@ -61,8 +61,7 @@ struct AgentOptions {
   Address listen;
   std::string root;
   FabricChoice fabric;
-  std::string key_file;
-  bool insecure = false;
+  control::Identity identity;
   bool json = false;
 };
 

@@ -95,7 +95,7 @@ Result<Prepared> prepare(const SendOptions& options) {
   if (!options.algorithm) config.auto_paths = paths(options);
   if (options.topology) config.wishes.racks = racks_of(*options.topology, options.hosts);
   if (options.local_receivers == 0) {
-    auto security = security_of(options.key_file, options.insecure);
+    auto security = control::security_of(options.identity);
     if (!security) return std::unexpected(security.error());
     config.security = std::move(*security);
   }

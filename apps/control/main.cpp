@@ -14,6 +14,7 @@
 #include "apps/control/serve.hpp"
 #include "apps/control/store_session.hpp"
 #include "apps/control/view_json.hpp"
+#include "apps/units/identity_options.hpp"
 
 namespace {
 
@@ -28,7 +29,7 @@ constexpr int kRereadMs = 2000;
 
 struct Options {
   StoreChoice choice;
-  bool json = false, insecure = false;
+  bool json = false;
   std::string group, member;
   std::uint64_t count = 0;
 };
@@ -131,17 +132,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", options.json, "one JSON object a line on stdout");
   app.add_option("--store", options.choice.store, "ADDR[:7701],… of its nodes, or etcd:ADDR[:2379],…")
       ->capture_default_str();
-  app.add_option("--key-file", options.choice.key_file, "the cluster key (rdmc_bcast keygen)");
-  control::CertificateFiles certificates;
-  CLI::Option* const certificate =
-      app.add_option("--certificate", certificates.certificate, "ours (PEM), in the key file's place");
-  CLI::Option* const private_key =
-      app.add_option("--private-key", certificates.private_key, "of the certificate, mode 0600");
-  CLI::Option* const authority = app.add_option(
-      "--authority", certificates.authority, "who signs the certificates of all members, and of nobody else");
-  for (CLI::Option* const one : {certificate, private_key, authority})
-    one->needs(certificate)->needs(private_key)->needs(authority);
-  app.add_flag("--insecure", options.insecure, "without a key: anyone may read and change the views");
+  declare_identity(app, options.choice.identity, "without a key: anyone may read and change the views");
   const auto with_group = [&](const char* name, const char* what) {
     CLI::App* const command = app.add_subcommand(name, what);
     command->add_option("GROUP", options.group)->required();
@@ -186,18 +177,11 @@ int main(int argc, char** argv) {
   // Members and nodes of the store need a key for themselves.
   const bool etcd =
       options.choice.store.starts_with("etcd:") && !serve_command->parsed() && !member_command->parsed();
-  if (certificate->count() != 0) options.choice.certificates = certificates;
-  const int proofs = (options.insecure ? 1 : 0) + (options.choice.key_file.empty() ? 0 : 1) +
-                     (options.choice.certificates ? 1 : 0);
-  if (proofs > 1 || (proofs == 0 && !etcd)) {
-    fmt::print(stderr, "rdmc_control: one of --key-file, --certificate and --insecure\n");
-    return kUsage;
-  }
-  if (options.insecure && member.encrypt) {
-    fmt::print(
-        stderr,
-        "rdmc_control: --encrypt sends its keys over control connections, which --insecure leaves open\n");
-    return kUsage;
+  if (!etcd || !options.choice.identity.is_empty()) {
+    if (const auto valid = check_identity(options.choice.identity, member.encrypt); !valid) {
+      fmt::print(stderr, "rdmc_control: {}\n", valid.error().what);
+      return kUsage;
+    }
   }
   // Blocked before there is any thread: they are waited for.
   sigset_t stop;
@@ -206,7 +190,7 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   const Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
   if (serve_command->parsed()) {
-    node.identity = options.choice;
+    node.identity = options.choice.identity;
     node.json = options.json;
     return complain(serve(node, signals.get()));
   }
@@ -214,7 +198,7 @@ int main(int argc, char** argv) {
   if (!store) return complain(store.error());
   if (member_command->parsed()) {
     member.group = options.group;
-    member.identity = options.choice;
+    member.identity = options.choice.identity;
     member.json = options.json;
     const auto removed = take_part(**store, member, signals.get());
     if (!removed) return complain(removed.error());

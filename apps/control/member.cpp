@@ -30,7 +30,7 @@ class Member {
   Result<bool> run(int signals) {
     auto listen = parse_address(options_.listen, 0);
     if (!listen) return std::unexpected(listen.error());
-    auto security = security_of(options_.identity);
+    auto security = control::security_of(options_.identity);
     if (!security) return std::unexpected(security.error());
     auto joined = membership::Membership::join(
         session_.loop(), session_.store(),

@@ -11,7 +11,7 @@ namespace rdmc::control_app {
 
 struct MemberOptions {
   std::string group, name;
-  StoreChoice identity;  ///< what it proves itself with; the store is another matter
+  control::Identity identity;
   std::string listen = "127.0.0.1:0";
   std::string fabric = "auto";
   bool encrypt = false;  ///< the data path

@@ -38,7 +38,7 @@ Error serve(const ServeOptions& options, int signals) {
   if (!listen) return listen.error();
   const auto nodes = parse_addresses(options.nodes.empty() ? "127.0.0.1:0" : options.nodes, 7702);
   if (!nodes) return nodes.error();
-  auto security = security_of(options.identity);
+  auto security = control::security_of(options.identity);
   if (!security) return security.error();
   const auto loop = control::ControlLoop::create();
   if (!loop) return loop.error();

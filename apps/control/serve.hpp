@@ -8,7 +8,7 @@
 namespace rdmc::control_app {
 
 struct ServeOptions {
-  StoreChoice identity;  ///< what it proves itself with, and asks of clients; the store is itself
+  control::Identity identity;
   std::string directory;
   std::string listen = "127.0.0.1:7701";
   std::string nodes;  ///< empty: it is alone

@@ -33,21 +33,13 @@ Result<std::unique_ptr<view::ViewStore>> open_store(control::ControlLoop& loop, 
       parse_addresses(etcd ? choice.store.substr(kEtcd.size()) : choice.store, etcd ? kEtcdPort : kStorePort);
   if (!addresses) return std::unexpected(addresses.error());
   if (etcd) return as_store(store::EtcdStore::create(loop, {.endpoints = std::move(*addresses)}));
-  auto security = security_of(choice);
+  auto security = control::security_of(choice.identity);
   if (!security) return std::unexpected(security.error());
   return as_store(store::EmbeddedStore::create(
       loop, {.nodes = std::move(*addresses), .channel = {.security = std::move(*security)}}));
 }
 
 }  // namespace
-
-Result<control::Security> security_of(const StoreChoice& choice) {
-  if (!choice.certificates && choice.key_file.empty()) return control::Security(control::Insecure{});
-  auto context = choice.certificates ? control::TlsContext::follow(*choice.certificates)
-                                     : control::TlsContext::follow(choice.key_file);
-  if (!context) return std::unexpected(context.error());
-  return control::Security(std::move(*context));
-}
 
 Result<std::vector<Address>> parse_addresses(const std::string& text, std::uint16_t default_port) {
   std::vector<Address> addresses;

@@ -4,24 +4,20 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "controlplane/connect/channel_options.hpp"
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/connect/identity.hpp"
 #include "controlplane/view/view_store.hpp"
 
 namespace rdmc::control_app {
 
 struct StoreChoice {
   std::string store = "127.0.0.1:7701";  ///< "ADDR,…" of our own nodes, or "etcd:ADDR,…"
-  std::string key_file;                  ///< for our own nodes; empty: certificates, or --insecure
-  std::optional<control::CertificateFiles> certificates;
+  control::Identity identity;            ///< for our own nodes
 };
 
-/// The certificates, or the cluster key, or neither. Errors: those of TlsContext::follow.
-Result<control::Security> security_of(const StoreChoice& choice);
 /// "ADDR[:PORT],…". Errors: invalid_argument.
 Result<std::vector<Address>> parse_addresses(const std::string& text, std::uint16_t default_port);
 

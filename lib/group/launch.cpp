@@ -24,7 +24,8 @@ struct Located {
 };
 
 Result<std::string> key_file_of(const LaunchOptions& options, const Variables& variables) {
-  if (options.insecure || !options.key_file.empty()) return options.key_file;
+  if (options.insecure || !options.key_file.empty() || !options.certificates.certificate.empty())
+    return options.key_file;
   return control::key_file(variables);
 }
 
@@ -111,7 +112,10 @@ Result<LaunchedJob> launched_job(const LaunchOptions& options) {
   LaunchedJob job{.id = NodeId{located->job.rank},
                   .address = located->address,
                   .members = {},
-                  .mesh = {.key_file = *key, .insecure = options.insecure, .timeout = options.timeout},
+                  .mesh = {.key_file = *key,
+                           .certificates = options.certificates,
+                           .insecure = options.insecure,
+                           .timeout = options.timeout},
                   .why = std::move(choice->why),
                   .port = std::move(located->port)};
   job.address.port = 0;

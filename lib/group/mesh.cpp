@@ -10,6 +10,7 @@
 #include <set>
 
 #include "controlplane/connect/connector.hpp"
+#include "controlplane/connect/identity.hpp"
 #include "controlplane/connect/listener.hpp"
 #include "dataplane/base/bytes.hpp"
 
@@ -20,12 +21,12 @@ constexpr Duration kAskAgain = milliseconds(50);
 constexpr std::uint32_t kMostMessageBytes = 4096;
 
 Result<control::Security> security_of(const MeshOptions& options) {
-  if (options.insecure == !options.key_file.empty())
-    return fail(Errc::invalid_argument, "a mesh needs a key file, or is insecure on purpose");
-  if (options.insecure) return control::Insecure{};
-  auto context = control::TlsContext::follow(options.key_file);
-  if (!context) return std::unexpected(context.error());
-  return *context;
+  const Certificates& files = options.certificates;
+  return control::security_of({.key_file = options.key_file,
+                               .certificates = {.authority = files.authority,
+                                                .certificate = files.certificate,
+                                                .private_key = files.private_key},
+                               .insecure = options.insecure});
 }
 
 class Mesh {

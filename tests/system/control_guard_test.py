@@ -9,41 +9,23 @@ import time
 import unittest
 
 import control_test
+from certificates import Certificates
 from control_test import CONTROL, DONE, FAILED, SECONDS, run
 
 STRANGERS, PATIENCE_US, USUAL_LIMIT = 1000, 1_000_000, 1024
-NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
 
-class Certificates(control_test.Scratch):
-    def openssl(self, *words, **more):
-        return subprocess.run(["openssl", *words], cwd=self.path, capture_output=True, text=True, timeout=SECONDS, check=False, **more)
-
-    def authority(self, name):
-        made = self.openssl("req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", "-days", "1")
-        self.assertEqual(made.returncode, 0, made.stderr)
-
-    def member(self, name, authority):
-        """The options of one whose certificate `authority` has signed, and that trusts the one named "ours"."""
-        for words in (["req", "-new", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.req", "-subj", f"/CN={name}"],
-                      ["x509", "-req", "-in", f"{name}.req", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial",
-                       "-out", f"{name}.pem", "-days", "1"]):
-            made = self.openssl(*words)
-            self.assertEqual(made.returncode, 0, made.stderr)
-        (self.path / f"{name}.key").chmod(0o600)
-        return ["--certificate", str(self.path / f"{name}.pem"), "--private-key", str(self.path / f"{name}.key"),
-                "--authority", str(self.path / "ours.pem")]
-
+class WithCertificates(control_test.Scratch):
     def setUp(self):
         super().setUp()
-        for name in "ours", "theirs":
-            self.authority(name)
-        self.ours, self.foreign = self.member("first", "ours"), self.member("stranger", "theirs")
+        self.certificates = Certificates(self.path, SECONDS)
+        self.openssl = self.certificates.openssl
+        self.ours, self.foreign = self.certificates.member("first"), self.certificates.member("stranger", "theirs")
         self.address = control_test.free_address()
 
     def test_a_store_serves_whom_its_authority_has_signed_and_nobody_else(self):
         self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", self.address, *self.ours, stderr=subprocess.DEVNULL)
-        second = self.member("second", "ours")
+        second = self.certificates.member("second")
         deadline = time.monotonic() + SECONDS
         while run("views", "--store", self.address, *second)[0] != DONE:
             self.assertLess(time.monotonic(), deadline)
@@ -66,7 +48,7 @@ class Certificates(control_test.Scratch):
         for trusted in True, False:
             name = "second" if trusted else "stranger"
             if trusted:
-                self.member(name, "ours")
+                self.certificates.member(name)
             words = ["openssl", "s_server", "-accept", self.address.rsplit(":", 1)[1], "-cert", f"{name}.pem", "-key", f"{name}.key",
                      "-CAfile", "ours.pem", "-Verify", "1"]
             # It ends with its standard input.

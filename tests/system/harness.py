@@ -123,15 +123,19 @@ class Transfer:
         return f"exit {self.code}, events {self.events[-12:]}, other output {self.junk}, stderr:\n{self.errors}"
 
 
+def identity(key):
+    """The options of who proves itself with `key`: a key file, other options, or None."""
+    return list(key) if isinstance(key, list) else ["--key-file", str(key)] if key else ["--insecure"]
+
+
 class Agent:
     """A running `rdmc_bcast agent`; `host` is what the sender calls it."""
 
     def __init__(self, case, address, port, root, key, command_prefix=(), environment=None, options=()):
         self.address, self.port, self.root = address, port, pathlib.Path(root)
         self.host = f"{address}:{port}"
-        security = ["--key-file", key] if key else ["--insecure"]
         self.log = open(case.folder / f"agent-{self.host}.log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen([*command_prefix, BCAST, "agent", "--listen", self.host, "--root", root, *security,
+        self.process = subprocess.Popen([*command_prefix, BCAST, "agent", "--listen", self.host, "--root", root, *identity(key),
                                          *options],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                         env={**case.environment, **(environment or {})})
@@ -202,7 +206,7 @@ class BcastCase(unittest.TestCase):
         return path
 
     def agent(self, root=None, key=True, command_prefix=(), environment=None):
-        """Starts an agent with a root of its own. `key`: True for the test's, a path, or None for --insecure."""
+        """Starts an agent with a root of its own. `key`: True for the test's, or as identity() takes it."""
         address = f"{self.net}.{self.next_host}"
         self.next_host += 1
         if root is None:
@@ -224,7 +228,7 @@ class BcastCase(unittest.TestCase):
         command = [*command_prefix, BCAST, "--json", *map(str, options)]
         if to:
             command += ["-w", ",".join(getattr(host, "host", host) for host in to)]
-            command += ["--key-file", str(self.key() if key is True else key)] if key else ["--insecure"]
+            command += identity(self.key() if key is True else key)
         transfer = Transfer([*command, str(source), str(destination)], {**self.environment, **(environment or {})},
                             **popen)
         self.addCleanup(self._end, transfer)

@@ -27,6 +27,7 @@ struct LaunchOptions {
   std::uint16_t first_port = 0;
   /// The cluster key; empty: RDMC_KEY_FILE, or rdmc/key under XDG_CONFIG_HOME or ~/.config.
   std::string key_file;
+  Certificates certificates;       ///< in the key's place
   bool insecure = false;           ///< no key
   Duration timeout = seconds(30);  ///< for names to be resolved and all others to tell where they are
 };

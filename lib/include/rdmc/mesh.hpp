@@ -17,17 +17,26 @@ struct MeshMember {
   std::uint16_t port = 0;
 };
 
+/// PEM files, in a cluster key's place: whoever the authority has signed takes part.
+struct Certificates {
+  std::string certificate;
+  std::string private_key;  ///< of the certificate; mode 0600
+  std::string authority;    ///< must sign for this cluster and nothing else
+};
+
+/// With a key file, certificates, or insecure: one of the three.
 struct MeshOptions {
   std::string key_file;
+  Certificates certificates;
   /// Without a key, and without any protection: must be said.
   bool insecure = false;
   Duration timeout = seconds(30);  ///< for all of them to be there
 };
 
 /// Connects `node` with all other members; they call it, too, at about the same time. Blocks, at most for the
-/// timeout; not in an upcall. Errors: invalid_argument (we are no member; a member twice; a key and insecure,
-/// or neither), those of reading the key and of listening, authentication (another key), timed_out (naming
-/// who is missing), protocol_error.
+/// timeout; not in an upcall. Errors: invalid_argument (we are no member; a member twice; not one of the
+/// three), those of reading the key or certificates and of listening, authentication (another key), timed_out
+/// (naming who is missing), protocol_error.
 Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const MeshOptions& options);
 
 }  // namespace rdmc

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_send_has_a_source_a_destination_and_hosts) {
       command<SendOptions>({"-w", "n[1-3],m:70", "-x", "n2", "--key-file", "k", "src", "dest/"});
   BOOST_TEST(send.source == "src");
   BOOST_TEST(send.destination == "dest/");
-  BOOST_TEST(send.key_file == "k");
+  BOOST_TEST(send.identity.key_file == "k");
   BOOST_REQUIRE(send.hosts.size() == 3u);
   BOOST_TEST(to_string(send.hosts[2]) == "m:70");
   BOOST_TEST(!send.overwrite);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_agent_and_the_key_generator_are_named_first) {
       command<AgentOptions>({"agent", "--listen", "10.0.0.5", "--root", "/data", "--key-file", "k"});
   BOOST_TEST(to_string(agent.listen) == "10.0.0.5:7700");
   BOOST_TEST(agent.root == "/data");
-  BOOST_TEST(agent.key_file == "k");
+  BOOST_TEST(agent.identity.key_file == "k");
   BOOST_TEST(agent.fabric.name == "auto");
   BOOST_TEST(to_string(command<AgentOptions>({"agent", "--listen", "[::1]:9", "--root", "/", "--insecure"})
                            .listen) == "[::1]:9");
@@ -174,6 +174,7 @@ BOOST_AUTO_TEST_CASE(what_contradicts_or_is_missing_is_named) {
       {{"s", "", "--local", "1"}, "DEST"},
       {{"s", "d", "-w", "h"}, "--key-file FILE"},
       {{"s", "d", "-w", "h", "--key-file", "k", "--insecure"}, "contradict"},
+      {{"s", "d", "-w", "h", "--certificate", "c", "--authority", "a"}, "go together"},
       {{"s", "d", "-w", "h", "--insecure", "--dscp", "64"}, "--dscp"},
       {{"s", "d", "-w", "h", "--encrypt", "--insecure"}, "--insecure leaves open"},
       {{"agent", "--listen", "::1", "--root", "/", "--encrypt", "--insecure"}, "--insecure leaves open"},

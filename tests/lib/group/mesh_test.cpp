@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "controlplane/auth/cluster_key.hpp"
+#include "tests/controlplane/auth/certificates.hpp"
 #include "tests/lib/group/nodes.hpp"
 
 using namespace rdmc;
@@ -70,6 +71,30 @@ BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_refused_by_name) {
       {{.key_file = key.path, .timeout = seconds(2)}, {.key_file = other.path, .timeout = seconds(2)}});
   BOOST_TEST(failed_with(party.results[1], Errc::authentication));
   BOOST_TEST(failed_with(party.results[0], Errc::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_refused_by_name) {
+  const control::testing::Authority ours("ours"), theirs("theirs");
+  const control::testing::CertificateFolder first, second, stranger;
+  ours.issue(first.files());
+  ours.issue(second.files());
+  theirs.issue(stranger.files());
+  ours.join(stranger.files());
+  const auto options = [](const control::testing::CertificateFolder& folder) {
+    const control::CertificateFiles files = folder.files();
+    return MeshOptions{.certificates = {files.certificate, files.private_key, files.authority},
+                       .timeout = seconds(2)};
+  };
+  Party party(2, 7804);
+  party.join({options(first), options(second)});
+  for (const auto& result : party.results)
+    BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
+  Party mixed(2, 7805);
+  mixed.join({options(first), options(stranger)});
+  BOOST_TEST(!mixed.results[0].has_value());
+  BOOST_TEST(!mixed.results[1].has_value());
+  BOOST_TEST((failed_with(mixed.results[0], Errc::authentication) ||
+              failed_with(mixed.results[1], Errc::authentication)));
 }
 
 BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_name) {
