@@ -12,6 +12,7 @@
 #include "bench/perf/auto_choice.hpp"
 #include "bench/perf/dpdk_ports.hpp"
 #include "bench/perf/run.hpp"
+#include "bench/perf/sockets.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::perf {
@@ -134,8 +135,9 @@ int main(int argc, char** argv) {
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
     schedule.declare(*sub);
     sub->add_option("--api", options.api,
-                    "the API to measure; group: rate only, small messages to all members")
-        ->check(CLI::IsMember({"qp", "group"}));
+                    "the API to measure; group: rate only, small messages to all members; socket, and tcp, "
+                    "the kernel's beside it: unicast and latency")
+        ->check(CLI::IsMember({"qp", "group", "socket", "tcp"}));
     sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
@@ -184,11 +186,15 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_perf: --api group: only of rate\n");
     return 1;
   }
+  if (is_of_sockets(options) && options.test != Test::unicast && options.test != Test::latency) {
+    fmt::print(stderr, "rdmc_perf: --api {}: only of unicast and latency\n", options.api);
+    return 1;
+  }
   if (options.api == "group" && options.size_bytes > 8192) {
     fmt::print(stderr, "rdmc_perf: --size: small messages have at most 8192 bytes\n");
     return 1;
   }
-  if (options.test != Test::bcast && options.api == "qp" && options.members != 2) {
+  if (options.test != Test::bcast && options.api != "group" && options.members != 2) {
     fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
     return 1;
   }

@@ -4,27 +4,15 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cerrno>
 
-#include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::perf {
 namespace {
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds_of = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-}
 
 std::uint32_t os_random() {
   std::uint32_t value = 0;
@@ -99,12 +87,12 @@ bool Member::barrier() {
 }
 
 void Member::start_account() {
-  cpu_at_start_ = cpu_seconds();
+  account_.start();
 }
 
 void Member::end_account() {
   MemberFigures& figures = rendezvous_.figures[rank_];
-  figures.cpu_seconds += cpu_seconds() - cpu_at_start_;
+  account_.end();
   figures.bytes_copied = opened_.fabric->bytes_copied();
   figures.carrier_copies_per_byte = opened_.fabric->info().carrier_copies_per_byte;
   if (opened_.software == nullptr) return;
@@ -117,56 +105,16 @@ void Member::end_account() {
   figures.system_calls = opened_.port->counters().system_calls;
 }
 
-namespace {
-
-constexpr std::size_t kBetweenTurns = 1 << 20;
-
-XXH128_hash_t digest_of(Member& member, std::span<const std::byte> bytes) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
-                                                                              XXH3_freeState);
-  XXH3_128bits_reset(state.get());
-  while (!bytes.empty()) {
-    const auto part = bytes.first(std::min(bytes.size(), kBetweenTurns));
-    bytes = bytes.subspan(part.size());
-    XXH3_128bits_update(state.get(), part.data(), part.size());
-    member.engine().poll(monotonic_now());
-  }
-  return XXH3_128bits_digest(state.get());
+Meanwhile Member::meanwhile() {
+  return [this] { engine_->poll(monotonic_now()); };
 }
 
-}  // namespace
-
 void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender) {
-  const std::uint64_t mark = std::uint64_t{sender} << 32 | iteration;
-  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4096) {
-    store_be(bytes.data() + at, (at + 1) * 0x9E3779B97F4A7C15 ^ mark);
-    if (at % kBetweenTurns == 0) member.engine().poll(monotonic_now());
-  }
-  if (!bytes.empty()) bytes.back() = static_cast<std::byte>(iteration);
-  const XXH128_hash_t digest = digest_of(member, bytes);
-  member.meet().digests[sender].low = digest.low64;
-  member.meet().digests[sender].high = digest.high64;
+  stamp(member.meet(), bytes, iteration, sender, member.meanwhile());
 }
 
 bool matches_digest(Member& member, std::span<const std::byte> bytes, std::uint32_t sender) {
-  const XXH128_hash_t digest = digest_of(member, bytes);
-  const auto& sent = member.meet().digests[sender];
-  return sent.low == digest.low64 && sent.high == digest.high64;
-}
-
-void record_start(Rendezvous& meet, std::uint32_t iteration) {
-  const std::int64_t now = monotonic_now().ns;
-  auto& first = meet.started_ns[iteration];
-  for (std::int64_t seen = first.load();
-       (seen == 0 || seen > now) && !first.compare_exchange_weak(seen, now);) {
-  }
-}
-
-void record_finish(Rendezvous& meet, std::uint32_t iteration) {
-  const std::int64_t now = monotonic_now().ns;
-  auto& last = meet.finished_ns[iteration];
-  for (std::int64_t seen = last.load(); seen < now && !last.compare_exchange_weak(seen, now);) {
-  }
+  return matches_digest(member.meet(), bytes, sender, member.meanwhile());
 }
 
 }  // namespace rdmc::perf

@@ -3,7 +3,9 @@
 
 #include <memory>
 
+#include "bench/perf/account.hpp"
 #include "bench/perf/options.hpp"
+#include "bench/perf/payload.hpp"
 #include "bench/perf/rendezvous.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
@@ -30,6 +32,8 @@ class Member {
   /// Starts and ends the timed part's CPU account.
   void start_account();
   void end_account();
+  /// Gives the engine a turn.
+  Meanwhile meanwhile();
 
  private:
   Member(const Options& options, Rendezvous& rendezvous, std::uint32_t rank)
@@ -38,7 +42,7 @@ class Member {
   const Options& options_;
   Rendezvous& rendezvous_;
   std::uint32_t rank_;
-  double cpu_at_start_ = 0;
+  Account account_{rendezvous_.figures[rank_]};
   fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;
@@ -51,13 +55,8 @@ Result<void> run_rate(Member& member);
 Result<void> run_group_rate(Member& member);
 Result<void> run_bcast(Member& member);
 
-/// Root: fills `bytes` for iteration `iteration` of sender `sender`, different from every other's in every
-/// page, and publishes their digest. Others: true if theirs is the same. Both give the engine turns
-/// meanwhile: a member that is silent for long counts as dead.
+/// As those of payload.hpp, the engine having its turns meanwhile.
 void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender = 0);
 bool matches_digest(Member& member, std::span<const std::byte> bytes, std::uint32_t sender = 0);
-/// Record an iteration's start and end: the first root's and the latest member's count.
-void record_start(Rendezvous& meet, std::uint32_t iteration);
-void record_finish(Rendezvous& meet, std::uint32_t iteration);
 
 }  // namespace rdmc::perf

@@ -8,21 +8,25 @@
 #include <cmath>
 
 #include "bench/perf/member.hpp"
+#include "bench/perf/sockets.hpp"
 
 namespace rdmc::perf {
 namespace {
 
-int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
-  auto member = Member::open(options, meet, rank);
-  auto result = member ? Result<void>{} : std::unexpected(member.error());
-  if (member) {
-    switch (options.test) {
-      case Test::unicast: result = run_unicast(**member); break;
-      case Test::latency: result = run_latency(**member); break;
-      case Test::rate: result = options.api == "group" ? run_group_rate(**member) : run_rate(**member); break;
-      case Test::bcast: result = run_bcast(**member); break;
-    }
+Result<void> run_test(const Options& options, Rendezvous& meet, std::uint32_t rank) {
+  if (is_of_sockets(options)) return run_sockets(options, meet, rank);
+  const auto member = Member::open(options, meet, rank);
+  if (!member) return std::unexpected(member.error());
+  switch (options.test) {
+    case Test::unicast: return run_unicast(**member);
+    case Test::latency: return run_latency(**member);
+    case Test::rate: return options.api == "group" ? run_group_rate(**member) : run_rate(**member);
+    default: return run_bcast(**member);
   }
+}
+
+int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
+  const auto result = run_test(options, meet, rank);
   if (!result) meet.fail(rank, result.error().what);
   // Nobody looks at the wire any more when the first leaves: DPDK then takes a memif's memory from the other.
   meet.barrier([] { usleep(100); });

@@ -1,0 +1,19 @@
+// What a member's timed parts cost in CPU.
+#pragma once
+
+#include "bench/perf/rendezvous.hpp"
+
+namespace rdmc::perf {
+
+class Account {
+ public:
+  explicit Account(MemberFigures& figures) : figures_(figures) {}
+  void start();
+  void end();
+
+ private:
+  MemberFigures& figures_;
+  double at_start_ = 0;
+};
+
+}  // namespace rdmc::perf
