@@ -56,6 +56,13 @@ class PerPairFabric::Pair final : public QueuePair {
   std::size_t poll_completions(std::span<Completion> out) override {
     return chosen_ == nullptr ? 0 : chosen_->poll_completions(out);
   }
+  bool can_share_pages() const override { return chosen_ != nullptr && chosen_->can_share_pages(); }
+  bool share_pages(const memory::SharedPages& pages) override {
+    return chosen_ != nullptr && chosen_->share_pages(pages);
+  }
+  std::optional<memory::SharedPages> take_shared_pages() override {
+    return chosen_ == nullptr ? std::nullopt : chosen_->take_shared_pages();
+  }
   ConnectionBlob local_blob() const override { return blob_; }
 
   Result<void> connect(std::span<const std::byte> peer_blob) override {

@@ -15,6 +15,7 @@
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/memory/arena.hpp"
+#include "dataplane/memory/shared_pages.hpp"
 
 namespace rdmc::fabric {
 
@@ -120,6 +121,14 @@ class QueuePair {
 
   /// Takes up to out.size() completions in order; returns how many.
   virtual std::size_t poll_completions(std::span<Completion> out) = 0;
+
+  /// Beside the works: memory that both processes write, where both are on one host and know each other. It
+  /// is not there yet, or never.
+  virtual bool can_share_pages() const { return false; }
+  /// Hands the peer `pages`, which it may write. False: not now.
+  virtual bool share_pages(const memory::SharedPages&) { return false; }
+  /// What the peer has handed us, once.
+  virtual std::optional<memory::SharedPages> take_shared_pages() { return std::nullopt; }
 
   virtual ConnectionBlob local_blob() const = 0;
   /// reset -> ready. Errors: protocol_error or version_mismatch (bad blob), unsupported (no common path MTU).

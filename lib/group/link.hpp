@@ -56,6 +56,13 @@ class Link {
   /// From its return on the peer reads and writes nothing here, and nothing is sent.
   void shut() { queue_pair_.reset(); }
 
+  /// Memory that both processes write: QueuePair::share_pages.
+  bool can_share_pages() const { return is_open() && queue_pair_->can_share_pages(); }
+  bool share_pages(const memory::SharedPages& pages) { return is_open() && queue_pair_->share_pages(pages); }
+  std::optional<memory::SharedPages> take_shared_pages() {
+    return is_open() ? queue_pair_->take_shared_pages() : std::nullopt;
+  }
+
   bool is_open() const { return queue_pair_ != nullptr; }
   bool is_connected() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::ready; }
   bool has_failed() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::error; }

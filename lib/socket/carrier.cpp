@@ -12,7 +12,7 @@
 namespace rdmc::sockets {
 
 Result<std::unique_ptr<Carrier>> Carrier::open(const CarrierOptions& options, const Address& address,
-                                               std::mutex& lock) {
+                                               FairMutex& lock) {
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
   Address any_port = address;

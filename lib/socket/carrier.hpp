@@ -26,7 +26,7 @@ class Carrier final : private engine::Agent {
  public:
   /// `lock` guards all sockets. Errors: those of opening the fabric; resource_limit.
   static Result<std::unique_ptr<Carrier>> open(const CarrierOptions& options, const Address& address,
-                                               std::mutex& lock);
+                                               FairMutex& lock);
   /// As stop().
   ~Carrier() override;
   /// Ends the thread. Not with the lock. Trunks are lost; what has not arrived by then is lost, too.
@@ -46,11 +46,11 @@ class Carrier final : private engine::Agent {
   bool is_quiet() const;
 
  private:
-  explicit Carrier(std::mutex& lock) : lock_(lock) {}
+  explicit Carrier(FairMutex& lock) : lock_(lock) {}
   std::size_t work(Time now) override;
   void run();
 
-  std::mutex& lock_;
+  FairMutex& lock_;
   fabric::OpenedFabric opened_;
   std::unique_ptr<group::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;

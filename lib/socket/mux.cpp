@@ -63,10 +63,38 @@ Result<void> Mux::on_open(const Record& record) {
   return {};
 }
 
+void Mux::use_lanes(std::shared_ptr<LanePool> lanes, bool ready) {
+  lanes_ = std::move(lanes);
+  lanes_are_ready_ = ready;
+  if (ready) say({.kind = RecordKind::lanes});
+}
+
+std::unique_ptr<ClaimedLane> Mux::claim_lane() {
+  const auto lane = lanes_are_ready_ && !is_lost_ ? lanes_->claim() : std::nullopt;
+  return lane ? std::make_unique<ClaimedLane>(lanes_, *lane) : nullptr;
+}
+
+/// `stream`: null, the connection is no more.
+Result<void> Mux::on_lane(const Record& record, Stream* stream) {
+  if (lanes_ == nullptr || !lanes_->is_peers(record.limit))
+    return fail(Errc::protocol_error, "a lane that is not the peer's");
+  const auto number = static_cast<unsigned>(record.limit);
+  if (stream != nullptr && !stream->is_over())
+    return stream->on_lane(std::make_unique<LaneReader>(lanes_->memory(number)));
+  lanes_->leave(number);
+  return {};
+}
+
 Result<void> Mux::on_record(const Record& record) {
+  if (record.kind == RecordKind::lanes) {
+    if (lanes_ == nullptr) return fail(Errc::protocol_error, "a peer takes lanes that were never offered");
+    lanes_are_ready_ = true;
+    return {};
+  }
   const auto found = streams_.find(record.connection);
   // What was on its way to a connection that we have given up is nobody's.
-  if (found == streams_.end()) return {};
+  if (found == streams_.end())
+    return record.kind == RecordKind::lane ? on_lane(record, nullptr) : Result<void>{};
   const auto stream = found->second.stream;
   Result<void> heard;
   switch (record.kind) {
@@ -81,6 +109,8 @@ Result<void> Mux::on_record(const Record& record) {
       break;
     case RecordKind::data: heard = stream->on_data(record.bytes); break;
     case RecordKind::credit: heard = stream->on_credit(record.limit); break;
+    case RecordKind::lane: heard = on_lane(record, stream.get()); break;
+    case RecordKind::pulse: stream->on_pulse(); break;
     case RecordKind::fin: heard = stream->on_fin(); break;
     case RecordKind::stop: heard = stream->on_stop(); break;
     default: stream->on_reset(); break;

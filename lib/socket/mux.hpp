@@ -68,11 +68,18 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   /// The peer is no more: every connection ends with `error`, and nothing is sent.
   void lose(int error);
   bool is_lost() const { return is_lost_; }
+
+  /// The memory for lanes that the two processes share, if they are on one host: `ready`, the peer has it.
+  void use_lanes(std::shared_ptr<LanePool> lanes, bool ready);
+  /// Who has dialled makes it.
+  bool offers_lanes() const { return dialled_; }
+  bool has_lanes() const { return lanes_ != nullptr; }
   /// Connections of which an end has still something to say or to hear.
   std::size_t size() const { return streams_.size(); }
 
   void on_wants_to_send(Stream& stream) override;
   const std::string& description() const override { return description_; }
+  std::unique_ptr<ClaimedLane> claim_lane() override;
 
  private:
   struct Entry {
@@ -82,6 +89,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   bool is_own(ConnectionId id) const { return (static_cast<std::uint64_t>(id) & 1) == (dialled_ ? 1 : 0); }
   Result<void> on_open(const Record& record);
   Result<void> on_record(const Record& record);
+  Result<void> on_lane(const Record& record, Stream* stream);
   bool asks_elsewhere(const std::shared_ptr<Stream>& stream);
   void forget_if_over(ConnectionId id);
   void say(const Record& record);
@@ -91,7 +99,8 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   std::uint64_t next_id_;
   std::uint64_t newest_of_peer_ = 0;
   bool dialled_;
-  bool is_lost_ = false;
+  bool is_lost_ = false, lanes_are_ready_ = false;
+  std::shared_ptr<LanePool> lanes_;
   const std::string description_;
   std::unordered_map<ConnectionId, Entry> streams_;
   std::deque<Record> controls_;     // of beginnings; what follows in a stream comes later

@@ -2,24 +2,51 @@
 
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+
+#include "dataplane/base/clock.hpp"
 
 namespace rdmc::sockets {
 
 static_assert(kReadable == (POLLIN | POLLRDNORM) && kWritable == (POLLOUT | POLLWRNORM));
 static_assert(kPeerEnded == POLLRDHUP && kHungUp == POLLHUP && kFailed == POLLERR);
 
+namespace {
+
+/// A peer that runs on another core has answered by then. Where others took the core when it was offered
+/// last, what we wait for is likely to be theirs: they get it at once. An offer that nobody takes is a system
+/// call and no more.
+constexpr Duration kBeforeYield = microseconds(5), kOfferTaken = nanoseconds(1500);
+
+/// Without a deadline the kernel itself goes on after a signal whose handler says so (SA_RESTART); with one
+/// it never does. So it is with its own sockets.
+Woken sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value, int flags, Time deadline) {
+  const timespec until{.tv_sec = deadline.ns / 1'000'000'000, .tv_nsec = deadline.ns % 1'000'000'000};
+  const auto slept = syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | flags, value,
+                             deadline == Time::never() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
+  const int error = slept == 0 ? 0 : errno;
+  if (error == ETIMEDOUT) return Woken::timed_out;
+  return error == EINTR ? Woken::interrupted : Woken::changed;
+}
+
+}  // namespace
+
 void OpenSocket::on_change(bool data) {
   changes.fetch_add(1);
   if (sleepers_.load() != 0) syscall(SYS_futex, &changes, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  for (auto* const bell : bells_)
+    if (bell->exchange(0) != 0) wake_sleepers(*bell);
   refresh(data);
 }
 
 void OpenSocket::refresh(bool pulse) {
   if (!pollable) return;
+  socket.stream()->want_records();
   int events = socket.events();
   // A hang-up cannot be taken back, and a socket that has never been connected may still be.
   if (!socket.stream()->has_been_open()) events &= ~(POLLHUP | POLLRDHUP);
@@ -27,16 +54,45 @@ void OpenSocket::refresh(bool pulse) {
 }
 
 Woken OpenSocket::sleep(std::uint32_t seen, Time deadline) {
-  const timespec until{.tv_sec = deadline.ns / 1'000'000'000, .tv_nsec = deadline.ns % 1'000'000'000};
   sleepers_.fetch_add(1);
-  // Without a deadline the kernel itself goes on after a signal whose handler says so (SA_RESTART); with one
-  // it never does. So it is with its own sockets.
-  const auto slept = syscall(SYS_futex, &changes, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen,
-                             deadline == Time::never() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
-  const int error = slept == 0 ? 0 : errno;
+  const Woken woken = sleep_on(changes, seen, FUTEX_PRIVATE_FLAG, deadline);
   sleepers_.fetch_sub(1);
-  if (error == ETIMEDOUT) return Woken::timed_out;
-  return error == EINTR ? Woken::interrupted : Woken::changed;
+  return woken;
+}
+
+std::optional<LaneWait> OpenSocket::lane(Wants wants) const {
+  const Stream& stream = *socket.stream();
+  if (wants == Wants::bytes && stream.incoming() != nullptr)
+    return LaneWait(stream.incoming()->memory(), wants);
+  if (wants == Wants::room && stream.outgoing() != nullptr)
+    return LaneWait(stream.outgoing()->writer.memory(), wants);
+  return std::nullopt;
+}
+
+bool OpenSocket::look(const LaneWait& lane, std::uint32_t seen, Time until) {
+  const Time yields =
+      monotonic_now() + (shares_core_.load(std::memory_order_relaxed) ? Duration{} : kBeforeYield);
+  for (;;) {
+    for (int looks = 0; looks < 16; ++looks) {
+      if (lane.has_news() || changes.load(std::memory_order_relaxed) != seen) return true;
+      __builtin_ia32_pause();
+    }
+    const Time now = monotonic_now();
+    if (now >= until) return false;
+    if (now < yields) continue;
+    sched_yield();
+    shares_core_.store(monotonic_now() - now > kOfferTaken, std::memory_order_relaxed);
+  }
+}
+
+Woken OpenSocket::sleep(std::unique_lock<FairMutex>& lock, const LaneWait& lane, Time deadline) {
+  auto* const word = &lane.word();
+  bells_.push_back(word);
+  lock.unlock();
+  const Woken woken = sleep_on(*word, 1, 0, deadline);
+  lock.lock();
+  bells_.erase(std::ranges::find(bells_, word));
+  return woken;
 }
 
 }  // namespace rdmc::sockets

@@ -3,20 +3,44 @@
 // All but the counter is guarded by the sockets' lock.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "controlplane/connect/listener.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/engine/idle.hpp"
+#include "lib/socket/fair_mutex.hpp"
 #include "lib/socket/pollable.hpp"
 #include "lib/socket/socket.hpp"
 
 namespace rdmc::sockets {
 
 enum class Woken { changed, timed_out, interrupted };
+
+/// What a call waits for, beside any change of its socket: what the peer does in a lane.
+enum class Wants : std::uint8_t { change, bytes, room };
+
+/// One call's waiting: looks for a while at what the peer does in a lane, then sleeps.
+class LaneWait {
+ public:
+  LaneWait(LaneMemory memory, Wants wants) : memory_(std::move(memory)), wants_(wants) {}
+  bool has_news() const {
+    return wants_ == Wants::bytes ? LaneReader::has_bytes(memory_) : LaneWriter::has_room(memory_);
+  }
+  std::atomic<std::uint32_t>& word() const {
+    return (wants_ == Wants::bytes ? memory_.head->reader : memory_.head->writer).asleep;
+  }
+
+ private:
+  LaneMemory memory_;
+  Wants wants_;
+};
 
 class OpenSocket final : public Watcher {
  public:
@@ -35,6 +59,15 @@ class OpenSocket final : public Watcher {
 
   /// Sleeps until the counter is no longer `seen`. Without the lock; the counter is read with it.
   Woken sleep(std::uint32_t seen, Time deadline);
+  /// The lane that a call which `wants` something depends on; nothing: what comes, comes in frames.
+  std::optional<LaneWait> lane(Wants wants) const;
+  /// Without the lock: looks until there is news, the counter is no longer `seen`, or `until`. Whether there
+  /// was any.
+  bool look(const LaneWait& lane, std::uint32_t seen, Time until);
+  /// Sleeps until the peer rings the lane's bell, which was set before the last attempt, or on_change().
+  Woken sleep(std::unique_lock<FairMutex>& lock, const LaneWait& lane, Time deadline);
+  /// Whether looking is worth it, by how long it has taken until now. With the lock.
+  engine::Idle& idle(Wants wants) { return idle_[wants == Wants::bytes ? 0 : 1]; }
 
   int descriptor = -1;  ///< what the application calls it
   Descriptor owned;     ///< the same
@@ -54,6 +87,9 @@ class OpenSocket final : public Watcher {
 
  private:
   std::atomic<std::uint32_t> sleepers_ = 0;
+  std::atomic<bool> shares_core_ = false;           // with whom it waits for
+  std::vector<std::atomic<std::uint32_t>*> bells_;  // that somebody sleeps on; with the lock
+  std::array<engine::Idle, 2> idle_{engine::Idle({}), engine::Idle({})};
 };
 
 }  // namespace rdmc::sockets

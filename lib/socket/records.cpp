@@ -16,6 +16,7 @@ std::size_t body_bytes(RecordKind kind, std::size_t data) {
     case RecordKind::open:
     case RecordKind::open_messages: return kLimitBytes + 2 * kAddressBytes;
     case RecordKind::accepted:
+    case RecordKind::lane:
     case RecordKind::credit: return kLimitBytes;
     case RecordKind::data: return data;
     default: return 0;
@@ -39,7 +40,8 @@ bool load(const std::byte* from, Address& address) {
 }
 
 bool has_limit(RecordKind kind) {
-  return is_open(kind) || kind == RecordKind::accepted || kind == RecordKind::credit;
+  return is_open(kind) || kind == RecordKind::accepted || kind == RecordKind::credit ||
+         kind == RecordKind::lane;
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ Result<Record> take_record(std::span<const std::byte>& records) {
   const std::byte* const head = records.data();
   const auto kind = std::to_integer<std::uint8_t>(head[0]);
   const auto length = load_be<std::uint32_t>(head + 4);
-  if (kind < value_of(RecordKind::open) || kind > value_of(RecordKind::stop))
+  if (kind < value_of(RecordKind::open) || kind > value_of(RecordKind::pulse))
     return fail(Errc::protocol_error, "a record of an unknown kind");
   if (head[1] != std::byte{} || head[2] != std::byte{} || head[3] != std::byte{})
     return fail(Errc::protocol_error, "a record with padding");

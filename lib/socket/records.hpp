@@ -28,6 +28,9 @@ enum class RecordKind : std::uint8_t {
   reset,          ///< the sender's last record: the connection is no more
   open_messages,  ///< as open, for a connection of messages (SEQPACKET)
   stop,           ///< the sender reads no more; of messages only
+  lanes,          ///< of no connection: the sender has mapped the lanes that the peer has offered
+  lane,           ///< what the sender says from here on goes through its lane: limit, the lane's number
+  pulse,          ///< something was done in a lane, and this end of the connection asked to be told
 };
 
 struct Record {

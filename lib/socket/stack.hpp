@@ -72,13 +72,13 @@ class Stack final : private Opens {
   bool has(int fd);
 
   /// Around fork(): nothing is half done in the child, where this stack is never touched again.
-  std::mutex& lock() { return lock_; }
+  FairMutex& lock() { return lock_; }
   /// With the lock.
   std::vector<int> descriptors() const;
 
  private:
   friend class Peering;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<FairMutex>;
   using Held = std::shared_ptr<OpenSocket>;
 
   // stack.cpp
@@ -91,7 +91,7 @@ class Stack final : private Opens {
   /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`.
   template <typename Attempt>
   auto until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
-                  int late = EAGAIN) -> decltype(attempt());
+                  int late = EAGAIN, Wants wants = Wants::change) -> decltype(attempt());
   /// Time::never() without a timeout.
   static Time deadline_of(Duration timeout);
 
@@ -122,7 +122,7 @@ class Stack final : private Opens {
 
   const StackOptions options_;
   Incarnation incarnation_{};
-  std::mutex lock_;
+  FairMutex lock_;
   std::unordered_map<int, Held> sockets_;
   std::multimap<std::uint16_t, OpenSocket*> listeners_;  // by port
   std::shared_ptr<Mux> own_near_, own_far_;              // connections with ourselves
@@ -141,18 +141,38 @@ class Stack final : private Opens {
 
 template <typename Attempt>
 auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
-                       int late) -> decltype(attempt()) {
+                       int late, Wants wants) -> decltype(attempt()) {
+  bool has_looked = false, is_armed = false;
   for (;;) {
     const std::uint32_t seen = socket->changes.load();
     auto answer = attempt();
     deliver_own();
     socket->refresh();
+    if (has_looked && answer) socket->idle(wants).found_work(monotonic_now());
     if (answer || answer.error() != EAGAIN || !may_wait) return answer;
     if (socket->is_closed) return std::unexpected(EBADF);
     if (socket->changes.load() != seen) continue;
-    lock.unlock();
-    const Woken woken = socket->sleep(seen, deadline);
-    lock.lock();
+    Woken woken = Woken::changed;
+    if (const auto lane = socket->lane(wants); !lane) {
+      lock.unlock();
+      woken = socket->sleep(seen, deadline);
+      lock.lock();
+    } else if (is_armed) {
+      woken = socket->sleep(lock, *lane, deadline);
+      is_armed = false;
+    } else {
+      const Time now = monotonic_now();
+      const bool is_worth_it = !std::exchange(has_looked, true) && !socket->idle(wants).found_nothing(now);
+      if (is_worth_it) {
+        lock.unlock();
+        const bool news = socket->look(*lane, seen, std::min(deadline, now + engine::IdleStrategy{}.spin));
+        lock.lock();
+        if (news) continue;
+      }
+      // The last look before sleeping is an attempt, with the bell set.
+      lane->word() = 1;
+      is_armed = true;
+    }
     if (woken == Woken::timed_out) return std::unexpected(late);
     if (woken == Woken::interrupted) return std::unexpected(EINTR);
   }

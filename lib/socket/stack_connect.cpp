@@ -10,6 +10,7 @@
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/port/network_interface.hpp"
+#include "lib/socket/lane_memory.hpp"
 #include "lib/socket/peering.hpp"
 
 namespace rdmc::sockets {
@@ -206,6 +207,12 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       const auto from = port::local_address_towards(socket->peer);
       if (!from) return EHOSTUNREACH;
       set_host(socket->local, *from);
+    }
+    if (!own_near_->has_lanes()) {
+      if (const auto lanes = make_lane_pools()) {
+        own_near_->use_lanes(lanes->first, false);
+        own_far_->use_lanes(lanes->second, true);
+      }
     }
     own_near_->open(socket->socket.stream(), socket->local, socket->peer);
     return 0;

@@ -21,8 +21,9 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
   const Time deadline = deadline_of(socket->send_timeout);
   for (std::size_t done = 0;;) {
-    const auto sent = until_done(lock, socket, may_wait, deadline,
-                                 [&] { return socket->socket.send(bytes.subspan(done)); });
+    const auto sent = until_done(
+        lock, socket, may_wait, deadline, [&] { return socket->socket.send(bytes.subspan(done)); }, EAGAIN,
+        Wants::room);
     if (!sent && done > 0) return done;
     if (!sent && sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) {
       lock.unlock();
@@ -60,8 +61,9 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said) {
   for (std::size_t done = 0;;) {
     // Why there is no more is for the next call to say.
     if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;
-    const auto got = until_done(lock, socket, may_wait, deadline,
-                                [&] { return socket->socket.receive(out.subspan(done), peek); });
+    const auto got = until_done(
+        lock, socket, may_wait, deadline, [&] { return socket->socket.receive(out.subspan(done), peek); },
+        EAGAIN, Wants::bytes);
     if (!got) return done > 0 ? Answer(done) : got;
     done += *got;
     if (*got == 0 || done == out.size() || !wants_all) return done;

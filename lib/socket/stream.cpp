@@ -18,6 +18,7 @@ std::optional<int> Stream::refusal() {
 Answer Stream::send(std::span<const std::byte> bytes) {
   if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
+  if (outgoing_ || takes_lane()) return send_in_lane(bytes);
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
   if (count == 0) return std::unexpected(EAGAIN);
   send_.push(bytes.first(count));
@@ -37,10 +38,16 @@ Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::
 
 Answer Stream::receive(std::span<std::byte> out, bool peek) {
   if (!received_.empty()) {
-    const std::size_t count = received_.peek(out);
+    std::size_t count = received_.peek(out);
     if (!peek) received_.pop(count);
     stir();  // it may owe credit
+    if (count < out.size() && has_lane_bytes()) count += receive_from_lane(out.subspan(count), peek);
     return count;
+  }
+  if (has_lane_bytes()) return receive_from_lane(out, peek);
+  if (incoming_ && incoming_->is_broken() && state_ != State::closed) {
+    error_ = EPROTO;
+    reset_peer();
   }
   if (fin_received_) return 0;
   if (const int error = take_error()) return std::unexpected(error);
@@ -52,6 +59,7 @@ Answer Stream::shutdown(unsigned how) {
   shut_ |= how;
   ends_ = ends_ || (state_ == State::open && (how & kShutWrite) != 0);
   stops_ = stops_ || (state_ == State::open && (how & kShutRead) != 0);
+  if (ends_ && shut_read()) want_records();  // nobody will read what comes, and the peer is to know
   changed();
   if (state_ == State::closed && (kind_ == ConnectionKind::bytes || !has_been_open_))
     return std::unexpected(ENOTCONN);
@@ -63,7 +71,8 @@ void Stream::close(bool abort) {
   watcher_ = nullptr;
   is_orphan_ = true;
   if (state_ == State::closed) return;
-  if (abort || !received_.empty() || state_ == State::connecting) {
+  want_records();
+  if (abort || has_unread() || state_ == State::connecting) {
     received_.clear();
     return reset_peer();
   }
@@ -91,9 +100,10 @@ short Stream::events() const {
   if (shut_ == (kShutRead | kShutWrite) || state_ == State::closed) events |= kHungUp;
   if (shut_read()) events |= kReadable | kPeerEnded;
   if (state_ != State::connecting) {
-    if (!received_.empty()) events |= kReadable;
+    if (has_unread()) events |= kReadable;
     // As Linux: a third of the buffer is free.
-    if (shut_write() || send_.size() <= kSendBytes / 3 * 2) events |= kWritable;
+    const bool has_room = outgoing_ ? outgoing_->writer.is_writable() : send_.size() <= kSendBytes / 3 * 2;
+    if (shut_write() || has_room) events |= kWritable;
   }
   if (error_ != 0) events |= kFailed;
   return static_cast<short>(events);
@@ -138,6 +148,7 @@ void Stream::disconnect() {
   shut_ = 0;
   ends_ = stops_ = fin_received_ = false;
   received_.clear();
+  incoming_.reset();
   changed();
 }
 
@@ -152,7 +163,7 @@ void Stream::accept(Outlet& outlet, ConnectionId id, std::uint64_t limit) {
 
 Result<void> Stream::on_data(std::span<const std::byte> bytes) {
   if (is_over_) return {};  // it was on its way when we gave up
-  if (state_ != State::open || fin_received_)
+  if (state_ != State::open || fin_received_ || incoming_)
     return fail(Errc::protocol_error, "data where no stream is, or after its end");
   arrived_ += bytes.size();
   if (arrived_ > granted_) return fail(Errc::protocol_error, "more data than was granted");
@@ -222,6 +233,7 @@ void Stream::set_closed() {
   shut_ = kShutRead | kShutWrite;
   is_over_ = true;
   send_.clear();
+  outgoing_.reset();
 }
 
 void Stream::reset_peer() {
@@ -239,6 +251,7 @@ bool Stream::owes_credit() const {
 bool Stream::wants_to_send() const {
   if (must_reset_) return true;
   if (state_ != State::open) return false;
+  if (must_pulse_ || (outgoing_ && !outgoing_->was_told())) return true;
   return owes_credit() || owes_stop() || (!send_.empty() && sent_ < limit_) ||
          (send_.empty() && ends_ && !fin_sent_);
 }
@@ -248,6 +261,12 @@ std::optional<Record> Stream::next(std::span<std::byte> body) {
   Record record{.connection = id_};
   if (std::exchange(must_reset_, false)) {
     record.kind = RecordKind::reset;
+  } else if (outgoing_ && !outgoing_->was_told()) {
+    record.kind = RecordKind::lane;
+    record.limit = outgoing_->number();
+    outgoing_->told();
+  } else if (std::exchange(must_pulse_, false)) {
+    record.kind = RecordKind::pulse;
   } else if (owes_credit()) {
     record.kind = RecordKind::credit;
     record.limit = granted_ = arrived_ - received_.size() + kWindowBytes;

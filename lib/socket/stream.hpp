@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "dataplane/base/error.hpp"
 #include "lib/socket/byte_queue.hpp"
 #include "lib/socket/events.hpp"
+#include "lib/socket/lane_pool.hpp"
 #include "lib/socket/records.hpp"
 
 namespace rdmc::sockets {
@@ -36,6 +38,8 @@ class Outlet {
   virtual void on_wants_to_send(Stream& stream) = 0;
   /// What it goes through, for people: "shm+udp", "self".
   virtual const std::string& description() const = 0;
+  /// A way past the frames, if there is one: see LanePool.
+  virtual std::unique_ptr<ClaimedLane> claim_lane() { return nullptr; }
 };
 
 /// Who waits for a stream: its socket.
@@ -55,6 +59,9 @@ class Stream {
   /// As TCP's CLOSE, SYN_SENT, and all states in which the connection is there.
   enum class State : std::uint8_t { closed, connecting, open };
   static constexpr unsigned kShutRead = 1, kShutWrite = 2;
+  /// A connection is worth a lane when it has sent so many bytes, or has sent so often.
+  static constexpr std::uint64_t kBytesBeforeLane = 4 * 1024;
+  static constexpr unsigned kSendsBeforeLane = 4;
 
   explicit Stream(ConnectionKind kind = ConnectionKind::bytes) : kind_(kind) {}
   Stream(const Stream&) = delete;
@@ -94,6 +101,16 @@ class Stream {
   bool is_flushed() const { return send_.empty() && (fin_sent_ || !ends_); }
   /// kShutRead, kShutWrite: what was shut down, here or by the peer.
   unsigned shut() const { return shut_; }
+
+  // -- lanes: memory that the application's own calls share with the peer's --
+
+  /// Where what the peer sends arrives, where what we send goes; null: in frames.
+  const LaneReader* incoming() const { return incoming_.get(); }
+  const ClaimedLane* outgoing() const { return outgoing_.get(); }
+  /// Nobody sleeps here who could be woken: the peer is to say by records what it does in lanes.
+  void want_records();
+  Result<void> on_lane(std::unique_ptr<LaneReader> lane);
+  void on_pulse();
 
   // -- how it begins --
 
@@ -146,6 +163,11 @@ class Stream {
   void reset_peer();
   bool owes_credit() const;
   bool owes_stop() const { return kind_ == ConnectionKind::messages && stops_ && !stop_sent_; }
+  bool has_lane_bytes() const { return incoming_ && incoming_->available() > 0; }
+  bool has_unread() const { return !received_.empty() || has_lane_bytes(); }
+  bool takes_lane();
+  Answer send_in_lane(std::span<const std::byte> bytes);
+  std::size_t receive_from_lane(std::span<std::byte> out, bool peek);
   void changed(bool data = false);
   void stir();
 
@@ -154,6 +176,9 @@ class Stream {
   Watcher* watcher_ = nullptr;
   ConnectionId id_{};
   ByteQueue send_, received_;
+  std::unique_ptr<ClaimedLane> outgoing_;
+  std::unique_ptr<LaneReader> incoming_;  // behind what `received_` holds
+  unsigned sends_ = 0;
   std::uint64_t sent_ = 0, limit_ = 0;                  // ours, and as far as the peer lets us
   std::uint64_t arrived_ = 0, granted_ = kWindowBytes;  // the peer's, and as far as we let it
   int error_ = 0;
@@ -161,7 +186,7 @@ class Stream {
   State state_ = State::closed;
   bool ends_ = false;  // we have said so while the connection was there; a shutdown before it says nothing
   bool fin_received_ = false;  // the stream's end, not an abort
-  bool fin_sent_ = false, must_reset_ = false;
+  bool fin_sent_ = false, must_reset_ = false, must_pulse_ = false;
   bool stops_ = false, stop_sent_ = false;  // we read no more
   bool is_orphan_ = false;                  // the socket is gone
   bool is_over_ = false, has_been_open_ = false;

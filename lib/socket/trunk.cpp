@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/socket/lane_memory.hpp"
+
 namespace rdmc::sockets {
 
-Result<std::shared_ptr<Trunk>> Trunk::create(fabric::Fabric& fabric, std::mutex& lock,
+Result<std::shared_ptr<Trunk>> Trunk::create(fabric::Fabric& fabric, FairMutex& lock,
                                              std::shared_ptr<Mux> mux) {
   auto link = group::Link::create(fabric, group::PeerId{}, {.ring_bytes = kRingBytes});
   if (!link) return std::unexpected(link.error());
@@ -26,6 +28,16 @@ std::size_t Trunk::work(bool kicked) {
     if (count != 0 && !lock.owns_lock()) lock.lock();
     for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
   } while (well && count == completions.size());
+  if (well && !has_lanes_) {
+    auto lanes = exchange_lanes();
+    if (!lanes) {
+      well = std::unexpected(lanes.error());
+    } else if (*lanes != nullptr) {
+      if (!lock.owns_lock()) lock.lock();
+      mux_->use_lanes(std::move(*lanes), !mux_->offers_lanes());
+      ++done;
+    }
+  }
   if (well && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
   if (well && (done != 0 || kicked)) {
     if (!lock.owns_lock()) lock.lock();
@@ -39,6 +51,22 @@ std::size_t Trunk::work(bool kicked) {
   if (lock.owns_lock()) lock.unlock();
   lose(well.error().code == Errc::protocol_error ? EPROTO : ECONNRESET);
   return done + 1;
+}
+
+/// The memory for lanes, once: from who dialled, where the two are on one host. Null: not yet.
+Result<std::shared_ptr<LanePool>> Trunk::exchange_lanes() {
+  if (mux_->offers_lanes()) {
+    if (!link_->can_share_pages()) return nullptr;
+    has_lanes_ = true;  // or never
+    const auto made = make_lanes();
+    return made && link_->share_pages(*made->pages) ? made->pool : nullptr;
+  }
+  auto pages = link_->take_shared_pages();
+  if (!pages) return nullptr;
+  if (pages->bytes().size() != LanePool::kBytes)
+    return fail(Errc::protocol_error, "a peer shares memory of a strange size");
+  has_lanes_ = true;
+  return make_lanes(std::move(*pages), false).pool;
 }
 
 Result<void> Trunk::on_completion(const fabric::Completion& completion) {

@@ -9,6 +9,7 @@
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "lib/group/link.hpp"
+#include "lib/socket/fair_mutex.hpp"
 #include "lib/socket/mux.hpp"
 
 namespace rdmc::sockets {
@@ -19,7 +20,7 @@ class Trunk {
   static constexpr std::uint32_t kRingBytes = 256 * 1024;
 
   /// `lock` guards `mux`. Errors: those of group::Link::create.
-  static Result<std::shared_ptr<Trunk>> create(fabric::Fabric& fabric, std::mutex& lock,
+  static Result<std::shared_ptr<Trunk>> create(fabric::Fabric& fabric, FairMutex& lock,
                                                std::shared_ptr<Mux> mux);
 
   const std::shared_ptr<Mux>& mux() const { return mux_; }
@@ -38,14 +39,16 @@ class Trunk {
   bool is_quiet() const { return is_lost() || (!mux_->has_something() && link_->is_quiet()); }
 
  private:
-  Trunk(std::mutex& lock, std::shared_ptr<Mux> mux) : lock_(lock), mux_(std::move(mux)) {}
+  Trunk(FairMutex& lock, std::shared_ptr<Mux> mux) : lock_(lock), mux_(std::move(mux)) {}
   Result<void> on_completion(const fabric::Completion& completion);
   Result<std::size_t> say();
+  Result<std::shared_ptr<LanePool>> exchange_lanes();
 
-  std::mutex& lock_;
+  FairMutex& lock_;
   std::shared_ptr<Mux> mux_;
   std::unique_ptr<group::Link> link_;
   std::function<void()> on_lost_;
+  bool has_lanes_ = false;
 };
 
 }  // namespace rdmc::sockets

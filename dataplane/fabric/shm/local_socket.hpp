@@ -23,6 +23,7 @@ enum class MessageKind : std::uint32_t {
   arena,   ///< descriptor: its pages; a: its number, b: its bytes
   ring,    ///< wake up: there is something in the QueueMemory
   forget,  ///< a: the number of an arena that nothing will come from any more
+  pages,   ///< descriptor: memory that both may write; a: its bytes
 };
 
 struct Message {

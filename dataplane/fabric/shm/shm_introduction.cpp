@@ -158,6 +158,7 @@ Result<void> ShmQueuePair::read_socket(std::size_t most) {
       case MessageKind::hello: done = on_hello(news); break;
       case MessageKind::arena: done = on_arena(news); break;
       case MessageKind::ring: break;
+      case MessageKind::pages: done = on_pages(news); break;
       case MessageKind::forget: done = on_forget(news.message); break;
       default: done = rdmc::fail(Errc::protocol_error, "an unknown message from the peer on this host");
     }
@@ -185,6 +186,23 @@ Result<void> ShmQueuePair::on_arena(LocalSocket::Received& arena) {
                                            memory::SharedPages::Peers::may_read);
   if (!pages) return std::unexpected(pages.error());
   peer_arenas_.emplace(number, std::move(*pages));
+  return {};
+}
+
+bool ShmQueuePair::share_pages(const memory::SharedPages& pages) {
+  const int descriptor = pages.descriptor().get();
+  const auto sent = can_share_pages() ? socket_.send({.kind = MessageKind::pages, .a = pages.bytes().size()},
+                                                     {&descriptor, 1})
+                                      : false;
+  return sent && *sent;
+}
+
+Result<void> ShmQueuePair::on_pages(LocalSocket::Received& received) {
+  if (shared_pages_) return rdmc::fail(Errc::protocol_error, "shared memory that nobody has asked for");
+  auto pages = memory::SharedPages::attach(std::move(received.descriptors[0]), received.message.a,
+                                           memory::SharedPages::Peers::may_write);
+  if (!pages) return std::unexpected(pages.error());
+  shared_pages_ = std::move(*pages);
   return {};
 }
 

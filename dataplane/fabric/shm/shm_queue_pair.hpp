@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/shm/doorbell.hpp"
@@ -39,6 +40,11 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> post_receive(const ReceiveRequest& request) override;
   void expect_write(std::span<std::byte>) override {}  // who pulls needs no hint
   std::size_t poll_completions(std::span<Completion> out) override;
+  bool can_share_pages() const override { return !failed_ && peer_memory_ && socket_; }
+  bool share_pages(const memory::SharedPages& pages) override;
+  std::optional<memory::SharedPages> take_shared_pages() override {
+    return std::exchange(shared_pages_, std::nullopt);
+  }
   ConnectionBlob local_blob() const override { return shm::encode(local_); }
   /// Errors besides: unsupported (a process of another host, or of another user), peer_failed (its process
   /// has gone).
@@ -67,6 +73,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> watch_socket();
   Result<void> read_socket(std::size_t most);
   Result<void> on_arena(shm::LocalSocket::Received& arena);
+  Result<void> on_pages(shm::LocalSocket::Received& pages);
   Result<void> on_forget(const shm::Message& forget);
   bool send_arena(const shm::LocalArenas::Found& arena);
   void forget_arenas();
@@ -105,6 +112,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   shm::LocalSocket socket_;
   std::optional<shm::LocalSocket::Received> early_hello_;
   std::optional<memory::SharedPages> peer_memory_;
+  std::optional<memory::SharedPages> shared_pages_;  // from the peer, and not taken yet
   std::optional<shm::Doorbell> peer_doorbell_;
   std::unordered_map<std::uint32_t, memory::SharedPages> peer_arenas_;
   std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;  // with the last slot that named each

@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(every_byte_of_every_stream_arrives_once_in_order_whatever_t
     Socket listener;
     listener.listen(16);
     wire.server.listener = &listener;
+    if (*rc::gen::arbitrary<bool>()) wire.share_lanes();
     std::vector<std::unique_ptr<Connection>> all;
     for (int i = *rc::gen::inRange(1, 5); i > 0; --i) {
       all.push_back(std::make_unique<Connection>());

@@ -21,10 +21,10 @@ Address any_address() {
 
 /// With the fields of its kind, and no others.
 Record any_record(std::vector<std::byte>& data) {
-  Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 10)},
+  Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 13)},
                 .connection = ConnectionId{*rc::gen::arbitrary<std::uint64_t>()}};
-  const bool has_limit =
-      is_open(record.kind) || record.kind == RecordKind::accepted || record.kind == RecordKind::credit;
+  const bool has_limit = is_open(record.kind) || record.kind == RecordKind::accepted ||
+                         record.kind == RecordKind::credit || record.kind == RecordKind::lane;
   if (has_limit) record.limit = *rc::gen::arbitrary<std::uint64_t>();
   if (is_open(record.kind)) record.from = any_address(), record.to = any_address();
   if (record.kind == RecordKind::data) {

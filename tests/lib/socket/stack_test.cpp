@@ -226,3 +226,29 @@ BOOST_AUTO_TEST_CASE(a_timeout_ends_a_wait_and_so_does_closing_in_another_thread
   // A call that begins after the close may find the number taken: by anything but a socket, in this process.
   BOOST_TEST((woken == Answer(std::unexpected(EBADF)) || woken == Answer(std::unexpected(ENOTSOCK))));
 }
+
+BOOST_AUTO_TEST_CASE(who_sleeps_on_a_lane_is_woken_by_bytes_by_room_and_by_the_end) {
+  TwoStacks two("shm");
+  const auto [ours, theirs] = two.pair();
+  const std::string much = rubbish(3 * LanePool::kRingBytes);
+  for (int i = 0; i < 20; ++i) {  // by now there is a lane
+    BOOST_REQUIRE(two.client.send(ours, bytes_of(much.substr(0, 1000)), 0) == 1000);
+    BOOST_REQUIRE(receive_all(two.server, theirs, 1000).size() == 1000);
+  }
+  auto sent =
+      std::async(std::launch::async, [&, fd = ours] { return two.client.send(fd, bytes_of(much), 0); });
+  while ((two.client.events(ours, POLLOUT) & POLLOUT) != 0) std::this_thread::yield();
+  BOOST_TEST((receive_all(two.server, theirs, much.size()) == much));
+  BOOST_TEST((sent.get() == Answer(much.size())));
+
+  const timeval wait{.tv_sec = 0, .tv_usec = 30'000};
+  BOOST_REQUIRE(two.server.set_option(theirs, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait));
+  std::byte byte;
+  BOOST_TEST((two.server.receive(theirs, {&byte, 1}, 0) == Answer(std::unexpected(EAGAIN))));
+  const timeval never{};
+  BOOST_REQUIRE(two.server.set_option(theirs, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never));
+  auto ended = std::async(std::launch::async, [&, fd = theirs] { return receive_all(two.server, fd); });
+  BOOST_REQUIRE(two.client.send(ours, bytes_of("last"), 0));
+  BOOST_REQUIRE(two.client.close(ours));
+  BOOST_TEST(ended.get() == "last");
+}

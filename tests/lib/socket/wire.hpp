@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/socket/lane_memory.hpp"
 #include "lib/socket/mux.hpp"
 #include "lib/socket/socket.hpp"
 
@@ -50,6 +51,14 @@ struct Wire {
     const auto frame = std::move(from.on_wire.front());
     from.on_wire.pop_front();
     return other(from).mux->on_frame(frame);
+  }
+  /// As if both were on one host.
+  void share_lanes() {
+    const auto lanes = make_lane_pools();
+    BOOST_REQUIRE(lanes);
+    client.mux->use_lanes(lanes->first, false);
+    server.mux->use_lanes(lanes->second, true);
+    settle();
   }
   /// Until nobody has anything to say.
   void settle() {

@@ -1,0 +1,99 @@
+// The bytes of one direction of one connection between two processes of a host: a ring in memory that both
+// have mapped. The threads that send and receive copy into it and out of it themselves; no engine, record or
+// lock of the peer's is in between, and the kernel is asked only to wake who sleeps. Both processes can write
+// all of it, so either trusts nothing but its own counts: what the other's say is checked, and the worst that
+// a peer can do is what it may do anyway, send other bytes, or none. Pure but for that memory; one thread at
+// a time at either end.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace rdmc::sockets {
+
+/// How one end wants to hear of what the other does.
+struct LaneBell {
+  std::atomic<std::uint32_t> asleep{0};     ///< a futex: 1, somebody sleeps on it, or did
+  std::atomic<std::uint32_t> by_record{0};  ///< 1: nobody sleeps, but a record is to say so
+};
+
+struct LaneHead {
+  alignas(64) std::atomic<std::uint64_t> written{0};  ///< bytes, by the writer, ever
+  alignas(64) std::atomic<std::uint64_t> read{0};     ///< bytes, by the reader, ever
+  alignas(64) LaneBell reader;
+  alignas(64) LaneBell writer;
+  std::atomic<std::uint32_t> left{1};  ///< 1: no reader, any more; the writer may use it anew
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// A lane's memory, and what keeps it mapped. The ring's size is a power of two.
+struct LaneMemory {
+  std::shared_ptr<const void> owner;
+  LaneHead* head = nullptr;
+  std::span<std::byte> ring;
+};
+
+/// Wakes whoever sleeps on a bell's word; the kernel's futex, or a test's stand-in.
+using Wake = void (*)(std::atomic<std::uint32_t>& word) noexcept;
+void wake_sleepers(std::atomic<std::uint32_t>& word) noexcept;
+
+/// After something was published: wakes the one at the other end if it sleeps. No wake-up is lost: who goes
+/// to sleep sets the word before the last look.
+void ring_bell(LaneBell& bell, Wake wake) noexcept;
+
+class LaneWriter {
+ public:
+  explicit LaneWriter(LaneMemory memory, Wake wake = wake_sleepers);
+
+  /// Copies as much as there is room for, and returns how much.
+  std::size_t write(std::span<const std::byte> bytes);
+  std::size_t room();
+  /// As TCP's: a third of it is free.
+  bool is_writable() { return room() >= memory_.ring.size() / 3; }
+  bool is_empty() { return room() == memory_.ring.size(); }
+  /// The reader wants a record that there is something to read.
+  bool reader_wants_record() const { return memory_.head->reader.by_record.load() != 0; }
+  LaneBell& bell() const { return memory_.head->writer; }
+  /// Any thread, while the memory is held: something has changed since the writer looked last.
+  static bool has_room(const LaneMemory& memory);
+  const LaneMemory& memory() const { return memory_; }
+
+ private:
+  LaneMemory memory_;
+  Wake wake_;
+  std::uint64_t written_ = 0, read_ = 0;
+};
+
+class LaneReader {
+ public:
+  explicit LaneReader(LaneMemory memory, Wake wake = wake_sleepers);
+  ~LaneReader();
+  LaneReader(const LaneReader&) = delete;
+  LaneReader& operator=(const LaneReader&) = delete;
+
+  /// Copies as much as there is; `peek`: and leaves it. 0: nothing is there, or what the writer says cannot
+  /// be.
+  std::size_t read(std::span<std::byte> out, bool peek);
+  std::size_t available();
+  /// The writer counts bytes that cannot be there; nothing is read any more.
+  bool is_broken() const { return is_broken_; }
+  /// The writer wants a record that there is room again; asked once, and said once.
+  bool take_writer_wants_record();
+  LaneBell& bell() const { return memory_.head->reader; }
+  /// As LaneWriter::has_room: there is something to read.
+  static bool has_bytes(const LaneMemory& memory);
+  const LaneMemory& memory() const { return memory_; }
+
+ private:
+  bool is_roomy() const;
+
+  LaneMemory memory_;
+  Wake wake_;
+  std::uint64_t read_ = 0;
+  bool is_broken_ = false;
+};
+
+}  // namespace rdmc::sockets

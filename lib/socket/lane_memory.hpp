@@ -1,0 +1,38 @@
+// Where lanes lie: pages that two processes share, or the two ends of connections within one.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "dataplane/memory/shared_pages.hpp"
+#include "lib/socket/lane_pool.hpp"
+
+namespace rdmc::sockets {
+
+struct LanePages {
+  std::shared_ptr<const memory::SharedPages> pages;
+  std::shared_ptr<LanePool> pool;
+};
+
+/// Of `pages`, of LanePool::kBytes; `first`: ours, before a peer has them.
+inline LanePages make_lanes(memory::SharedPages pages, bool first) {
+  auto owner = std::make_shared<const memory::SharedPages>(std::move(pages));
+  return {owner, std::make_shared<LanePool>(owner, owner->bytes(), first)};
+}
+
+/// To be shared with one peer. Errors: those of SharedPages::make.
+inline Result<LanePages> make_lanes() {
+  auto pages = memory::SharedPages::make(LanePool::kBytes, memory::SharedPages::Peers::may_write,
+                                         memory::SharedPages::Touch::when_used);
+  if (!pages) return std::unexpected(pages.error());
+  return make_lanes(std::move(*pages), true);
+}
+
+/// For both ends of connections within a process. Errors: as above.
+inline Result<std::pair<std::shared_ptr<LanePool>, std::shared_ptr<LanePool>>> make_lane_pools() {
+  const auto near = make_lanes();
+  if (!near) return std::unexpected(near.error());
+  return std::pair(near->pool, std::make_shared<LanePool>(near->pages, near->pages->bytes(), false));
+}
+
+}  // namespace rdmc::sockets
