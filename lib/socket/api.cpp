@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -128,6 +130,19 @@ std::size_t bytes_in(const msghdr& message) {
   return bytes;
 }
 
+constexpr std::size_t kEventBytes = CMSG_SPACE(sizeof(rdmc_member_event));
+
+/// As control data, of which there is no other.
+void put_event(msghdr& message, const std::optional<rdmc_member_event>& event) {
+  message.msg_controllen = event ? kEventBytes : 0;
+  if (!event) return;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = RDMC_SOL_SOCKET;
+  head->cmsg_type = RDMC_MEMBER_EVENT;
+  head->cmsg_len = CMSG_LEN(sizeof *event);
+  std::memcpy(CMSG_DATA(head), &*event, sizeof *event);
+}
+
 }  // namespace
 
 int rdmc_socket(int domain, int type, int protocol) {
@@ -169,6 +184,7 @@ ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags) {
 ssize_t rdmc_sendmsg(int fd, const msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
+    if (message->msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
     if (message->msg_name != nullptr || message->msg_controllen != 0) return std::unexpected(EOPNOTSUPP);
     std::vector<std::byte> gathered;
     gathered.reserve(bytes_in(*message));
@@ -183,10 +199,15 @@ ssize_t rdmc_sendmsg(int fd, const msghdr* message, int flags) {
 ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
-    if (message->msg_name != nullptr || message->msg_controllen != 0) return std::unexpected(EOPNOTSUPP);
+    if (message->msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
     std::vector<std::byte> received(bytes_in(*message));
     int said = 0;
-    const Answer got = stack.receive(fd, received, flags, &said);
+    std::optional<rdmc_member_event> event;
+    const bool wants_events = message->msg_control != nullptr && message->msg_controllen >= kEventBytes;
+    const Answer got = stack.receive(fd, received, flags, &said, wants_events ? &event : nullptr);
+    if (!got) return got;
+    message->msg_namelen = 0;
+    put_event(*message, event);
     const std::size_t here_are = std::min(got.value_or(0), received.size());
     std::size_t given = 0;
     for (std::size_t i = 0; i < message->msg_iovlen && given < here_are; ++i) {

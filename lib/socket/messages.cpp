@@ -38,7 +38,7 @@ Answer Messages::send(std::span<const std::byte> bytes) {
 
 Answer Messages::receive(std::span<std::byte> out, bool peek) {
   if (const int error = stream_->take_error()) return std::unexpected(error);
-  if (!is_whole()) {
+  if (!has_message()) {
     if (stream_->state() == Stream::State::connecting) return std::unexpected(EAGAIN);
     if (!stream_->has_been_open()) return std::unexpected(ENOTCONN);
     if (has_ended()) return 0;
@@ -79,9 +79,9 @@ void Messages::look() {
 }
 
 void Messages::on_change(bool data) {
-  const bool was_whole = is_whole();
+  const bool was_whole = has_message();
   look();
-  if (watcher_ != nullptr) watcher_->on_change(data && !was_whole && is_whole());
+  if (watcher_ != nullptr) watcher_->on_change(data && !was_whole && has_message());
 }
 
 void Messages::close(bool abort) {
@@ -92,7 +92,7 @@ void Messages::close(bool abort) {
 short Messages::events() const {
   int events = stream_->events() & (kWritable | kFailed | kHungUp);
   if ((stream_->shut() & Stream::kShutRead) != 0) events |= kReadable | kPeerEnded;
-  if (is_whole()) events |= kReadable;
+  if (has_message()) events |= kReadable;
   return static_cast<short>(events);
 }
 

@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "lib/socket/stream.hpp"
+#include "lib/socket/endpoint.hpp"
 
 namespace rdmc::sockets {
 
-class Messages final : public Watcher {
+class Messages final : public Endpoint, private Watcher {
  public:
   /// The longest message, and what a peer can make us keep for a connection beyond its window.
   static constexpr std::size_t kMostBytes = 16 << 20;
@@ -22,17 +22,16 @@ class Messages final : public Watcher {
 
   /// From now on over another stream, on which nothing has come.
   void follow(std::shared_ptr<Stream> stream);
-  void watch(Watcher* watcher) { watcher_ = watcher; }
+  void watch(Watcher* watcher) override { watcher_ = watcher; }
 
   /// All or nothing. Errors: EMSGSIZE, EAGAIN, ENOTCONN, EPIPE, or what ended the connection.
-  Answer send(std::span<const std::byte> bytes);
-  /// The length of the oldest message, whose first out.size() bytes are copied and whose rest is dropped; 0:
-  /// an empty message, or no more will come. Errors: EAGAIN, ENOTCONN, or what ended the connection.
-  Answer receive(std::span<std::byte> out, bool peek);
-  void close(bool abort);
-  short events() const;
-  /// The oldest one has come to its end.
-  bool is_whole() const { return length_ && begun_.size() + stream_->available() >= *length_; }
+  Answer send(std::span<const std::byte> bytes) override;
+  /// Errors: EAGAIN, ENOTCONN, or what ended the connection.
+  Answer receive(std::span<std::byte> out, bool peek) override;
+  bool has_message() const override { return length_ && begun_.size() + stream_->available() >= *length_; }
+  int take_error() override { return stream_->take_error(); }
+  void close(bool abort) override;
+  short events() const override;
 
  private:
   void on_change(bool data) override;

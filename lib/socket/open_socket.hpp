@@ -16,6 +16,7 @@
 #include "dataplane/base/types.hpp"
 #include "dataplane/engine/idle.hpp"
 #include "lib/socket/fair_mutex.hpp"
+#include "lib/socket/group_session.hpp"
 #include "lib/socket/pollable.hpp"
 #include "lib/socket/socket.hpp"
 
@@ -80,9 +81,12 @@ class OpenSocket final : public Watcher {
   bool non_blocking = false, is_closed = false;
   std::optional<int> linger_seconds;
   Duration receive_timeout{}, send_timeout{};  ///< 0: none
-  Address local, peer;                         ///< of a connection
-  bool dial_was_cached = false;                ///< it went to whom we knew at that address
-  std::optional<control::Listener> listener;   ///< destroyed without the lock: it waits for the loop's thread
+  std::shared_ptr<GroupEnd> group;             ///< null: it is no group socket
+  std::shared_ptr<GroupSession> session;       ///< once it is begun; stopped without the lock
+  std::string group_name;
+  Address local, peer;                        ///< of a connection
+  bool dial_was_cached = false;               ///< it went to whom we knew at that address
+  std::optional<control::Listener> listener;  ///< destroyed without the lock: it waits for the loop's thread
   std::atomic<std::uint32_t> changes = 0;
 
  private:

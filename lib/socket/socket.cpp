@@ -38,12 +38,12 @@ std::optional<Backlog::Connection> Backlog::take() {
 }
 
 Socket::Socket(std::shared_ptr<Stream> stream) : stream_(std::move(stream)), phase_(Phase::connected) {
-  if (kind() == ConnectionKind::messages) messages_ = std::make_unique<Messages>(stream_);
+  if (kind() == ConnectionKind::messages) endpoint_ = messages_ = std::make_shared<Messages>(stream_);
 }
 
 void Socket::watch(Watcher* watcher) {
-  if (messages_)
-    messages_->watch(watcher);
+  if (endpoint_)
+    endpoint_->watch(watcher);
   else
     stream_->watch(watcher);
 }
@@ -91,12 +91,12 @@ std::expected<Socket::Connecting, int> Socket::connect() {
 }
 
 Answer Socket::send(std::span<const std::byte> bytes) {
-  return messages_ ? messages_->send(bytes) : stream_->send(bytes);
+  return endpoint_ ? endpoint_->send(bytes) : stream_->send(bytes);
 }
 
 Answer Socket::receive(std::span<std::byte> out, bool peek) {
   if (backlog_) return std::unexpected(ENOTCONN);
-  if (messages_) return messages_->receive(out, peek);
+  if (endpoint_) return endpoint_->receive(out, peek);
   return stream_->receive(out, peek);
 }
 
@@ -121,15 +121,15 @@ Answer Socket::shutdown(unsigned how) {
 
 void Socket::close(bool abort) {
   backlog_.reset();
-  if (messages_)
-    messages_->close(abort);
+  if (endpoint_)
+    endpoint_->close(abort);
   else
     stream_->close(abort);
 }
 
 short Socket::events() const {
   if (backlog_) return backlog_->empty() ? 0 : kReadable;
-  return messages_ ? messages_->events() : stream_->events();
+  return endpoint_ ? endpoint_->events() : stream_->events();
 }
 
 }  // namespace rdmc::sockets

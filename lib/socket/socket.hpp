@@ -52,8 +52,11 @@ class Socket {
     phase_ = Phase::unconnected;
   }
   explicit Socket(std::shared_ptr<Stream> stream);
+  /// A member of a group, which needs no stream.
+  explicit Socket(std::shared_ptr<Endpoint> member) : Socket() { endpoint_ = std::move(member); }
 
   ConnectionKind kind() const { return stream_->kind(); }
+  bool keeps_messages() const { return endpoint_ != nullptr; }
   /// Null: nobody.
   void watch(Watcher* watcher);
   const std::shared_ptr<Stream>& stream() const { return stream_; }
@@ -79,7 +82,9 @@ class Socket {
 
   /// Errors: EPIPE, ENOTCONN, …: see Stream.
   Answer send(std::span<const std::byte> bytes);
-  bool has_message() const { return messages_ && messages_->is_whole(); }
+  bool has_message() const { return endpoint_ && endpoint_->has_message(); }
+  /// SO_ERROR.
+  int take_error() { return endpoint_ ? endpoint_->take_error() : stream_->take_error(); }
   /// Of a message the whole length, if that is more than out.size().
   Answer receive(std::span<std::byte> out, bool peek);
   /// Errors: ENOTCONN.
@@ -91,7 +96,8 @@ class Socket {
   enum class Phase { unconnected, connecting, connected, disconnecting };  // SS_… of the kernel's
 
   std::shared_ptr<Stream> stream_;
-  std::unique_ptr<Messages> messages_;  // null: it is a stream of bytes
+  std::shared_ptr<Messages> messages_;  // null: it is no SEQPACKET
+  std::shared_ptr<Endpoint> endpoint_;  // null: it is a stream of bytes
   std::unique_ptr<Backlog> backlog_;
   Phase phase_ = Phase::unconnected;
 };

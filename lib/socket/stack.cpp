@@ -13,6 +13,7 @@
 #include "controlplane/auth/random.hpp"
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
+#include "lib/include/rdmc/socket.h"
 #include "lib/socket/peering.hpp"
 
 namespace rdmc::sockets {
@@ -95,8 +96,9 @@ Answer Stack::socket(int domain, int type, int protocol) {
   if (domain != AF_INET && domain != AF_INET6) return std::unexpected(EAFNOSUPPORT);
   const int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC);
   const int kind = type & ~flags;
-  if (kind != SOCK_STREAM && kind != SOCK_SEQPACKET) return std::unexpected(ESOCKTNOSUPPORT);
-  if (kind == SOCK_SEQPACKET && protocol != 0) return std::unexpected(EPROTONOSUPPORT);
+  if (kind != SOCK_STREAM && kind != SOCK_SEQPACKET && kind != RDMC_GROUP)
+    return std::unexpected(ESOCKTNOSUPPORT);
+  if (kind != SOCK_STREAM && protocol != 0) return std::unexpected(EPROTONOSUPPORT);
   Descriptor kernel(::socket(domain, SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), protocol));
   if (!kernel) return std::unexpected(errno);
   if (domain == AF_INET6) {  // an address of ours is one of one family
@@ -104,6 +106,7 @@ Answer Stack::socket(int domain, int type, int protocol) {
     ::setsockopt(kernel.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
   const Lock lock(lock_);
+  if (kind == RDMC_GROUP) return make_group_socket(std::move(kernel), domain == AF_INET6, flags);
   return add(std::move(kernel), domain == AF_INET6,
              Socket(kind == SOCK_STREAM ? ConnectionKind::bytes : ConnectionKind::messages), flags);
 }

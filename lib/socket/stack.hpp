@@ -56,7 +56,13 @@ class Stack final : private Opens {
   Answer connect(int fd, const sockaddr* address, socklen_t length);
   Answer send(int fd, std::span<const std::byte> bytes, int flags);
   /// `said`: what recvmsg adds, MSG_EOR and MSG_TRUNC of messages.
-  Answer receive(int fd, std::span<std::byte> out, int flags, int* said = nullptr);
+  Answer receive(int fd, std::span<std::byte> out, int flags, int* said = nullptr) {
+    return receive(fd, out, flags, said, nullptr);
+  }
+  /// The same, or what is told of a group's member before the next message: then the answer is 0, and
+  /// MSG_OOB said.
+  Answer receive(int fd, std::span<std::byte> out, int flags, int* said,
+                 std::optional<rdmc_member_event>* event);
   Answer shutdown(int fd, int how);
   Answer close(int fd);
   Answer poll(std::span<pollfd> descriptors, int timeout_ms);
@@ -104,7 +110,16 @@ class Stack final : private Opens {
   bool dial(const Held& socket);
   void on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local);
 
+  // stack_group.cpp
+  Answer make_group_socket(Descriptor kernel, bool ipv6, int flags);
+  GroupSessionOptions session_options(const OpenSocket& socket, const control::ChannelOptions& channel);
+  std::move_only_function<void(control::Channel)> begin_group(OpenSocket& socket,
+                                                              const control::ChannelOptions& channel);
+  Answer join(Lock& lock, const Held& socket, const Address& to);
+  void finish_group(Lock& lock, const Held& socket);
+
   // stack_options.cpp
+  Answer set_group_name(OpenSocket& socket, std::string_view name);
   Answer set_own_option(OpenSocket& socket, int name, const void* value, socklen_t length);
 
   // peering.cpp

@@ -10,6 +10,7 @@
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/port/network_interface.hpp"
+#include "lib/socket/errno_of.hpp"
 #include "lib/socket/lane_memory.hpp"
 #include "lib/socket/peering.hpp"
 
@@ -47,24 +48,6 @@ std::expected<Address, int> parse(const sockaddr* address, socklen_t length, boo
   sockaddr_storage storage{};
   std::memcpy(&storage, address, least);
   return control::from_sockaddr(storage);
-}
-
-int errno_of(const Error& error) {
-  switch (error.code) {
-    case Errc::peer_failed: return ECONNREFUSED;
-    case Errc::authentication:
-    case Errc::permission_denied: return EACCES;
-    case Errc::timed_out: return ETIMEDOUT;
-    case Errc::not_found: return EHOSTUNREACH;
-    case Errc::resource_limit: return ENOBUFS;
-    case Errc::unsupported:
-    case Errc::invalid_argument: return EOPNOTSUPP;
-    case Errc::already_exists: return EADDRINUSE;
-    case Errc::version_mismatch:
-    case Errc::protocol_error:
-    case Errc::corrupt: return EPROTO;
-    default: return ECONNABORTED;
-  }
 }
 
 /// Takes a port, if the socket has none.
@@ -110,6 +93,8 @@ Answer Stack::listen(int fd, int backlog) {
   if (!found) return std::unexpected(found.error());
   OpenSocket& socket = **found;
   if (auto may = socket.socket.check_listen(); !may) return may;
+  if (socket.group && (socket.group->state() != GroupEnd::State::idle || socket.group_name.empty()))
+    return std::unexpected(EINVAL);
   const auto most = static_cast<std::size_t>(std::clamp(backlog, 0, SOMAXCONN));
   if (socket.listener) return socket.socket.listen(most), 0;
   const auto control = loop();
@@ -120,13 +105,16 @@ Answer Stack::listen(int fd, int backlog) {
   if (::listen(socket.kernel(), SOMAXCONN) != 0) return std::unexpected(errno);
   Descriptor listening(::fcntl(socket.kernel(), F_DUPFD_CLOEXEC, 0));
   if (!listening) return std::unexpected(errno);
-  auto listener = control::Listener::adopt(
-      **control, std::move(listening), {.channel = *options},
-      {.on_channel = [this](control::Channel channel) { Peering::begin(*this, std::move(channel), {}); },
-       .on_refused = {}});
+  std::move_only_function<void(control::Channel)> on_channel = [this](control::Channel channel) {
+    Peering::begin(*this, std::move(channel), {});
+  };
+  if (socket.group) on_channel = begin_group(socket, *options);
+  auto listener = control::Listener::adopt(**control, std::move(listening), {.channel = *options},
+                                           {.on_channel = std::move(on_channel), .on_refused = {}});
   if (!listener) return std::unexpected(errno_of(listener.error()));
   socket.listener = std::move(*listener);
   socket.local = socket.listener->address();
+  if (socket.group) return socket.group->begin(true), 0;
   socket.socket.listen(most);
   listeners_.emplace(socket.local.port, &socket);
   return 0;
@@ -167,6 +155,7 @@ Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
   const Held socket = *found;
   const auto to = parse(address, length, socket->ipv6);
   if (!to) return std::unexpected(to.error());
+  if (socket->group) return join(lock, socket, *to);
   const auto began = socket->socket.connect();
   if (!began) return std::unexpected(began.error());
   if (*began == Socket::Connecting::succeeded) return 0;

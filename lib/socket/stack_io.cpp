@@ -35,11 +35,12 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   }
 }
 
-Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said) {
+Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
+                      std::optional<rdmc_member_event>* event) {
   Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  const bool of_messages = (*found)->socket.kind() == ConnectionKind::messages;
+  const bool of_messages = (*found)->socket.keeps_messages();
   const int known = MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | (of_messages ? MSG_TRUNC : 0);
   if ((flags & ~known) != 0) return std::unexpected(EOPNOTSUPP);
   if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
@@ -50,11 +51,13 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said) {
   const Time deadline = deadline_of(socket->receive_timeout);
   if (of_messages) {
     bool is_message = false;  // not the end
-    const auto got = until_done(lock, socket, may_wait, deadline, [&] {
+    const auto got = until_done(lock, socket, may_wait, deadline, [&]() -> Answer {
+      if (event != nullptr && socket->group && (*event = socket->group->take_event())) return 0;
       is_message = socket->socket.has_message();
       return socket->socket.receive(out, peek);
     });
     if (!got) return got;
+    if (event != nullptr && *event) return *said = MSG_OOB, 0;
     if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;
     return (flags & MSG_TRUNC) != 0 ? *got : std::min(*got, out.size());
   }
@@ -77,6 +80,7 @@ Answer Stack::shutdown(int fd, int how) {
   if (!found) return std::unexpected(found.error());
   OpenSocket& socket = **found;
   if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return std::unexpected(EINVAL);
+  if (socket.group) return std::unexpected(EOPNOTSUPP);
   const auto answer = socket.socket.shutdown(static_cast<unsigned>(how) + 1);
   if (socket.listener && socket.socket.backlog() == nullptr) {
     listener = stop_listening(socket);
@@ -94,6 +98,7 @@ Answer Stack::close(int fd) {
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const Held socket = *found;
+  if (socket->group) finish_group(lock, socket);
   sockets_.erase(fd);
   listener = stop_listening(*socket);
   const auto& stream = socket->socket.stream();
@@ -113,6 +118,7 @@ Answer Stack::close(int fd) {
   socket->owned.reset();
   lock.unlock();
   listener.reset();
+  if (socket->session) socket->session->stop();
   return 0;
 }
 

@@ -57,6 +57,10 @@ Answer Stack::get_option(int fd, int level, int name, void* value, socklen_t* le
     if (::getsockopt(socket.kernel(), level, name, value, length) == 0) return 0;
     return std::unexpected(errno);
   }
+  if (level == RDMC_SOL_SOCKET && name == RDMC_SO_MEMBERS && socket.group)
+    return put_int(static_cast<int>(socket.group->members));
+  if (level == RDMC_SOL_SOCKET && name == RDMC_SO_GROUP && socket.group)
+    return put(value, length, socket.group_name.c_str(), socket.group_name.size() + 1);
   if (level == RDMC_SOL_SOCKET && name == RDMC_SO_FABRIC) {
     if (!socket.socket.has_peer()) return std::unexpected(ENOTCONN);
     const std::string& fabric = socket.socket.stream()->outlet()->description();
@@ -65,10 +69,12 @@ Answer Stack::get_option(int fd, int level, int name, void* value, socklen_t* le
   if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY && socket.ipv6) return put_int(1);
   if (level != SOL_SOCKET) return std::unexpected(ENOPROTOOPT);
   switch (name) {
-    case SO_ERROR: return put_int(socket.socket.stream()->take_error());
+    case SO_ERROR: return put_int(socket.socket.take_error());
     case SO_TYPE:
-      return put_int(socket.socket.kind() == ConnectionKind::bytes ? SOCK_STREAM : SOCK_SEQPACKET);
-    case SO_PROTOCOL: return put_int(socket.socket.kind() == ConnectionKind::bytes ? IPPROTO_TCP : 0);
+      return put_int(socket.group                     ? RDMC_GROUP
+                     : socket.socket.keeps_messages() ? SOCK_SEQPACKET
+                                                      : SOCK_STREAM);
+    case SO_PROTOCOL: return put_int(socket.socket.keeps_messages() ? 0 : IPPROTO_TCP);
     case SO_ACCEPTCONN: return put_int(socket.socket.backlog() != nullptr);
     case SO_SNDBUF: return put_int(Stream::kSendBytes);
     case SO_RCVBUF: return put_int(Stream::kWindowBytes);
@@ -95,6 +101,8 @@ Answer Stack::set_option(int fd, int level, int name, const void* value, socklen
     if (::setsockopt((*found)->kernel(), level, name, value, length) == 0) return 0;
     return std::unexpected(errno);
   }
+  if (level == RDMC_SOL_SOCKET && name == RDMC_SO_GROUP && (*found)->group)
+    return set_group_name(**found, {static_cast<const char*>(value), length});
   return level == SOL_SOCKET ? set_own_option(**found, name, value, length) : std::unexpected(ENOPROTOOPT);
 }
 

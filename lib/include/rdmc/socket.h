@@ -4,8 +4,8 @@
  *
  * Every function is like the one without the prefix: parameters, results, errno, blocking, SIGPIPE, EINTR.
  * Any thread may call any. What is not there is refused: ESOCKTNOSUPPORT (types other than
- * SOCK_STREAM and SOCK_SEQPACKET), EOPNOTSUPP (flags), ENOPROTOOPT (options). Beyond POSIX: EACCES from
- * rdmc_connect (the peer does not hold our key), EPROTO (what listens there is no rdmc).
+ * SOCK_STREAM, SOCK_SEQPACKET and RDMC_GROUP), EOPNOTSUPP (flags), ENOPROTOOPT (options). Beyond POSIX:
+ * EACCES from rdmc_connect (the peer does not hold our key), EPROTO (what listens there is no rdmc).
  *
  * A process reads its configuration from the environment when it first needs it:
  *   RDMC_FABRIC    auto (default), shm, verbs, dpdk, udp
@@ -20,6 +20,7 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -32,6 +33,33 @@ extern "C" {
  */
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
+/* Of a group socket: its group's name, a string of 1 to 255 bytes, to be set before it listens or connects.
+ */
+#define RDMC_SO_GROUP 2
+/* Of a group socket: how many members there are, the root included; an int. */
+#define RDMC_SO_MEMBERS 3
+
+/* A type of socket: messages (at most 1 GB) from one to many. All set the group's name. The root binds an
+ * address, listens (the group is there) and sends; the others connect to that address (they are members when
+ * that succeeds) and receive, each message once, in the root's order, from those on that were sent after they
+ * had joined. A receiver that does not read holds up the root, and is out after 30 s. Members may join, leave
+ * and fail at any time; the group goes on without them, and ends with its root: at the end of what was sent
+ * (rdmc_close of the root waits for that, for SO_LINGER's seconds or 2), or with ECONNRESET. A connect is
+ * refused (ECONNREFUSED) where another group's root listens. */
+#define RDMC_GROUP SOCK_RDM
+
+/* What rdmc_recvmsg tells of members, in order with messages, to who gives it room for control data: a
+ * message of no bytes with MSG_OOB in msg_flags and one cmsg (RDMC_SOL_SOCKET, RDMC_MEMBER_EVENT, this
+ * struct). Who calls rdmc_recv is not told. */
+#define RDMC_MEMBER_EVENT 1
+enum { RDMC_MEMBER_JOINED = 1, RDMC_MEMBER_LEFT = 2, RDMC_MEMBER_FAILED = 3 };
+struct rdmc_member_event {
+  uint32_t kind;
+  uint32_t member;  /* its number, which no other member has or had; the root's is 0 */
+  uint32_t members; /* how many there are now, the root included */
+  uint32_t zero;
+  uint64_t view; /* counts the changes */
+};
 
 /* `domain` AF_INET or AF_INET6, `type` SOCK_STREAM or SOCK_SEQPACKET with SOCK_NONBLOCK and SOCK_CLOEXEC or
  * without. The descriptor is one of the kernel's, whose number nothing else has meanwhile; it is to be closed
@@ -51,8 +79,8 @@ int rdmc_connect(int fd, const struct sockaddr* address, socklen_t length);
 ssize_t rdmc_send(int fd, const void* bytes, size_t count, int flags);
 /* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL; of messages MSG_TRUNC: the whole length is returned. */
 ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
-/* Gather and scatter; without names and control data: EOPNOTSUPP. Of messages rdmc_recvmsg sets
- * MSG_TRUNC, or MSG_EOR, by which an empty message is told from the end. */
+/* Gather and scatter; sending names or control data: EOPNOTSUPP. More than IOV_MAX pieces: EMSGSIZE. Of
+ * messages rdmc_recvmsg sets MSG_TRUNC, or MSG_EOR, by which an empty message is told from the end. */
 ssize_t rdmc_sendmsg(int fd, const struct msghdr* message, int flags);
 ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
 

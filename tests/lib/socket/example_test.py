@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""The echo example, a program in C: server and clients in processes of their own, over every fabric that a machine without
-devices has, with a key, without, and with the wrong one; what librdmc exports is what the header declares."""
+"""The examples, in processes of their own: over every fabric that a machine without devices has, with a key, without, and
+with the wrong one; what librdmc exports is what the header declares. With --installed, the examples are compiled first, against
+nothing but what `meson install` has put into an empty directory."""
 import concurrent.futures
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
-ECHO = os.environ["RDMC_ECHO_EXAMPLE"]
+ECHO = os.environ.get("RDMC_ECHO_EXAMPLE")
+PUBLISHER, FILE_SERVER = os.environ.get("RDMC_PUBLISHER_EXAMPLE"), os.environ.get("RDMC_FILE_SERVER_EXAMPLE")
 PATIENCE = 60  # seconds, only a failing test waits so long
 
 
@@ -89,5 +93,131 @@ class Example(unittest.TestCase):
         self.assertEqual({name for name in symbols if not name.startswith(("_Z", "RDMC_"))}, declared)
 
 
+class Reader:
+    """A process's lines as they come, from the pipe that it writes them to."""
+
+    def __init__(self, pipe):
+        self.pipe, self.text = pipe, ""
+
+    def until(self, what):
+        while what not in self.text:
+            if not select.select([self.pipe], [], [], PATIENCE)[0]:
+                raise AssertionError(f"no '{what}' in '{self.text}'")
+            some = os.read(self.pipe.fileno(), 65536).decode()
+            if not some:
+                raise AssertionError(f"ended without '{what}': '{self.text}'")
+            self.text += some
+
+
+class Publishing(unittest.TestCase):
+    def start(self, *arguments, **environment):
+        process = subprocess.Popen([PUBLISHER, "127.0.0.1", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=dict(os.environ, RDMC_INSECURE="1", **environment))
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def publish(self, publisher, text):
+        publisher.stdin.write(text.encode())
+        publisher.stdin.flush()
+
+    def test_subscribers_get_all_in_order_and_hear_who_came_who_left_and_who_was_killed(self):
+        for fabric in ("udp", "shm"):
+            with self.subTest(fabric):
+                publisher = self.start("0", RDMC_FABRIC=fabric)
+                events, out = Reader(publisher.stderr), Reader(publisher.stdout)
+                out.until("\n")
+                port = out.text.split()[-1]
+                subscribers = []
+                for number in (1, 2, 3):
+                    subscribers.append(self.start(port, "subscribe", RDMC_FABRIC=fabric))
+                    events.until(f"member {number} joined, {number + 1} now")
+                self.publish(publisher, "a" * 100_000 + "\n")
+                outs = [Reader(each.stdout) for each in subscribers]
+                for each in outs:
+                    each.until("a\n")
+                subscribers[1].kill()
+                for number in range(50):
+                    self.publish(publisher, f"{number}\n")
+                events.until("member 2 failed, 3 now")
+                Reader(subscribers[0].stderr).until("member 2 failed, 3 now")
+                subscribers.append(self.start(port, "subscribe", RDMC_FABRIC=fabric))
+                events.until("member 4 joined, 4 now")
+                self.publish(publisher, "last\n")
+                publisher.stdin.close()
+                publisher.stdin = None
+                whole = "a" * 100_000 + "\n" + "".join(f"{number}\n" for number in range(50)) + "last\n"
+                for each, expected in ((0, whole), (2, whole), (3, "last\n")):
+                    rest = subscribers[each].communicate(timeout=PATIENCE)[0].decode()
+                    self.assertEqual(subscribers[each].returncode, 0)
+                    self.assertTrue((outs[each].text if each < 3 else "") + rest == expected)
+                self.assertEqual(publisher.wait(PATIENCE), 0)
+
+    def test_a_publisher_that_is_killed_resets_its_subscribers(self):
+        publisher = self.start("0", RDMC_FABRIC="udp")
+        events, out = Reader(publisher.stderr), Reader(publisher.stdout)
+        out.until("\n")
+        subscriber = self.start(out.text.split()[-1], "subscribe", RDMC_FABRIC="udp")
+        events.until("member 1 joined, 2 now")
+        publisher.kill()
+        self.assertIn("Connection reset by peer", subscriber.communicate(timeout=PATIENCE)[1].decode())
+
+
+class Files(unittest.TestCase):
+    def test_files_are_served_as_they_are_to_many_at_once_and_others_are_not(self):
+        environment = dict(os.environ, RDMC_INSECURE="1")
+        with tempfile.TemporaryDirectory() as folder:
+            names = [f"file{number}" for number in range(4)]
+            for number, name in enumerate(names):
+                pathlib.Path(folder, name).write_bytes(os.urandom(number * 1_500_000))
+            with subprocess.Popen([FILE_SERVER, "127.0.0.1", "0", folder], stdout=subprocess.PIPE, env=environment) as server:
+                port = server.stdout.readline().split()[-1].decode()
+
+                def get(name):
+                    return subprocess.run([FILE_SERVER, "127.0.0.1", port, "get", name], capture_output=True, timeout=PATIENCE,
+                                          env=environment, check=True).stdout
+                with concurrent.futures.ThreadPoolExecutor() as pool:
+                    for name, got in zip(names, pool.map(get, names)):
+                        self.assertTrue(got == pathlib.Path(folder, name).read_bytes())
+                self.assertEqual(get("../etc/passwd"), b"")
+                server.kill()
+
+
+def installed(build, folder):
+    """Compiles the examples there, and says where they are."""
+    root = os.path.join(folder, "root")
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], check=True,
+                   stdout=subprocess.DEVNULL)
+    described = next(pathlib.Path(root).rglob("rdmc.pc"))
+    environment = dict(os.environ, PKG_CONFIG_LIBDIR=str(described.parent), PKG_CONFIG_SYSROOT_DIR=root)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "rdmc"], check=True, env=environment, stdout=subprocess.PIPE,
+                           text=True).stdout.split()
+    sources = pathlib.Path(os.environ["RDMC_HEADER"]).parents[2] / "socket"
+    for source in ("echo.c", "publisher.c", "file_server.cpp"):
+        compiler = [os.environ["CXX"]] if source.endswith("pp") else ["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L"]
+        own = [flag for flag in flags if source.endswith("pp") or not flag.startswith("-std")]
+        subprocess.run([*compiler, sources / source, *own, f"-Wl,-rpath,{described.parent.parent}", "-pthread", "-o",
+                        os.path.join(folder, pathlib.Path(source).stem)], check=True, cwd=folder)
+    return [os.path.join(folder, name) for name in ("echo", "publisher", "file_server")]
+
+
+class WayBack(unittest.TestCase):
+    def test_the_echo_server_without_its_prefixes_runs_on_the_kernels_tcp(self):
+        source = (pathlib.Path(os.environ["RDMC_HEADER"]).parents[2] / "socket/echo.c").read_text(encoding="utf-8")
+        source = source.replace("<rdmc/socket.h>", "<unistd.h>\n#include <poll.h>\n#include <sys/socket.h>").replace("rdmc_", "")
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "echo")
+            subprocess.run(["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
+            with subprocess.Popen([program, "127.0.0.1", "0"], stdout=subprocess.PIPE, text=True) as server:
+                port = server.stdout.readline().split()[-1]
+                self.assertEqual(subprocess.run([program, "127.0.0.1", port, "back"], capture_output=True, text=True,
+                                                timeout=PATIENCE, check=True).stdout, "back")
+                server.kill()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--installed"]:
+        with tempfile.TemporaryDirectory() as directory:
+            ECHO, PUBLISHER, FILE_SERVER = installed(sys.argv[2], directory)
+            unittest.main(argv=sys.argv[:1])
     unittest.main()

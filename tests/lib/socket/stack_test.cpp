@@ -1,6 +1,7 @@
 #include "lib/socket/stack.hpp"
 
 #include <fcntl.h>
+#include <liburing.h>
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -207,6 +208,35 @@ BOOST_AUTO_TEST_CASE(poll_waits_for_sockets_of_ours_and_of_the_kernels_together)
   BOOST_TEST((two.server.poll(all, -1) == Answer(1)));
   BOOST_TEST(all[0].revents == POLLIN);
   BOOST_TEST(sent.get().has_value());
+  for (const int end : pipe) ::close(end);
+}
+
+BOOST_AUTO_TEST_CASE(io_uring_is_told_when_a_socket_can_be_read_beside_others) {
+  TwoStacks two("udp");
+  const auto [ours, theirs] = two.pair();
+  std::array<int, 2> pipe;
+  io_uring ring;
+  BOOST_REQUIRE((::pipe(pipe.data()) == 0 && ::io_uring_queue_init(4, &ring, 0) == 0));
+  BOOST_REQUIRE(two.server.pollfd_of(theirs));
+  for (const int fd : {theirs, pipe[0]}) {
+    io_uring_sqe* const entry = ::io_uring_get_sqe(&ring);
+    ::io_uring_prep_poll_add(entry, fd, POLLIN);
+    ::io_uring_sqe_set_data64(entry, static_cast<std::uint64_t>(fd));
+  }
+  BOOST_REQUIRE(::io_uring_submit(&ring) == 2);
+  const auto next = [&] {
+    io_uring_cqe* done = nullptr;
+    BOOST_REQUIRE(::io_uring_wait_cqe(&ring, &done) == 0);
+    BOOST_TEST((done->res & POLLIN) != 0);
+    const auto fd = static_cast<int>(done->user_data);
+    ::io_uring_cqe_seen(&ring, done);
+    return fd;
+  };
+  BOOST_REQUIRE(two.client.send(ours, bytes_of("x"), 0));
+  BOOST_TEST(next() == theirs);
+  BOOST_REQUIRE(::write(pipe[1], "y", 1) == 1);
+  BOOST_TEST(next() == pipe[0]);
+  ::io_uring_queue_exit(&ring);
   for (const int end : pipe) ::close(end);
 }
 

@@ -1,0 +1,101 @@
+#include "lib/socket/group_end.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rdmc::sockets {
+
+Answer GroupEnd::send(std::span<const std::byte> bytes) {
+  if (state_ == State::joining) return std::unexpected(EAGAIN);
+  if (const int error = take_error()) return std::unexpected(error);
+  if (state_ == State::idle) return std::unexpected(ENOTCONN);
+  if (!is_root_) return std::unexpected(EOPNOTSUPP);
+  if (state_ == State::ended) return std::unexpected(EPIPE);
+  if (bytes.size() > kMostMessageBytes) return std::unexpected(EMSGSIZE);
+  if (!kept_.empty() && kept_bytes_ + bytes.size() > kMostKept) return std::unexpected(EAGAIN);
+  kept_.push_back(std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end()));
+  kept_bytes_ += bytes.size();
+  ++next_;
+  if (on_send) on_send();
+  return bytes.size();
+}
+
+Answer GroupEnd::receive(std::span<std::byte> out, bool peek) {
+  while (!received_.empty() && received_.front().bytes == nullptr) received_.pop_front();
+  if (!received_.empty()) {
+    const Bytes bytes = received_.front().bytes;
+    std::copy_n(bytes->begin(), std::min(bytes->size(), out.size()), out.begin());
+    if (!peek) {
+      received_.pop_front();
+      received_bytes_ -= bytes->size();
+      if (on_room) on_room();
+    }
+    return bytes->size();
+  }
+  if (const int error = take_error()) return std::unexpected(error);
+  if (state_ == State::idle) return std::unexpected(ENOTCONN);
+  if (state_ == State::ended) return 0;
+  return std::unexpected(EAGAIN);
+}
+
+std::optional<rdmc_member_event> GroupEnd::take_event() {
+  if (received_.empty() || received_.front().bytes != nullptr) return std::nullopt;
+  const rdmc_member_event event = received_.front().event;
+  received_.pop_front();
+  return event;
+}
+
+short GroupEnd::events() const {
+  int events = 0;
+  if (error_ != 0) events |= kFailed;
+  if (!received_.empty() || state_ == State::ended) events |= kReadable;
+  if (state_ == State::ended) events |= kPeerEnded | kHungUp;
+  if (state_ == State::open && kept_bytes_ <= kMostKept / 3 * 2) events |= kWritable;
+  return static_cast<short>(events);
+}
+
+void GroupEnd::begin(bool root) {
+  is_root_ = root;
+  state_ = root ? State::open : State::joining;
+  members = root ? 1 : 0;
+  changed();
+}
+
+void GroupEnd::open(std::uint64_t next) {
+  if (state_ != State::joining) return;
+  state_ = State::open;
+  next_ = next;
+  changed();
+}
+
+void GroupEnd::end(int error) {
+  if (state_ == State::ended) return;
+  state_ = State::ended;
+  error_ = error;
+  changed();
+}
+
+void GroupEnd::on_event(const rdmc_member_event& event) {
+  received_.push_back({.bytes = nullptr, .event = event});
+  changed(true);
+}
+
+void GroupEnd::on_message(std::uint64_t number, Bytes bytes) {
+  if (number < next_ || state_ != State::open) return;  // in an earlier view it has come already
+  next_ = number + 1;
+  received_bytes_ += bytes->size();
+  received_.push_back({.bytes = std::move(bytes), .event = {}});
+  changed(true);
+}
+
+void GroupEnd::on_stable(std::uint64_t number) {
+  if (number <= first_) return;
+  for (; first_ < number && !kept_.empty(); ++first_) {
+    kept_bytes_ -= kept_.front()->size();
+    kept_.pop_front();
+  }
+  changed();
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,86 @@
+// A group socket as its calls see it: messages that have come and not been read, what was told of the
+// members in between, and at the root messages on their way to them. Whoever moves the bytes (GroupSession)
+// fills and empties it. Pure; under the sockets' lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/include/rdmc/socket.h"
+#include "lib/socket/endpoint.hpp"
+
+namespace rdmc::sockets {
+
+class GroupEnd final : public Endpoint {
+ public:
+  /// What the root keeps for members that have not got it, and a member for an application that does not
+  /// read, beyond one message.
+  static constexpr std::size_t kMostKept = 16 << 20;
+  static constexpr std::size_t kMostMessageBytes = 1 << 30;
+  using Bytes = std::shared_ptr<std::vector<std::byte>>;
+
+  enum class State { idle, joining, open, ended };
+  State state() const { return state_; }
+  bool is_root() const { return is_root_; }
+
+  // -- the application's calls --
+
+  void watch(Watcher* watcher) override { watcher_ = watcher; }
+  /// Errors: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
+  Answer send(std::span<const std::byte> bytes) override;
+  /// Passes over what was told of members. Errors: EAGAIN, ENOTCONN, or what ended the group.
+  Answer receive(std::span<std::byte> out, bool peek) override;
+  bool has_message() const override { return !received_.empty() && received_.front().bytes != nullptr; }
+  /// What was told of a member before the oldest message, once.
+  std::optional<rdmc_member_event> take_event();
+  int take_error() override { return std::exchange(error_, 0); }
+  void close(bool) override { watcher_ = nullptr, state_ = State::ended; }
+  short events() const override;
+
+  // -- what moves the bytes --
+
+  void begin(bool root);
+  /// `next`: the first message that is for us.
+  void open(std::uint64_t next);
+  /// The group is no more: error 0, its root has closed it.
+  void end(int error);
+  void on_event(const rdmc_member_event& event);
+  /// Message number `number` of the group's; what came before is ignored.
+  void on_message(std::uint64_t number, Bytes bytes);
+  bool has_room() const { return received_bytes_ < kMostKept; }
+
+  /// The root: there is a new message; the application has read.
+  std::function<void()> on_send, on_room;
+  /// Of those that some member may lack, the first one's number, and the number after the last.
+  std::uint64_t first() const { return first_; }
+  std::uint64_t next() const { return next_; }
+  const Bytes& message(std::uint64_t number) const { return kept_[number - first_]; }
+  /// All members have those below.
+  void on_stable(std::uint64_t number);
+  std::uint32_t members = 0;  ///< in the view, the root included
+
+ private:
+  struct Received {
+    Bytes bytes;  // null: an event
+    rdmc_member_event event;
+  };
+  void changed(bool data = false) {
+    if (watcher_ != nullptr) watcher_->on_change(data);
+  }
+
+  Watcher* watcher_ = nullptr;
+  State state_ = State::idle;
+  bool is_root_ = false;
+  int error_ = 0;
+  std::deque<Received> received_;
+  std::size_t received_bytes_ = 0, kept_bytes_ = 0;
+  std::deque<Bytes> kept_;
+  std::uint64_t first_ = 0, next_ = 0;
+};
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,119 @@
+#include "lib/socket/group_member.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rdmc::sockets {
+namespace {
+
+/// For the root to be found and the key to be proved.
+constexpr Duration kDialing = seconds(30);
+
+}  // namespace
+
+void GroupMember::join(const Address& root, int (*errno_of)(const Error&)) {
+  later([root, errno_of](GroupSession& session) {
+    auto& self = static_cast<GroupMember&>(session);
+    const auto weak = std::weak_ptr(std::static_pointer_cast<GroupMember>(self.shared_from_this()));
+    self.attempt_ = control::connect(self.options_.loop, host_string(root), root.port, self.options_.channel,
+                                     kDialing, [weak, errno_of](Result<control::Channel> channel) {
+                                       const auto alive = weak.lock();
+                                       if (!alive || alive->is_stopped_) return;
+                                       if (channel) return alive->start(std::move(*channel));
+                                       alive->give_up(errno_of(channel.error()));
+                                     });
+  });
+}
+
+void GroupMember::start(control::Channel channel) {
+  channel_.emplace(std::move(channel));
+  const auto weak = std::weak_ptr(std::static_pointer_cast<GroupMember>(shared_from_this()));
+  channel_->start(
+      [weak](const std::vector<std::byte>& message) {
+        const auto self = weak.lock();
+        if (!self || self->is_stopped_) return;
+        const auto word = decode_group_word(message);
+        if (!word) return self->give_up(EPROTO);
+        self->on_word(*word);
+      },
+      [weak](const Error& cause) {
+        const auto self = weak.lock();
+        if (!self || self->is_stopped_) return;
+        // Before we are in, the root does not want us: another group's name, no room.
+        self->give_up(cause.code != Errc::cancelled ? ECONNRESET : self->is_in_ ? 0 : ECONNREFUSED);
+      });
+  const auto name = std::as_bytes(std::span(options_.group));
+  say(*channel_, {.kind = GroupWordKind::join, .node = {}, .nodes = {}, .bytes = {name.begin(), name.end()}});
+}
+
+void GroupMember::on_word(const GroupWord& word) {
+  switch (word.kind) {
+    case GroupWordKind::welcome: return on_welcome(word);
+    case GroupWordKind::peer: return on_peer(word);
+    case GroupWordKind::offer:
+      if (!has_node() || !word.node) return give_up(EPROTO);
+      if (!connect(*word.node, word.bytes)) return give_up(EPROTO);
+      return connected(*word.node);
+    case GroupWordKind::view: return on_view(word);
+    case GroupWordKind::failed: return give_up(ECONNRESET);  // we are out
+    default: return give_up(EPROTO);
+  }
+}
+
+void GroupMember::on_welcome(const GroupWord& word) {
+  if (missing_ || !word.node) return give_up(EPROTO);
+  self_ = *word.node;
+  missing_.emplace(word.nodes.begin(), word.nodes.end());
+  if (!open_node(self_, channel_->local())) return give_up(ENOBUFS);
+  for (const std::uint32_t peer : word.nodes) offer_to(peer);
+}
+
+/// One that is about to join, or (event 1) has gone.
+void GroupMember::on_peer(const GroupWord& word) {
+  if (!missing_ || !word.node) return give_up(EPROTO);
+  if (word.event == 0) return offer_to(*word.node);
+  connected(*word.node);
+}
+
+void GroupMember::offer_to(std::uint32_t peer) {
+  const auto ours = offer(peer);
+  if (!ours) return give_up(ENOBUFS);
+  say(*channel_, {.kind = GroupWordKind::offer, .node = peer, .nodes = {}, .bytes = *ours});
+}
+
+/// Or not to be waited for.
+void GroupMember::connected(std::uint32_t peer) {
+  if (!missing_) return give_up(EPROTO);
+  missing_->erase(peer);
+  if (!missing_->empty() || std::exchange(is_ready_, true)) return;
+  say(*channel_, {.kind = GroupWordKind::ready, .node = {}, .nodes = {}, .bytes = {}});
+}
+
+void GroupMember::on_view(const GroupWord& word) {
+  if (!is_ready_ || std::ranges::find(word.nodes, self_) == word.nodes.end()) return give_up(EPROTO);
+  if (!std::exchange(is_in_, true)) {
+    const std::lock_guard lock(options_.lock);
+    end_->open(word.next);
+  }
+  install(word);
+}
+
+void GroupMember::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
+  if (!channel_) return;
+  say(*channel_, {.kind = GroupWordKind::failed, .node = blamed, .epoch = epoch, .nodes = {}, .bytes = {}});
+}
+
+void GroupMember::give_up(int error) {
+  if (channel_) channel_->close();
+  const std::lock_guard lock(options_.lock);
+  end_->end(error);
+}
+
+void GroupMember::say_goodbye() {
+  attempt_ = {};
+  if (channel_) channel_->close();
+  channel_.reset();
+}
+
+}  // namespace rdmc::sockets

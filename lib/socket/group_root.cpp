@@ -1,0 +1,125 @@
+#include "lib/socket/group_root.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace rdmc::sockets {
+
+void GroupRoot::on_channel(control::Channel channel) {
+  if (is_stopped_) return;
+  auto owned = std::make_unique<Caller>(std::move(channel));
+  Caller* const caller = owned.get();
+  callers_[caller] = std::move(owned);
+  const auto weak = std::weak_ptr(std::static_pointer_cast<GroupRoot>(shared_from_this()));
+  caller->channel.start(
+      [weak, caller](const std::vector<std::byte>& message) {
+        const auto self = weak.lock();
+        if (!self || !self->callers_.contains(caller)) return;
+        if (auto word = decode_group_word(message))
+          self->on_word(*caller, std::move(*word));
+        else
+          self->end(*caller, false);
+      },
+      [weak, caller](const Error& cause) {
+        const auto self = weak.lock();
+        if (self && self->callers_.contains(caller)) self->end(*caller, cause.code == Errc::cancelled);
+      });
+}
+
+void GroupRoot::on_word(Caller& from, GroupWord word) {
+  if (word.kind == GroupWordKind::join && !from.node) return on_join(from, word);
+  if (!from.node) return end(from, false);
+  switch (word.kind) {
+    case GroupWordKind::offer: return on_offer(from, std::move(word));
+    case GroupWordKind::ready: return change(book_.ready(*from.node));
+    case GroupWordKind::failed: return change(book_.failed(*from.node, word.epoch, word.node));
+    default: return end(from, false);
+  }
+}
+
+void GroupRoot::on_join(Caller& from, const GroupWord& word) {
+  const bool is_ours = word.bytes.size() == options_.group.size() &&
+                       std::memcmp(word.bytes.data(), options_.group.data(), word.bytes.size()) == 0;
+  if (!has_node() && is_ours && !open_node(GroupBook::kRoot, from.channel.local())) return end(from, false);
+  auto others = book_.others();
+  from.node = is_ours ? book_.join() : std::nullopt;
+  if (!from.node) return end(from, true);
+  for (const std::uint32_t node : others)
+    say(find(node)->channel, {.kind = GroupWordKind::peer, .node = from.node, .nodes = {}, .bytes = {}});
+  others.insert(others.begin(), GroupBook::kRoot);
+  say(from.channel, {.kind = GroupWordKind::welcome, .node = from.node, .nodes = others, .bytes = {}});
+  const auto ours = offer(*from.node);
+  if (!ours) return end(from, false);
+  say(from.channel, {.kind = GroupWordKind::offer, .node = GroupBook::kRoot, .nodes = {}, .bytes = *ours});
+}
+
+/// For us or for another.
+void GroupRoot::on_offer(Caller& from, GroupWord word) {
+  if (word.node == GroupBook::kRoot) {
+    if (!connect(*from.node, word.bytes)) end(from, false);
+    return;
+  }
+  Caller* const to = word.node ? find(*word.node) : nullptr;
+  if (to == nullptr) return;  // it has gone meanwhile
+  word.node = from.node;
+  say(to->channel, word);
+}
+
+GroupRoot::Caller* GroupRoot::find(std::uint32_t node) {
+  for (const auto& [key, caller] : callers_)
+    if (caller->node == node) return caller.get();
+  return nullptr;
+}
+
+/// Its channel has ended, or is ended by this.
+void GroupRoot::end(Caller& caller, bool orderly) {
+  auto gone = callers_.extract(&caller);
+  if (!caller.node) return;
+  for (const auto& [key, other] : callers_) {
+    if (other->node)
+      say(other->channel,
+          {.kind = GroupWordKind::peer, .event = 1, .node = caller.node, .nodes = {}, .bytes = {}});
+  }
+  change(book_.lost(*caller.node, orderly));
+}
+
+void GroupRoot::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
+  if (blamed != GroupBook::kRoot) return change(book_.failed(GroupBook::kRoot, epoch, blamed));
+  say_goodbye();  // nothing can be sent from here any more
+  const std::lock_guard lock(options_.lock);
+  end_->end(ENOBUFS);
+}
+
+void GroupRoot::change(const std::optional<GroupBook::View>& view) {
+  if (!view) return;
+  GroupWord word{.kind = GroupWordKind::view,
+                 .event = static_cast<std::uint8_t>(view->event),
+                 .node = view->subject,
+                 .epoch = view->epoch,
+                 .nodes = view->nodes,
+                 .bytes = {}};
+  {
+    const std::lock_guard lock(options_.lock);
+    word.first = end_->first();
+    word.next = end_->next();
+  }
+  for (const auto& [key, caller] : callers_)
+    if (caller->node && std::ranges::find(view->nodes, *caller->node) != view->nodes.end())
+      say(caller->channel, word);
+  // Who is out hears of it, if it hears at all.
+  if (Caller* const out = view->subject && !book_.contains(*view->subject) ? find(*view->subject) : nullptr) {
+    say(out->channel, {.kind = GroupWordKind::failed, .node = out->node, .nodes = {}, .bytes = {}});
+    out->channel.close();
+    callers_.erase(out);
+  }
+  install(word);
+}
+
+void GroupRoot::say_goodbye() {
+  for (const auto& [key, caller] : callers_) caller->channel.close();
+  callers_.clear();
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,92 @@
+// What moves a group socket's messages: a node (lib/group) and, for each view of the group, a group of its
+// members under the root. A view is left as soon as the next one is known: what the root does not know to be
+// everywhere it sends once more, and members ignore what they have. So a view needs no more agreement than
+// the root's word. Lives on the control loop; the node's upcalls come on its engine's thread and take the
+// sockets' lock, which is never held for a call to the node.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "controlplane/connect/channel.hpp"
+#include "controlplane/connect/channel_options.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "lib/include/rdmc/group.hpp"
+#include "lib/socket/fair_mutex.hpp"
+#include "lib/socket/group_end.hpp"
+#include "lib/socket/group_words.hpp"
+
+namespace rdmc::sockets {
+
+struct GroupSessionOptions {
+  control::ControlLoop& loop;
+  FairMutex& lock;  ///< the sockets'
+  control::ChannelOptions channel;
+  std::string fabric, group;
+  bool encrypt = false;
+};
+
+class GroupSession : public std::enable_shared_from_this<GroupSession> {
+ public:
+  GroupSession(GroupSessionOptions options, std::shared_ptr<GroupEnd> end)
+      : options_(std::move(options)), end_(std::move(end)) {}
+  virtual ~GroupSession() = default;
+  GroupSession(const GroupSession&) = delete;
+  GroupSession& operator=(const GroupSession&) = delete;
+
+  /// With the lock.
+  void attach();
+  /// Tells the others, and ends all. Not with the lock; any thread but the engine's.
+  void stop();
+
+ protected:
+  /// On the loop's thread, as all below.
+  virtual void say_goodbye() = 0;
+  virtual void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) = 0;
+
+  /// Errors: those of Node::create.
+  Result<void> open_node(std::uint32_t id, Address local);
+  bool has_node() const { return node_ != nullptr; }
+  Result<std::vector<std::byte>> offer(std::uint32_t to) { return node_->offer(NodeId{to}); }
+  Result<void> connect(std::uint32_t peer, std::span<const std::byte> offered) {
+    return node_->connect(NodeId{peer}, offered);
+  }
+  /// Leaves the view before.
+  void install(const GroupWord& view);
+  /// The root: sends what is new.
+  void flush();
+  void tell(const GroupWord& view);
+  static void say(control::Channel& channel, const GroupWord& word) { (void)channel.send(encode(word)); }
+  /// Later, on the loop's thread, if we are there still; any thread.
+  template <typename Task>
+  void later(Task task) {
+    options_.loop.post([weak = weak_from_this(), task = std::move(task)] {
+      if (const auto self = weak.lock(); self && !self->is_stopped_) task(*self);
+    });
+  }
+
+  const GroupSessionOptions options_;
+  const std::shared_ptr<GroupEnd> end_;
+  bool is_stopped_ = false;
+
+ private:
+  /// One view's group. Under the lock.
+  struct Generation {
+    std::uint64_t epoch = 0, first = 0, sent = 0;
+    std::map<std::uint64_t, GroupEnd::Bytes> memory;  // of messages under way
+    std::map<std::uint64_t, std::uint64_t> waiting;   // for room: message, bytes
+  };
+  using Held = std::shared_ptr<Generation>;
+  GroupCallbacks callbacks(const Held& generation);
+  std::optional<std::span<std::byte>> place(Generation& generation, std::uint64_t message,
+                                            std::uint64_t bytes);
+  void give_room();
+
+  Held generation_;
+  control::Timer again_;
+  std::unique_ptr<Node> node_;  // goes first: its upcalls use the rest
+};
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,97 @@
+// Group sockets: how they begin and end. In between they are sent to and received from like others.
+#include <netinet/in.h>
+
+#include <cerrno>
+
+#include "controlplane/connect/socket.hpp"
+#include "lib/socket/errno_of.hpp"
+#include "lib/socket/group_member.hpp"
+#include "lib/socket/group_root.hpp"
+#include "lib/socket/stack.hpp"
+
+namespace rdmc::sockets {
+namespace {
+
+constexpr std::size_t kMostNameBytes = 255;
+/// Without SO_LINGER: how long the close of a root waits for all members to have everything.
+constexpr int kLingerSeconds = 2;
+
+}  // namespace
+
+Answer Stack::make_group_socket(Descriptor kernel, bool ipv6, int flags) {
+  const auto end = std::make_shared<GroupEnd>();
+  const auto fd = add(std::move(kernel), ipv6, Socket(std::shared_ptr<Endpoint>(end)), flags);
+  sockets_.at(static_cast<int>(*fd))->group = end;
+  return fd;
+}
+
+Answer Stack::set_group_name(OpenSocket& socket, std::string_view name) {
+  name = name.substr(0, name.find('\0'));
+  if (name.empty() || name.size() > kMostNameBytes || socket.group->state() != GroupEnd::State::idle)
+    return std::unexpected(EINVAL);
+  socket.group_name = name;
+  return 0;
+}
+
+GroupSessionOptions Stack::session_options(const OpenSocket& socket, const control::ChannelOptions& channel) {
+  return {.loop = *loop_,
+          .lock = lock_,
+          .channel = channel,
+          .fabric = options_.fabric,
+          .group = socket.group_name,
+          .encrypt = options_.encrypt};
+}
+
+/// What is done with who comes to the root's listener.
+std::move_only_function<void(control::Channel)> Stack::begin_group(OpenSocket& socket,
+                                                                   const control::ChannelOptions& channel) {
+  const auto root = std::make_shared<GroupRoot>(session_options(socket, channel), socket.group);
+  socket.session = root;
+  root->attach();
+  return [weak = std::weak_ptr(root)](control::Channel caller) {
+    if (const auto alive = weak.lock()) alive->on_channel(std::move(caller));
+  };
+}
+
+Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
+  GroupEnd& group = *socket->group;
+  if (group.state() == GroupEnd::State::idle) {
+    if (socket->group_name.empty()) return std::unexpected(EINVAL);
+    const auto control = loop();
+    const auto options = control ? channel_options() : std::unexpected(control.error());
+    if (!options) return std::unexpected(errno_of(options.error()));
+    const auto member = std::make_shared<GroupMember>(session_options(*socket, *options), socket->group);
+    socket->session = member;
+    member->attach();
+    group.begin(false);
+    member->join(to, errno_of);
+    if (socket->non_blocking) return std::unexpected(EINPROGRESS);
+  } else if (group.state() == GroupEnd::State::open) {
+    return std::unexpected(EISCONN);
+  } else if (group.state() == GroupEnd::State::joining && socket->non_blocking) {
+    return std::unexpected(EALREADY);
+  }
+  return until_done(
+      lock, socket, true, deadline_of(socket->send_timeout),
+      [&]() -> Answer {
+        if (group.state() == GroupEnd::State::joining) return std::unexpected(EAGAIN);
+        if (const int error = group.take_error()) return std::unexpected(error);
+        if (group.state() == GroupEnd::State::open) return 0;
+        return std::unexpected(ECONNABORTED);
+      },
+      EINPROGRESS);
+}
+
+/// The root's last messages are waited for, and only then it is gone.
+void Stack::finish_group(Lock& lock, const Held& socket) {
+  GroupEnd& group = *socket->group;
+  if (!group.is_root()) return;
+  const int longest = socket->linger_seconds.value_or(kLingerSeconds);
+  if (longest == 0) return;
+  (void)until_done(lock, socket, true, monotonic_now() + seconds(longest), [&]() -> Answer {
+    if (group.first() == group.next() || group.state() == GroupEnd::State::ended) return 0;
+    return std::unexpected(EAGAIN);
+  });
+}
+
+}  // namespace rdmc::sockets
