@@ -19,12 +19,6 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-template <typename T>
-bool refused(const Result<T>& result) {
-  require(result.has_value() || !result.error().what.empty());
-  return !result.has_value();
-}
-
 void connection_blob(Bytes bytes) {
   const auto info = fabric::decode_connection(bytes);
   if (refused(info)) return;

@@ -8,11 +8,20 @@
 #include <cstdlib>
 #include <span>
 
+#include "dataplane/base/error.hpp"
+
 namespace rdmc::fuzz {
 
 /// Not an assert, so that it holds in every build.
 inline void require(bool condition) {
   if (!condition) std::abort();
+}
+
+/// Whether a parser did not take its input. It then says why.
+template <typename T>
+bool refused(const Result<T>& result) {
+  require(result.has_value() || !result.error().what.empty());
+  return !result.has_value();
 }
 
 /// The fuzzer's bytes as a tape of decisions; past the end it reads zeros.

@@ -204,18 +204,25 @@ class Members(Group):
                 self.assertEqual([member.wait_for_event("end")["visible"] for member in members + others[2:]], [0] * 4)
 
 
-class InEtcd(Scratch):
+class Etcd(Scratch):
+    """With a real etcd-server."""
+
     def setUp(self):
         super().setUp()
-        client, peer = f"http://{free_address()}", f"http://{free_address()}"
-        self.start("etcd", "--data-dir", str(self.path / "data"), "--listen-client-urls", client, "--advertise-client-urls", client,
-                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.url, self.store = client, ["--store", "etcd:" + client.removeprefix("http://"), "--json"]
+        self.url, peer = f"http://{free_address()}", f"http://{free_address()}"
+        self.command = ["etcd", "--data-dir", str(self.path / "data"), "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+                        "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
+        self.store = ["--store", "etcd:" + self.url.removeprefix("http://"), "--json"]
+        self.start_server()
+
+    def start_server(self):
+        self.server = self.start(*self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + SECONDS
         while run("views", *self.store)[0] != DONE:
             self.assertLess(time.monotonic(), deadline, "etcd does not answer: is etcd-server installed?")
 
+
+class InEtcd(Etcd):
     def put(self, group, value):
         key = base64.b64encode(f"/rdmc/views/{group}".encode()).decode()
         body = json.dumps({"key": key, "value": base64.b64encode(value).decode()}).encode()

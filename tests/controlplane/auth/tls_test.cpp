@@ -75,6 +75,31 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
   std::filesystem::remove_all(path);
 }
 
+BOOST_AUTO_TEST_CASE(a_handshake_that_was_recorded_proves_nothing_when_it_is_played_back) {
+  const ClusterKey key = ClusterKey::generate().value();
+  const TlsContext context = context_of(key);
+  Pair pair(context, context);
+  std::vector<std::vector<std::byte>> recorded;
+  for (int flight = 0; flight < 3; ++flight) {
+    if (const auto done = pair.client.handshake(); !done) BOOST_ERROR(done.error().what);
+    pair.client.take_output(recorded.emplace_back());
+    BOOST_TEST(pair.server.receive(recorded.back()).has_value());
+    Pair::turn(pair.server, pair.client, pair.server_error);
+  }
+  BOOST_TEST_REQUIRE(pair.server.established());  // the first time they were what it takes
+  // To the same server, as a session of its own, the very bytes.
+  auto again = TlsSession::create(context, Role::server).value();
+  std::optional<Error> refusal;
+  for (const auto& flight : recorded) {
+    if (refusal) break;
+    BOOST_TEST(again.receive(flight).has_value());
+    if (const auto done = again.handshake(); !done) refusal = done.error();
+    BOOST_TEST(!again.established());
+  }
+  BOOST_TEST_REQUIRE(refusal.has_value());
+  BOOST_TEST_MESSAGE(refusal->what);
+}
+
 BOOST_AUTO_TEST_CASE(a_record_changed_on_the_way_is_corrupt) {
   const ClusterKey key = ClusterKey::generate().value();
   Pair pair(key, key);

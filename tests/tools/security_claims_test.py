@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""The threat model names the test that shows each claim: all of those are there."""
+import pathlib
+import re
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+# A test's name, of which "…" stands for any part. Shorter ones are no sentences.
+NAME = re.compile(r"`([a-z0-9_…]{16,})`")
+
+
+def names():
+    return [name for name in NAME.findall((TOP / "docs/security.md").read_text(encoding="utf-8")) if name.count("_") >= 3]
+
+
+class Claims(unittest.TestCase):
+    def test_every_test_that_the_threat_model_names_is_there(self):
+        tests = "\n".join(path.read_text(encoding="utf-8") for pattern in ("*.cpp", "*.py") for path in sorted((TOP / "tests").rglob(pattern)))
+        self.assertGreater(len(names()), 30)
+        for name in names():
+            pattern = r"[a-z0-9_]*".join(map(re.escape, name.split("…")))
+            with self.subTest(name=name):
+                self.assertRegex(tests, rf"(?:CASE\(|def ){pattern}\b")
+
+
+if __name__ == "__main__":
+    unittest.main()
