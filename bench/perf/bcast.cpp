@@ -30,12 +30,18 @@ class Recorder final : public group::Listener {
     delivered(message);
     return true;
   }
+  void viewed(std::uint64_t message, const fabric::PeerView& view) override {
+    view_ = view;
+    seen_ = message + 1;
+    delivered(message);
+  }
   void delivered(std::uint64_t message) override {
     if (!options_.until_stable) record_finish(meet_, static_cast<std::uint32_t>(message));
   }
   void completed(std::uint64_t message) override { completed_ = message + 1; }
   void stable(std::uint64_t count) override {
     stable_ = count;
+    seen_ = std::max(seen_, count);
     if (options_.until_stable) record_finish(meet_, static_cast<std::uint32_t>(count - 1));
   }
   void failed(std::optional<Rank> peer, const Error& error) override {
@@ -46,15 +52,20 @@ class Recorder final : public group::Listener {
     return store_.emplace(memory_, bytes, options_.block_bytes);
   }
   bool is_over(std::uint64_t message) const {
+    if (options_.read_only) return seen_ > message;
     return completed_ > message && (!options_.until_stable || stable_ > message);
   }
+  bool is_free(std::uint64_t message) const { return completed_ > message; }
   const std::string& failure() const { return failure_; }
+  const std::optional<fabric::PeerView>& view() const { return view_; }
 
  private:
+  std::optional<fabric::PeerView> view_;
   Rendezvous& meet_;
   std::span<std::byte> memory_;
   const Options& options_;
   std::optional<group::MemoryStore> store_;
+  std::uint64_t seen_ = 0;  // by this member; by the root's, when all have
   std::uint64_t completed_ = 0, stable_ = 0;
   std::string failure_;
 };
@@ -76,7 +87,8 @@ class Part {
     config.members = first_peers(options.members);
     std::ranges::rotate(config.members, config.members.begin() + root);
     part->is_small_ = options.size_bytes <= config.small_bytes;
-    config.confirms = part->is_small_ || options.until_stable;
+    config.confirms = part->is_small_ || options.until_stable || options.read_only;
+    config.read_only = options.read_only;
     auto group = group::Group::create(peers, config, part->recorder_);
     if (!group) return std::unexpected(group.error());
     part->group_ = std::move(*group);
@@ -85,13 +97,30 @@ class Part {
 
   bool is_root() const { return rank() == 0; }
   Result<void> send() {
+    if (member_.options().read_only && !is_small_) return show();
     const auto sent = is_small_ ? group_->send_small(message())
                                 : group_->send(recorder_.root_store(message().size()), message().size());
     return sent ? Result<void>{} : std::unexpected(sent.error());
   }
+  /// The first time all may still have to be introduced to each other.
+  Result<void> show() {
+    const Time latest = monotonic_now() + seconds(5);
+    bool shown = false;
+    member_.run_until([&] {
+      shown = group_->try_show(message()).has_value();
+      return shown || monotonic_now() >= latest;
+    });
+    return shown ? Result<void>{}
+                 : fail(Errc::unsupported, "--read-only: not all members can see the root's memory");
+  }
   void stamp(std::uint32_t iteration) { perf::stamp(member_, message(), iteration, root_); }
   bool is_over(std::uint32_t iteration) const { return recorder_.is_over(iteration) || has_failed(); }
-  bool is_intact() { return is_root() || matches_digest(member_, message(), root_); }
+  bool is_intact() { return is_root() || matches_digest(member_, received(), root_); }
+  /// A view that was looked at is given back, and the root's memory its own: outside of the timing.
+  void release(std::uint32_t iteration) {
+    if (recorder_.view()) group_->release_view(iteration);
+  }
+  bool is_free(std::uint32_t iteration) const { return recorder_.is_free(iteration) || has_failed(); }
   bool has_failed() const { return !recorder_.failure().empty(); }
   const std::string& failure() const { return recorder_.failure(); }
   const group::GroupCounters& counters() const { return group_->counters(); }
@@ -112,6 +141,9 @@ class Part {
 
   std::uint32_t rank() const {
     return (member_.rank() + member_.options().members - root_) % member_.options().members;
+  }
+  std::span<const std::byte> received() {
+    return recorder_.view() ? recorder_.view()->bytes : std::span<const std::byte>(message());
   }
   std::span<std::byte> message() { return arena_.bytes().first(member_.options().size_bytes); }
 
@@ -160,6 +192,11 @@ Result<void> iterate(Member& member, Parts& parts, std::uint32_t iteration) {
   if (timed) member.end_account();
   for (const auto& part : parts)
     if (!part->is_intact()) return fail(Errc::corrupt, "the received bytes differ from the sent ones");
+  for (const auto& part : parts) part->release(iteration);
+  const auto free = [&] {
+    return std::ranges::all_of(parts, [&](const auto& part) { return part->is_free(iteration); });
+  };
+  if (!member.run_until(free) || has_failed(parts)) return stopped(parts);
   return member.barrier() ? Result<void>{} : stopped(parts);
 }
 

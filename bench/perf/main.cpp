@@ -72,6 +72,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                {"copies_per_byte",
                 figures[0].carrier_copies_per_byte + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
   if (options.test == Test::bcast) json["senders"] = options.senders;
+  if (options.read_only) json["read_only"] = true;
   if (options.test == Test::bcast) json["first_block"] = exchanged > 0 ? "exchanged" : "copied";
   json.update({{"iterations", options.iterations},
                {"mean_seconds",
@@ -145,6 +146,9 @@ int main(int argc, char** argv) {
     if (test == Test::bcast) {
       sub->add_flag("--until-stable", options.until_stable,
                     "the time ends when every member knows that all have the message: a barrier");
+      sub->add_flag(
+          "--read-only", options.read_only,
+          "members look at the message in the root's memory (shm); measures what that takes, not bytes");
       sub->add_option("--senders", options.senders,
                       "groups of all members, each with another root, that send at once")
           ->check(CLI::Range(1U, kMostMembers));

@@ -32,6 +32,7 @@ struct Options {
   std::uint32_t writes_in_flight = 0;  ///< 0: chosen for the test
   std::uint32_t senders = 1;  ///< bcast: groups of all members, each with another root, that send at once
   bool until_stable = false;  ///< bcast: until every member knows that all have the message
+  bool read_only = false;     ///< bcast: members look at the message in the root's memory
   bool json = false;
   /// "NAMESPACE=ADDRESS" for each member: members run in these network namespaces instead of on loopback
   /// addresses.

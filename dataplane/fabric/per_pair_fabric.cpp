@@ -53,6 +53,12 @@ class PerPairFabric::Pair final : public QueuePair {
   void expect_write(std::span<std::byte> where) override {
     if (chosen_ != nullptr) chosen_->expect_write(where);
   }
+  std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override {
+    return chosen_ == nullptr ? std::nullopt : chosen_->offer_view(bytes);
+  }
+  Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override {
+    return chosen_ == nullptr ? QueuePair::view(offer, bytes) : chosen_->view(offer, bytes);
+  }
   std::size_t poll_completions(std::span<Completion> out) override {
     return chosen_ == nullptr ? 0 : chosen_->poll_completions(out);
   }

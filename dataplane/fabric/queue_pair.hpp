@@ -96,6 +96,18 @@ struct ReceiveRequest {
 /// Opaque to whoever carries it.
 using ConnectionBlob = std::vector<std::byte>;
 
+/// Where a peer that shares the host finds memory of ours; the provider's words, for the peer's ears.
+struct ViewOffer {
+  std::uint32_t arena = 0;
+  std::uint64_t offset = 0;
+  friend bool operator==(const ViewOffer&, const ViewOffer&) = default;
+};
+/// A peer's memory, read where it lies; there as long as `keeper` is.
+struct PeerView {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> keeper;
+};
+
 enum class QueuePairState : std::uint8_t { reset, ready, error };
 
 class QueuePair {
@@ -118,6 +130,14 @@ class QueuePair {
   /// nothing else, except that bytes of `where` may be overwritten with rubbish until the real ones have
   /// arrived.
   virtual void expect_write(std::span<std::byte> where) = 0;
+
+  /// Lets the peer read `bytes`, which the owner leaves as they are meanwhile, without any copy: what to tell
+  /// it by other ways. Nothing: this provider cannot, or only memory that make_arena() gave.
+  virtual std::optional<ViewOffer> offer_view(std::span<const std::byte>) { return std::nullopt; }
+  /// What the peer has offered. Errors: unsupported, protocol_error (it has offered no such memory).
+  virtual Result<PeerView> view(const ViewOffer&, std::uint64_t) {
+    return fail(Errc::unsupported, "nothing is seen of a peer's memory here");
+  }
 
   /// Takes up to out.size() completions in order; returns how many.
   virtual std::size_t poll_completions(std::span<Completion> out) = 0;

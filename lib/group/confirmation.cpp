@@ -55,6 +55,12 @@ Report Confirmation::gathered() const {
   return all;
 }
 
+std::uint64_t Confirmation::finished_below() const {
+  std::uint64_t least_of_all = UINT64_MAX;
+  for (const Child& child : children_) least_of_all = std::min(least_of_all, child.report.finished);
+  return least_of_all;
+}
+
 std::optional<Report> Confirmation::report() const {
   if (is_root_) return std::nullopt;
   const Report all = gathered();

@@ -52,6 +52,8 @@ class Confirmation {
 
   /// The least of all at or below us.
   Report gathered() const;
+  /// Messages below it are finished at all below us.
+  std::uint64_t finished_below() const;
   /// For the parent, if it is news; told() when it is on its way. Nothing at the root.
   std::optional<Report> report() const;
   void told(const Report& report) { reported_ = report; }

@@ -29,6 +29,7 @@ Result<void> Group::check(const GroupConfig& config) {
   if (config.confirms && !config.announce_lengths)
     return refuse("a group that confirms must announce lengths");
   if (config.small_bytes > kMostSmallBytes) return refuse("small messages that fit no frame");
+  if (config.read_only && !config.confirms) return refuse("a group that shows messages must confirm");
   if (!config.automatic) return {};
   const auto& [algorithm, block_bytes] = config.automatic->fixed;
   if (!config.confirms) return refuse("a group that chooses its algorithm must confirm");
@@ -50,6 +51,9 @@ Result<void> Group::make_edges() {
     ranks.insert(ranks.end(), tree.children.begin(), tree.children.end());
     if (tree.parent) ranks.push_back(*tree.parent);
   }
+  if (config_.read_only && !is_root()) ranks.push_back(Rank{0});  // whose memory it may look at
+  for (std::uint32_t rank = 1; config_.read_only && is_root() && rank < members; ++rank)
+    ranks.push_back(Rank{rank});
   relay::sort_and_unite(ranks);
   for (const Rank rank : ranks) {
     const PeerId peer = config_.members[value_of(rank)];

@@ -50,6 +50,9 @@ struct GroupConfig {
   std::uint32_t small_bytes = 4096;
   /// Of small messages that somebody has not delivered, small_charge() of each; the same at every member.
   std::uint64_t small_window = 1 << 20;
+  /// The root may show large messages to all others, where they share its host, instead of sending them. The
+  /// same at every member; needs `confirms`.
+  bool read_only = false;
   /// A message that waits so long for this member's memory ends the group. Zero: never.
   Duration memory_patience{};
   /// A neighbour that does not say so long after the epoch's end that it is over there, too, loses its link,
@@ -74,6 +77,9 @@ class Listener {
   /// counts as delivered with the answer true. False: the application has no memory for it now; it is asked
   /// again in every turn.
   virtual bool small(std::uint64_t, std::span<const std::byte>) { return true; }
+  /// Receiver: message number `message` can be read in the root's memory until release_view(). It is
+  /// delivered.
+  virtual void viewed(std::uint64_t, const fabric::PeerView&) {}
   /// Every byte of the message is here and consumed. Not called of a small message at a receiver.
   virtual void delivered(std::uint64_t message) = 0;
   /// Delivered, and everything that this member had to relay is acknowledged: the store is free again.
@@ -93,7 +99,7 @@ class Listener {
 struct GroupCounters {
   std::uint64_t blocks_sent = 0, blocks_received = 0, grants_sent = 0, grants_received = 0;
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
-  std::uint64_t smalls_sent = 0, smalls_delivered = 0;
+  std::uint64_t smalls_sent = 0, smalls_delivered = 0, views_delivered = 0;
   std::uint64_t bytes_copied = 0;  ///< of first blocks: what the hand-off could not exchange
 };
 
@@ -125,6 +131,11 @@ class Group final : public GroupPart {
   relay::MessagePlan plan_of(std::uint64_t message) const;
   /// Root: sends a small message, which is the application's until completed(). Errors: as send.
   Result<std::uint64_t> send_small(std::span<const std::byte> bytes);
+  /// Root: shows all others a large message where it lies, to be left as it is until completed(): when
+  /// everybody has released it. Nothing, and nothing done: send it, since somebody cannot see that memory.
+  std::optional<std::uint64_t> try_show(std::span<const std::byte> bytes);
+  /// Receiver: it needs this message of viewed() no longer.
+  void release_view(std::uint64_t message);
   /// Receiver, lengths known: the next message has `bytes` bytes and goes into `store`. Errors: as send.
   Result<std::uint64_t> receive(Store& store, std::uint64_t bytes);
   /// Receiver, announced lengths: the answer that incoming() did not have.
@@ -227,11 +238,18 @@ class Group final : public GroupPart {
   Result<void> may_send() const;
 
   // group_small.cpp
-  bool forward(std::uint64_t number, std::span<const std::byte> bytes);
+  bool forward(const SmallMessages::Entry& small);
   void drop_arena_message(std::uint64_t number);
   Result<void> on_small(Edge& edge, const SmallMessage& small);
-  bool take_small(std::uint64_t number, std::span<const std::byte> bytes);
+  Result<void> check_turn(const Edge& edge, std::uint64_t number);
+  bool take_small(SmallMessages::Entry& small);
+  void count_delivered(SmallMessages::Entry& small);
   std::size_t forward_smalls();
+
+  // group_views.cpp
+  Result<void> on_view(Edge& edge, const ViewMessage& view);
+  bool take_view(SmallMessages::Entry& small);
+  bool is_released(const SmallMessages::Entry& small) const;
 
   // group_confirming.cpp
   Result<void> on_report(Edge& edge, const Report& report);

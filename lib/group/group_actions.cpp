@@ -230,7 +230,7 @@ bool Group::deliver_next() {
     if (number >= next_number_ || (small != nullptr && !small->forwarded)) return false;
   } else {
     auto* const small = smalls_.find(number);
-    return small != nullptr && take_small(number, small->bytes);
+    return small != nullptr && (small->view ? take_view(*small) : take_small(*small));
   }
   ++next_to_deliver_;
   listener_.delivered(number);
@@ -244,8 +244,8 @@ bool Group::finish_next() {
     if (!messages_.front().relay.is_complete()) return false;
     messages_.pop_front();
   } else if (!smalls_.empty() && smalls_.front().number == number) {
-    if (!smalls_.front().forwarded) return false;
-    if (!is_root()) kept_charge_ -= small_charge(smalls_.front().bytes.size());
+    if (!smalls_.front().forwarded || !is_released(smalls_.front())) return false;
+    kept_charge_ -= smalls_.front().charge;
     smalls_.pop_front();
   }
   ++next_to_finish_;

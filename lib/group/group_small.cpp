@@ -1,5 +1,7 @@
 // Small messages: from the root into the frames of its children, from frame to frame down the tree, and to
 // the application straight from the frame when it is their turn.
+#include <utility>
+
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
@@ -10,20 +12,24 @@ Result<std::uint64_t> Group::send_small(std::span<const std::byte> bytes) {
     return rdmc::fail(Errc::invalid_argument, "too long for a small message");
   const std::uint64_t number = next_number_++;
   drop_arena_message(number);
-  if (!smalls_.empty() || !forward(number, bytes)) smalls_.add(number, bytes, false);
+  SmallMessages::Entry small{.number = number, .bytes = bytes};
+  if (!smalls_.empty() || !forward(small)) smalls_.add(std::move(small), false);
   return number;
 }
 
 /// To all children or to none; to none, either, of those of whom one was lost before the group was made.
-bool Group::forward(std::uint64_t number, std::span<const std::byte> bytes) {
+bool Group::forward(const SmallMessages::Entry& small) {
   if (lost_edge() != nullptr) return false;
-  const SmallMessage record{number, bytes};
-  if (is_root() && !small_window_.admits(number, bytes.size())) return false;
+  const Record record = small.view ? Record(*small.view) : SmallMessage{small.number, small.bytes};
+  if (is_root() && !small_window_.admits(small.number, small.bytes.size())) return false;
+  // What is delivered and not released keeps its place, and that of all behind it, at every member.
+  if (is_root() && config_.read_only && small.number - next_to_finish_ >= SmallWindow::kMostAhead)
+    return false;
   for (const std::size_t child : tree_children_) {
     if (!edges_[child].link->make_room(encoded_bytes(record))) return false;
   }
   for (const std::size_t child : tree_children_) edges_[child].link->send(config_.name, record);
-  if (is_root()) small_window_.sent(bytes.size());
+  if (is_root()) small_window_.sent(small.bytes.size());
   counters_.smalls_sent += tree_children_.size();
   return true;
 }
@@ -34,12 +40,11 @@ void Group::drop_arena_message(std::uint64_t number) {
   if (found != messages_.end() && found->number == number) messages_.erase(found);
 }
 
-Result<void> Group::on_small(Edge& edge, const SmallMessage& small) {
+/// Of what travels from the root down the tree.
+Result<void> Group::check_turn(const Edge& edge, std::uint64_t number) {
   const auto refuse = [](const char* what) { return rdmc::fail(Errc::protocol_error, what); };
-  if (tree_parent_ != static_cast<std::size_t>(&edge - edges_.data()) ||
-      small.bytes.size() > config_.small_bytes)
+  if (tree_parent_ != static_cast<std::size_t>(&edge - edges_.data()))
     return refuse("a small message where none belongs");
-  const std::uint64_t number = small.message;
   if (number < next_small_ || number < next_to_deliver_ ||
       number - next_to_deliver_ > SmallWindow::kMostAhead + kMessagesUnderWay)
     return refuse("a small message out of turn");
@@ -47,33 +52,52 @@ Result<void> Group::on_small(Edge& edge, const SmallMessage& small) {
     return refuse("a message that is small and large");
   next_small_ = number + 1;
   drop_arena_message(number);
-  const bool in_turn = smalls_.empty() && number == next_to_deliver_ && number == next_to_finish_;
-  const bool forwarded = smalls_.empty() && forward(number, small.bytes);
-  if (in_turn && forwarded && take_small(number, small.bytes)) {
+  return {};
+}
+
+Result<void> Group::on_small(Edge& edge, const SmallMessage& message) {
+  const auto refuse = [](const char* what) { return rdmc::fail(Errc::protocol_error, what); };
+  if (message.bytes.size() > config_.small_bytes) return refuse("a small message that is not small");
+  if (auto checked = check_turn(edge, message.message); !checked) return checked;
+  SmallMessages::Entry small{.number = message.message, .bytes = message.bytes};
+  const bool in_turn = smalls_.empty() && small.number == next_to_deliver_ && small.number == next_to_finish_;
+  small.forwarded = smalls_.empty() && forward(small);
+  if (in_turn && small.forwarded && take_small(small)) {
     if (phase_ != Phase::open) return {};
     next_to_finish_ = next_to_deliver_;
-    listener_.completed(number);
+    listener_.completed(small.number);
     return {};
   }
-  kept_charge_ += small_charge(small.bytes.size());
+  small.charge = small_charge(small.bytes.size());
+  kept_charge_ += small.charge;
   if (kept_charge_ > config_.small_window) return refuse("more small messages than the window admits");
-  smalls_.add(number, small.bytes, true).forwarded = forwarded;
+  smalls_.add(std::move(small), true);
   return {};
 }
 
 /// False: the application has no memory for it now.
-bool Group::take_small(std::uint64_t number, std::span<const std::byte> bytes) {
-  if (!listener_.small(number, bytes)) return false;
-  charge_delivered_ += small_charge(bytes.size());
-  next_to_deliver_ = number + 1;
+bool Group::take_small(SmallMessages::Entry& small) {
+  if (!listener_.small(small.number, small.bytes)) return false;
   ++counters_.smalls_delivered;
+  count_delivered(small);
   return true;
+}
+
+/// It may have to wait for one before it to be finished, but its bytes need no more room when it was passed
+/// on.
+void Group::count_delivered(SmallMessages::Entry& small) {
+  charge_delivered_ += small_charge(small.bytes.size());
+  next_to_deliver_ = small.number + 1;
+  if (!small.forwarded) return;
+  kept_charge_ -= std::exchange(small.charge, 0);
+  small.bytes = {};
+  small.kept = {};
 }
 
 std::size_t Group::forward_smalls() {
   std::size_t done = 0;
   for (auto* next = smalls_.next_to_forward(); next != nullptr; next = smalls_.next_to_forward()) {
-    if (!forward(next->number, next->bytes)) break;
+    if (!forward(*next)) break;
     next->forwarded = true;
     ++done;
   }

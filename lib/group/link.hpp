@@ -70,6 +70,13 @@ class Link {
   std::size_t poll(std::span<fabric::Completion> out) {
     return is_open() ? queue_pair_->poll_completions(out) : 0;
   }
+  std::optional<fabric::ViewOffer> offer_view(std::span<const std::byte> bytes) {
+    return is_open() ? queue_pair_->offer_view(bytes) : std::nullopt;
+  }
+  Result<fabric::PeerView> view(const fabric::ViewOffer& offer, std::uint64_t bytes) {
+    if (!is_open()) return fail(Errc::peer_failed, error_cause());
+    return queue_pair_->view(offer, bytes);
+  }
   void expect_write(std::span<std::byte> where) {
     if (is_open()) queue_pair_->expect_write(where);
   }

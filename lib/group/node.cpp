@@ -88,6 +88,10 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
                                 const GroupOptions& options, GroupCallbacks callbacks) {
   if (options.algorithm && !relay::algorithm_of(static_cast<std::uint32_t>(*options.algorithm)))
     return fail(Errc::invalid_argument, "no such algorithm");
+  if (options.read_only && options.can_continue)
+    return fail(Errc::invalid_argument, "what is shown read-only nobody keeps, to continue with");
+  if (options.read_only && id() != root && !callbacks.viewed)
+    return fail(Errc::invalid_argument, "read_only without viewed()");
   const bool is_automatic = !options.algorithm.has_value();
   const bool hosts_count =
       options.racks.empty() && (is_automatic || *options.algorithm == relay::Algorithm::host_pipeline);
@@ -108,6 +112,7 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
       .connected_only = true,
       .confirms = true,
       .small_bytes = options.small_bytes,
+      .read_only = options.read_only,
       .memory_patience = options.receive_timeout};
   for (const NodeId member : ranks) config.members.push_back(peer_of(member));
   if (is_automatic) {
@@ -130,6 +135,19 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
 
 Result<std::uint64_t> Node::send(GroupNumber number, std::span<const std::byte> bytes) {
   return state_->command(number, [&](group::NodeGroup& group) { return group.send(bytes); });
+}
+
+Result<void> Node::release(GroupNumber number, std::uint64_t message) {
+  return state_->command(number, [&](group::NodeGroup& group) { return group.release(message); });
+}
+
+Result<SharedMemory> Node::allocate(std::size_t bytes) {
+  return state_->in_engine([&]() -> Result<SharedMemory> {
+    auto arena = state_->opened.fabric->make_arena(bytes);
+    if (!arena) return std::unexpected(arena.error());
+    const auto keeper = std::make_shared<memory::Arena>(std::move(*arena));
+    return SharedMemory{keeper->bytes().first(bytes), keeper};
+  });
 }
 
 Result<void> Node::post_receive_buffer(GroupNumber number, std::span<std::byte> buffer) {

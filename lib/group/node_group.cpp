@@ -41,6 +41,14 @@ Result<void> NodeGroup::post(std::span<std::byte> buffer) {
   return {};
 }
 
+Result<void> NodeGroup::release(std::uint64_t message) {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::failed) return {};  // it is over anyway
+  if (commands_.size() >= kMostCommands) return fail(Errc::would_block, "too many calls at once");
+  commands_.push_back(Release{message});
+  return {};
+}
+
 Result<void> NodeGroup::destroy(Destroyed done) {
   const std::lock_guard lock(mutex_);
   if (destroying_) return fail(Errc::cancelled, "the group is being destroyed already");
@@ -85,6 +93,7 @@ void NodeGroup::submit(std::uint64_t number) {
     (void)group().send_small(held.bytes);
     return;
   }
+  if (group().try_show(held.bytes)) return;
   const relay::MessagePlan plan = group().plan_for(held.bytes.size());
   held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), plan.block_bytes);
   if (!group().send(*held.store, held.bytes.size(), plan) && !can_continue_) held_.erase(number);
@@ -95,8 +104,14 @@ void NodeGroup::execute(Buffer& buffer) {
   serve_waiting();
 }
 
+void NodeGroup::execute(Release& release) {
+  group().release_view(release.message);
+}
+
 void NodeGroup::execute(Destroy& destroy) {
   done_ = std::move(destroy.done);
+  for (const auto& [message, held] : held_)
+    if (held.view) group().release_view(message);
   next_.reset();
   if (phase_ == Phase::continuing && succession_)
     succession_->end({Errc::cancelled, "the group was destroyed"});

@@ -32,10 +32,13 @@ class NodeGroup final : public Survivor {
   struct Buffer {
     std::span<std::byte> bytes;
   };
+  struct Release {
+    std::uint64_t message = 0;
+  };
   struct Destroy {
     Destroyed done;
   };
-  using Command = std::variant<Send, Buffer, Destroy>;
+  using Command = std::variant<Send, Buffer, Release, Destroy>;
 
   /// `members` by rank, of whom `rack_of` knows all or nobody. `some_changed` is set when somebody must call
   /// tidy().
@@ -55,6 +58,7 @@ class NodeGroup final : public Survivor {
   /// The number of the message. Errors: as Node::send.
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post(std::span<std::byte> buffer);
+  Result<void> release(std::uint64_t message);
   Result<void> destroy(Destroyed done);
   /// True once after commands have come: somebody must have run() called.
   bool wants_to_run();
@@ -84,6 +88,7 @@ class NodeGroup final : public Survivor {
     std::unique_ptr<MemoryStore> store;   // none: the message is small
     std::uint32_t block_bytes = 0;        // it travels in blocks of it, if it is large
     std::span<std::byte> posted;          // the whole buffer, if it was posted
+    std::shared_ptr<const void> view;     // keeps the root's memory, if it is looked at there
     std::optional<relay::BlockMap> have;  // after a failure: what is there of a message not delivered
     memory::Arena stand_in;               // of a message that is recovered before it has memory …
     std::optional<Place> awaited;         // … that it has got meanwhile
@@ -92,6 +97,7 @@ class NodeGroup final : public Survivor {
   Result<void> may_call() const;
   void execute(Send& send);
   void execute(Buffer& buffer);
+  void execute(Release& release);
   void execute(Destroy& destroy);
   void submit(std::uint64_t number);
   void finish();
@@ -118,6 +124,7 @@ class NodeGroup final : public Survivor {
 
   Store* incoming(std::uint64_t message, std::uint64_t bytes) override;
   bool small(std::uint64_t message, std::span<const std::byte> bytes) override;
+  void viewed(std::uint64_t message, const fabric::PeerView& view) override;
   void delivered(std::uint64_t message) override;
   void completed(std::uint64_t message) override;
   void stable(std::uint64_t count) override;

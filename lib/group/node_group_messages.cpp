@@ -72,6 +72,13 @@ void NodeGroup::deliver(std::uint64_t message, std::span<std::byte> bytes) {
   if (callbacks_.delivered) callbacks_.delivered(message, bytes);
 }
 
+void NodeGroup::viewed(std::uint64_t message, const fabric::PeerView& view) {
+  held_[message].view = view.keeper;
+  delivered_ = message + 1;
+  if (callbacks_.viewed) callbacks_.viewed(message, view.bytes);
+  if (done_ || !callbacks_.viewed) group().release_view(message);
+}
+
 void NodeGroup::delivered(std::uint64_t message) {
   if (!is_root_) deliver(message, held_[message].bytes);
 }

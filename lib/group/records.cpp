@@ -8,10 +8,10 @@
 namespace rdmc::group {
 namespace {
 
-enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict, note };
+enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict, note, view };
 
 constexpr std::size_t kPairBytes = 16, kPartBytes = 24, kNoteHead = 8, kGrantBody = 8 + relay::kGrantBytes,
-                      kEndHead = 8, kReportBytes = 32;
+                      kEndHead = 8, kReportBytes = 32, kViewBytes = 32;
 constexpr std::uint32_t kNobody = 0xFFFF'FFFF;
 constexpr auto kLastCode = Errc::resource_limit;
 
@@ -30,7 +30,8 @@ std::size_t body_bytes(const Record& record) {
                  [](const End& end) { return kEndHead + std::min(end.what.size(), kMostEndText); },
                  [](const SmallMessage& small) { return 8 + small.bytes.size(); },
                  [](const Report&) { return kReportBytes; }, [](const Verdict&) { return kPairBytes; },
-                 [](const Note& note) { return kNoteHead + note.bytes.size(); }},
+                 [](const Note& note) { return kNoteHead + note.bytes.size(); },
+                 [](const ViewMessage&) { return kViewBytes; }},
       record);
 }
 
@@ -114,6 +115,11 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    store_be(body + 4, std::uint32_t{note.is_last});
                    std::ranges::copy(note.bytes, body + kNoteHead);
                    return kNoteHead + note.bytes.size();
+                 },
+                 [&](const ViewMessage& view) {
+                   put_pair(body, view.message, view.bytes);
+                   put_pair(body + kPairBytes, view.offer.arena, view.offer.offset);
+                   return kViewBytes;
                  }},
       record);
   store_be(out.data(), static_cast<std::uint32_t>(record.index() + 1) << 24);
@@ -174,6 +180,14 @@ Result<Record> RecordReader::next() {
       const auto last = load_be<std::uint32_t>(&body[4]);
       if (last > 1) return bad("record: a note that makes no sense");
       return Note{Rank{load_be<std::uint32_t>(&body[0])}, last == 1, body.subspan(kNoteHead)};
+    }
+    case Kind::view: {
+      if (bytes != kViewBytes) break;
+      const auto arena = load_be<std::uint64_t>(&body[kPairBytes]);
+      if (arena > 0xFFFF'FFFF) return bad("record: a view that makes no sense");
+      return ViewMessage{.message = pair().first,
+                         .offer = {static_cast<std::uint32_t>(arena), load_be<std::uint64_t>(&body[24])},
+                         .bytes = pair().second};
     }
     default: return bad("record: of an unknown kind");
   }

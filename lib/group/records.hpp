@@ -13,6 +13,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/relay/algorithm.hpp"
 #include "dataplane/relay/grant.hpp"
 #include "lib/group/confirmation.hpp"
@@ -70,7 +71,16 @@ struct SmallMessage {
   }
 };
 
-using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict, Note>;
+/// A whole message that lies in the root's memory, for members on its host to look at it there.
+struct ViewMessage {
+  std::uint64_t message = 0;
+  fabric::ViewOffer offer{};
+  std::uint64_t bytes = 0;
+  friend bool operator==(const ViewMessage&, const ViewMessage&) = default;
+};
+
+using Record =
+    std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict, Note, ViewMessage>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 

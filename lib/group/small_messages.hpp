@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "lib/group/records.hpp"
 
 namespace rdmc::group {
 
@@ -22,9 +25,11 @@ class SmallMessages {
   struct Entry {
     std::uint64_t number = 0;
     std::span<const std::byte> bytes;
-    std::vector<std::byte> kept;  ///< what `bytes` is in, unless it is the application's
+    std::vector<std::byte> kept;      ///< what `bytes` is in, unless it is the application's
+    std::optional<ViewMessage> view;  ///< it is in the root's memory, and `bytes` is empty
+    std::uint64_t charge = 0;         ///< that it takes of the window here
     bool forwarded = false;
-    bool delivered = false;
+    bool released = false;  ///< a view: the application needs it no longer
   };
 
   bool empty() const { return entries_.empty(); }
@@ -32,11 +37,10 @@ class SmallMessages {
   Entry& front() { return entries_.front(); }
   void pop_front() { entries_.pop_front(); }
   /// Numbers ascend. `copy`: the bytes go away.
-  Entry& add(std::uint64_t number, std::span<const std::byte> bytes, bool copy) {
-    Entry& entry = entries_.emplace_back();
-    entry.number = number;
-    if (copy) entry.kept.assign(bytes.begin(), bytes.end());
-    entry.bytes = copy ? std::span<const std::byte>(entry.kept) : bytes;
+  Entry& add(Entry small, bool copy) {
+    Entry& entry = entries_.emplace_back(std::move(small));
+    if (copy) entry.kept.assign(entry.bytes.begin(), entry.bytes.end());
+    if (copy) entry.bytes = entry.kept;
     return entry;
   }
   Entry* find(std::uint64_t number) {

@@ -185,7 +185,7 @@ Result<void> ShmQueuePair::on_arena(LocalSocket::Received& arena) {
   auto pages = memory::SharedPages::attach(std::move(arena.descriptors[0]), arena.message.b,
                                            memory::SharedPages::Peers::may_read);
   if (!pages) return std::unexpected(pages.error());
-  peer_arenas_.emplace(number, std::move(*pages));
+  peer_arenas_.emplace(number, std::make_shared<const memory::SharedPages>(std::move(*pages)));
   return {};
 }
 
@@ -232,11 +232,45 @@ bool ShmQueuePair::send_arena(const shm::LocalArenas::Found& arena) {
   return sent && *sent;
 }
 
-std::optional<shm::Place> ShmQueuePair::offer(std::span<const std::byte> bytes) {
-  if (const auto found = fabric_.arenas_.find(bytes); found && send_arena(*found)) {
-    arenas_sent_[found->number] = requester_.posted() + 1;
-    return shm::Place{shm::Source::arena, found->number, found->offset};
+/// The arena that `bytes` lie in, which the peer knows by the time it looks for it; the next request names
+/// it.
+std::optional<shm::LocalArenas::Found> ShmQueuePair::named_arena(std::span<const std::byte> bytes) {
+  auto found = fabric_.arenas_.find(bytes);
+  if (!found || !send_arena(*found)) return std::nullopt;
+  arenas_sent_[found->number] = requester_.posted() + 1;
+  return found;
+}
+
+std::optional<ViewOffer> ShmQueuePair::offer_view(std::span<const std::byte> bytes) {
+  if (state() != QueuePairState::ready || !peer_memory_) return std::nullopt;
+  const auto found = named_arena(bytes);
+  return found ? std::optional(ViewOffer{found->number, found->offset}) : std::nullopt;
+}
+
+Result<PeerView> ShmQueuePair::view(const ViewOffer& offer, std::uint64_t bytes) {
+  auto pages = peer_arena(offer.arena);
+  if (!pages) return std::unexpected(pages.error());
+  const std::span<const std::byte> all = (*pages)->bytes();
+  if (offer.offset > all.size() || bytes > all.size() - offer.offset)
+    return rdmc::fail(Errc::protocol_error, "a view beyond the peer's memory");
+  return PeerView{all.subspan(offer.offset, bytes), std::move(*pages)};
+}
+
+/// It was sent before it was first named. Errors: protocol_error (it was not), those of the socket.
+Result<std::shared_ptr<const memory::SharedPages>> ShmQueuePair::peer_arena(std::uint32_t number) {
+  auto found = peer_arenas_.find(number);
+  if (found == peer_arenas_.end()) {
+    if (auto read = read_socket(kMessagesBeforeArena); !read) return std::unexpected(read.error());
+    found = peer_arenas_.find(number);
+    if (found == peer_arenas_.end())
+      return rdmc::fail(Errc::protocol_error, "memory that the peer has not offered");
   }
+  return found->second;
+}
+
+std::optional<shm::Place> ShmQueuePair::offer(std::span<const std::byte> bytes) {
+  if (const auto found = named_arena(bytes))
+    return shm::Place{shm::Source::arena, found->number, found->offset};
   if (bytes.size() >= kLeastFromProcess &&
       peers().control.reads_processes.load(std::memory_order_acquire) != 0)
     return shm::Place{shm::Source::process, 0, reinterpret_cast<std::uint64_t>(bytes.data())};
@@ -254,13 +288,9 @@ shm::PayloadSource::Outcome ShmQueuePair::fetch(const shm::Place& place, std::ui
 
 shm::PayloadSource::Outcome ShmQueuePair::fetch_from_arena(const shm::Place& place, std::uint64_t offset,
                                                            std::span<std::byte> to) {
-  auto found = peer_arenas_.find(place.arena);
-  if (found == peer_arenas_.end()) {  // it was sent before it was first named
-    if (auto read = read_socket(kMessagesBeforeArena); !read) return Outcome::gone;
-    found = peer_arenas_.find(place.arena);
-    if (found == peer_arenas_.end()) return Outcome::malformed;
-  }
-  const auto bytes = found->second.bytes();
+  const auto arena = peer_arena(place.arena);
+  if (!arena) return arena.error().code == Errc::peer_failed ? Outcome::gone : Outcome::malformed;
+  const auto bytes = (*arena)->bytes();
   if (place.where > bytes.size() || offset > bytes.size() - place.where ||
       to.size() > bytes.size() - place.where - offset)
     return Outcome::malformed;

@@ -39,6 +39,8 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
   void expect_write(std::span<std::byte>) override {}  // who pulls needs no hint
+  std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override;
+  Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override;
   std::size_t poll_completions(std::span<Completion> out) override;
   bool can_share_pages() const override { return !failed_ && peer_memory_ && socket_; }
   bool share_pages(const memory::SharedPages& pages) override;
@@ -77,6 +79,8 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> on_forget(const shm::Message& forget);
   bool send_arena(const shm::LocalArenas::Found& arena);
   void forget_arenas();
+  std::optional<shm::LocalArenas::Found> named_arena(std::span<const std::byte> bytes);
+  Result<std::shared_ptr<const memory::SharedPages>> peer_arena(std::uint32_t number);
   std::optional<shm::Place> offer(std::span<const std::byte> bytes) override;
   Outcome fetch(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to) override;
   Outcome fetch_from_arena(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to);
@@ -114,7 +118,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::optional<memory::SharedPages> peer_memory_;
   std::optional<memory::SharedPages> shared_pages_;  // from the peer, and not taken yet
   std::optional<shm::Doorbell> peer_doorbell_;
-  std::unordered_map<std::uint32_t, memory::SharedPages> peer_arenas_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<const memory::SharedPages>> peer_arenas_;
   std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;  // with the last slot that named each
   bool said_hello_ = false;
   bool failed_ = false;

@@ -68,6 +68,16 @@ struct GroupOptions {
   /// Everybody keeps every message - reusable() waits for stable() -, so that after a failure the survivors
   /// can continue_group(). The same at every member.
   bool can_continue = false;
+  /// Receivers on the root's host look at large messages where they lie, without any copy: where the root has
+  /// allocate()d their memory and all members can see it they come by viewed(), all others as ever. The same
+  /// at every member; not with can_continue.
+  bool read_only = false;
+};
+
+/// Memory that nodes on the same host can be shown. It may outlive the node that allocated it.
+struct SharedMemory {
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> keeper;
 };
 
 /// A message that has begun, and which of its blocks are missing: ranges [first, second) of them, ascending.
@@ -95,8 +105,12 @@ struct GroupCallbacks {
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   /// Receiver: every byte of the message is in its memory, to be read.
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
+  /// Receiver, read_only: the message is here, in the root's memory, for reading: until release() - the 64th
+  /// large message behind one that is not released waits for that -, destroy_group() or failed(). Afterwards
+  /// the root may write there.
+  std::function<void(std::uint64_t message, std::span<const std::byte> bytes)> viewed;
   /// The memory of this message is the application's again. At the root: all it had to send has been
-  /// received.
+  /// received, and what it has shown released.
   std::function<void(std::uint64_t message)> reusable;
   /// Every member has the messages below this number.
   std::function<void(std::uint64_t count)> stable;
@@ -150,6 +164,11 @@ class Node {
   /// those of send; invalid_argument for a buffer too small when the message is known - later that is
   /// failed().
   Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
+
+  /// Receiver: it needs a message of viewed() no longer. Errors: not_found, would_block.
+  Result<void> release(GroupNumber group, std::uint64_t message);
+  /// At least so many zero bytes, page aligned. Errors: resource_limit.
+  Result<SharedMemory> allocate(std::size_t bytes);
 
   /// After failed(), among its survivors, or when others have noticed a failure that this member has not,
   /// which ends the group here without failed(): the group goes on, in the same order and with the same
