@@ -8,6 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import installed
+
 RDMC_BCAST = os.environ["RDMC_BCAST"]
 COUNT = 4
 
@@ -27,16 +30,8 @@ def free_ports(count):
 
 def build_with_installed(build, source, directory):
     """Installs into `directory`, compiles `source` there, and says how to run it."""
-    root = os.path.join(directory, "root")
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], check=True,
-                   stdout=subprocess.DEVNULL)
-    described = next(pathlib.Path(root).rglob("rdmc.pc"))
-    environment = dict(os.environ, PKG_CONFIG_LIBDIR=str(described.parent), PKG_CONFIG_SYSROOT_DIR=root)
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "rdmc"], check=True, env=environment,
-                           stdout=subprocess.PIPE, text=True).stdout.split()
     example = os.path.join(directory, "example")
-    subprocess.run([os.environ["CXX"], source, *flags, f"-Wl,-rpath,{described.parent.parent}", "-o", example], check=True,
-                   cwd=directory)
+    subprocess.run([os.environ["CXX"], source, *installed.install(build, directory), "-o", example], check=True, cwd=directory)
     return example
 
 

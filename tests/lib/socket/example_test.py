@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import installed
+
 ECHO = os.environ.get("RDMC_ECHO_EXAMPLE")
 PUBLISHER, FILE_SERVER = os.environ.get("RDMC_PUBLISHER_EXAMPLE"), os.environ.get("RDMC_FILE_SERVER_EXAMPLE")
 PATIENCE = 60  # seconds, only a failing test waits so long
@@ -183,21 +186,15 @@ class Files(unittest.TestCase):
                 server.kill()
 
 
-def installed(build, folder):
+def compiled(build, folder):
     """Compiles the examples there, and says where they are."""
-    root = os.path.join(folder, "root")
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], check=True,
-                   stdout=subprocess.DEVNULL)
-    described = next(pathlib.Path(root).rglob("rdmc.pc"))
-    environment = dict(os.environ, PKG_CONFIG_LIBDIR=str(described.parent), PKG_CONFIG_SYSROOT_DIR=root)
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "rdmc"], check=True, env=environment, stdout=subprocess.PIPE,
-                           text=True).stdout.split()
+    flags = installed.install(build, folder)
     sources = pathlib.Path(os.environ["RDMC_HEADER"]).parents[2] / "socket"
     for source in ("echo.c", "publisher.c", "file_server.cpp"):
         compiler = [os.environ["CXX"]] if source.endswith("pp") else ["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L"]
         own = [flag for flag in flags if source.endswith("pp") or not flag.startswith("-std")]
-        subprocess.run([*compiler, sources / source, *own, f"-Wl,-rpath,{described.parent.parent}", "-pthread", "-o",
-                        os.path.join(folder, pathlib.Path(source).stem)], check=True, cwd=folder)
+        subprocess.run([*compiler, sources / source, *own, "-pthread", "-o", os.path.join(folder, pathlib.Path(source).stem)],
+                       check=True, cwd=folder)
     return [os.path.join(folder, name) for name in ("echo", "publisher", "file_server")]
 
 
@@ -218,6 +215,6 @@ class WayBack(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--installed"]:
         with tempfile.TemporaryDirectory() as directory:
-            ECHO, PUBLISHER, FILE_SERVER = installed(sys.argv[2], directory)
+            ECHO, PUBLISHER, FILE_SERVER = compiled(sys.argv[2], directory)
             unittest.main(argv=sys.argv[:1])
     unittest.main()
