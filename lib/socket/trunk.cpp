@@ -7,10 +7,18 @@
 #include "lib/socket/lane_memory.hpp"
 
 namespace rdmc::sockets {
+namespace {
+
+/// A peer that is stopped, in a debugger or by its operator, is to be there when it goes on: it may be silent
+/// for 224 ack timeouts, 15 s. Of a death the control channel tells at once.
+constexpr std::uint8_t kRetries = 223;
+
+}  // namespace
 
 Result<std::shared_ptr<Trunk>> Trunk::create(fabric::Fabric& fabric, FairMutex& lock,
                                              std::shared_ptr<Mux> mux) {
-  auto link = group::Link::create(fabric, group::PeerId{}, {.ring_bytes = kRingBytes});
+  auto link = group::Link::create(fabric, group::PeerId{},
+                                  {.queue_pair = {.retry_limit = kRetries}, .ring_bytes = kRingBytes});
   if (!link) return std::unexpected(link.error());
   std::shared_ptr<Trunk> trunk(new Trunk(lock, std::move(mux)));
   trunk->link_ = std::move(*link);
