@@ -56,7 +56,7 @@ void GroupMember::on_word(const GroupWord& word) {
       if (!connect(*word.node, word.bytes)) return give_up(EPROTO);
       return connected(*word.node);
     case GroupWordKind::view: return on_view(word);
-    case GroupWordKind::failed: return give_up(ECONNRESET);  // we are out
+    case GroupWordKind::failed: return give_up(word.node ? ECONNRESET : 0);  // we are out, or it has ended
     default: return give_up(EPROTO);
   }
 }

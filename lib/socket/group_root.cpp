@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
 namespace rdmc::sockets {
+namespace {
+
+/// For members to hear that the group ends.
+constexpr std::chrono::seconds kGoodbye(1);
+
+}  // namespace
 
 void GroupRoot::on_channel(control::Channel channel) {
-  if (is_stopped_) return;
+  if (is_stopped_ || is_leaving_) return;
   auto owned = std::make_unique<Caller>(std::move(channel));
   Caller* const caller = owned.get();
   callers_[caller] = std::move(owned);
@@ -29,6 +36,7 @@ void GroupRoot::on_channel(control::Channel channel) {
 }
 
 void GroupRoot::on_word(Caller& from, GroupWord word) {
+  if (is_leaving_) return;
   if (word.kind == GroupWordKind::join && !from.node) return on_join(from, word);
   if (!from.node) return end(from, false);
   switch (word.kind) {
@@ -76,6 +84,7 @@ GroupRoot::Caller* GroupRoot::find(std::uint32_t node) {
 /// Its channel has ended, or is ended by this.
 void GroupRoot::end(Caller& caller, bool orderly) {
   auto gone = callers_.extract(&caller);
+  if (is_leaving_) return callers_.empty() ? gone_.set_value() : void();
   if (!caller.node) return;
   for (const auto& [key, other] : callers_) {
     if (other->node)
@@ -86,6 +95,7 @@ void GroupRoot::end(Caller& caller, bool orderly) {
 }
 
 void GroupRoot::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
+  if (is_leaving_) return;
   if (blamed != GroupBook::kRoot) return change(book_.failed(GroupBook::kRoot, epoch, blamed));
   say_goodbye();  // nothing can be sent from here any more
   const std::lock_guard lock(options_.lock);
@@ -115,6 +125,17 @@ void GroupRoot::change(const std::optional<GroupBook::View>& view) {
     callers_.erase(out);
   }
   install(word);
+}
+
+/// Members are to hear of the end from us, before their node sees it.
+void GroupRoot::await_goodbye() {
+  const bool is_alone = options_.loop.call([this] {
+    is_leaving_ = true;
+    for (const auto& [key, caller] : callers_)
+      say(caller->channel, {.kind = GroupWordKind::failed, .node = {}, .nodes = {}, .bytes = {}});
+    return callers_.empty();
+  });
+  if (!is_alone) gone_.get_future().wait_for(kGoodbye);
 }
 
 void GroupRoot::say_goodbye() {

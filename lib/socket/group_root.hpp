@@ -2,6 +2,8 @@
 // view from it. On the control loop.
 #pragma once
 
+#include <future>
+
 #include "lib/socket/group_book.hpp"
 #include "lib/socket/group_session.hpp"
 
@@ -20,6 +22,7 @@ class GroupRoot final : public GroupSession {
     control::Channel channel;
     std::optional<std::uint32_t> node;  // once it has joined
   };
+  void await_goodbye() override;
   void say_goodbye() override;
   void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) override;
   void on_word(Caller& from, GroupWord word);
@@ -30,6 +33,8 @@ class GroupRoot final : public GroupSession {
   Caller* find(std::uint32_t node);
 
   GroupBook book_;
+  std::promise<void> gone_;  // nobody is there any more, after we have said that the group ends
+  bool is_leaving_ = false;
   std::map<const Caller*, std::unique_ptr<Caller>> callers_;
 };
 

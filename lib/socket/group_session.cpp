@@ -14,6 +14,7 @@ constexpr Duration kAgain = milliseconds(1);
 
 void GroupSession::stop() {
   const auto self = shared_from_this();
+  await_goodbye();
   options_.loop.call([this] {
     if (std::exchange(is_stopped_, true)) return;
     {

@@ -42,6 +42,8 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   void stop();
 
  protected:
+  /// Any thread but the loop's: what is to be said and heard before all ends.
+  virtual void await_goodbye() {}
   /// On the loop's thread, as all below.
   virtual void say_goodbye() = 0;
   virtual void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) = 0;

@@ -18,7 +18,8 @@ enum class GroupWordKind : std::uint8_t {
   offer,     ///< for or from node: bytes, as Node::offer gives them
   ready,     ///< a member: it is connected to all that the welcome has named
   view,      ///< the root: of epoch; nodes; its message 0 is number `first`; `next` is a joiner's first one
-  failed,    ///< a member: the group of epoch has; node is to blame, or nobody
+  failed,  ///< a member: the group of epoch has; node is to blame, or nobody. The root: you are out; without
+           ///< a node: the group ends
 };
 
 struct GroupWord {

@@ -151,8 +151,8 @@ class Publishing(unittest.TestCase):
                 publisher.stdin = None
                 whole = "a" * 100_000 + "\n" + "".join(f"{number}\n" for number in range(50)) + "last\n"
                 for each, expected in ((0, whole), (2, whole), (3, "last\n")):
-                    rest = subscribers[each].communicate(timeout=PATIENCE)[0].decode()
-                    self.assertEqual(subscribers[each].returncode, 0)
+                    rest, said = (text.decode() for text in subscribers[each].communicate(timeout=PATIENCE))
+                    self.assertEqual(subscribers[each].returncode, 0, said)
                     self.assertTrue((outs[each].text if each < 3 else "") + rest == expected)
                 self.assertEqual(publisher.wait(PATIENCE), 0)
 
