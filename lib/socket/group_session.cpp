@@ -91,7 +91,8 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   };
   on.failed = [this, epoch = generation->epoch](const GroupFailure& failure) {
     std::optional<std::uint32_t> blamed;
-    if (failure.node) blamed = value_of(*failure.node);
+    // Who blames itself does not know whom.
+    if (failure.node && *failure.node != node_->id()) blamed = value_of(*failure.node);
     later([epoch, blamed](GroupSession& self) { self.on_group_failed(epoch, blamed); });
   };
   return on;

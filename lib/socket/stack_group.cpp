@@ -68,6 +68,8 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
     if (socket->non_blocking) return std::unexpected(EINPROGRESS);
   } else if (group.state() == GroupEnd::State::open) {
     return std::unexpected(EISCONN);
+  } else if (group.state() == GroupEnd::State::ended) {
+    return std::unexpected(EINVAL);
   } else if (group.state() == GroupEnd::State::joining && socket->non_blocking) {
     return std::unexpected(EALREADY);
   }
@@ -75,6 +77,8 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
       lock, socket, true, deadline_of(socket->send_timeout),
       [&]() -> Answer {
         if (group.state() == GroupEnd::State::joining) return std::unexpected(EAGAIN);
+        // It was in, and the group has come to its end since: that is for receive to tell.
+        if (group.state() == GroupEnd::State::ended && group.members > 0) return 0;
         if (const int error = group.take_error()) return std::unexpected(error);
         if (group.state() == GroupEnd::State::open) return 0;
         return std::unexpected(ECONNABORTED);
