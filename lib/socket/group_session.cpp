@@ -89,10 +89,10 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
     const std::lock_guard lock(options_.lock);
     if (end_->is_root()) end_->on_stable(generation->first + count);
   };
-  on.failed = [this, epoch = generation->epoch](const GroupFailure& failure) {
+  on.failed = [this, epoch = generation->epoch, own = node_->id()](const GroupFailure& failure) {
     std::optional<std::uint32_t> blamed;
     // Who blames itself does not know whom.
-    if (failure.node && *failure.node != node_->id()) blamed = value_of(*failure.node);
+    if (failure.node && *failure.node != own) blamed = value_of(*failure.node);
     later([epoch, blamed](GroupSession& self) { self.on_group_failed(epoch, blamed); });
   };
   return on;
