@@ -7,7 +7,7 @@
 
 #include "controlplane/membership/data_path.hpp"
 #include "controlplane/membership/signs_of_death.hpp"
-#include "controlplane/view/types.hpp"
+#include "controlplane/view/messages.hpp"
 
 namespace rdmc::membership {
 
@@ -36,6 +36,8 @@ struct Data {
 };
 using Message = std::variant<Greeting, Ready, Words, Grant, Data>;
 
+/// The longest of them, as encoded: a failure view's words.
+inline constexpr std::uint32_t kMostMessageBytes = 1 + view::kMaxMessageBytes;
 /// What a Data message adds to its bytes.
 inline constexpr std::size_t kDataHeadBytes = 9;
 

@@ -22,8 +22,8 @@ void Membership::Impl::say(const Address& to, const Bytes& words) {
       links_, [&](const auto& entry) { return entry.second.peer && entry.second.address == to; });
   if (found != links_.end()) return send(found->first, found->second, Words{words});
   if (!is_ours_to_dial(to)) return;
-  unsaid_[to] = words;
   dial(to);
+  if (dialing_.contains(to)) unsaid_[to] = words;
 }
 
 /// Over the data path as soon as both ends of it are connected, unless it is too long for it.
@@ -46,7 +46,7 @@ bool Membership::Impl::is_ours_to_dial(const Address& address) const {
 }
 
 void Membership::Impl::dial(const Address& address) {
-  std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
+  forget_put_off();
   if (dialing_.contains(address) || put_off_.contains(address)) return;
   dialing_[address] =
       control::connect(loop_, host_string(address), address.port, options_.channel, kDialWithin,
@@ -55,6 +55,7 @@ void Membership::Impl::dial(const Address& address) {
                          if (!impl || impl->closed_) return;
                          impl->dialing_.erase(address);
                          if (channel) return impl->add_link(std::move(*channel), true, address);
+                         impl->unsaid_.erase(address);
                          if (channel.error().code == Errc::peer_failed) impl->probe(address, std::nullopt);
                        });
 }
@@ -79,7 +80,9 @@ void Membership::Impl::probe(const Address& address, std::optional<view::MemberI
 void Membership::Impl::probe_later(const Address& address, view::MemberId peer, Duration delay, int again) {
   probe_again_[address] = loop_.after(delay, [self = weak_from_this(), address, peer, again] {
     const auto impl = self.lock();
-    if (impl && !impl->closed_ && impl->core_->view().contains(peer)) impl->probe(address, peer, again);
+    if (!impl || impl->closed_) return;
+    impl->probe_again_.erase(address);
+    if (impl->core_->view().contains(peer)) impl->probe(address, peer, again);
   });
 }
 
@@ -87,10 +90,18 @@ bool Membership::Impl::has_link(view::MemberId peer) const {
   return std::ranges::any_of(links_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
 
+/// Who has not said its name goes first, then who is no member; the oldest of them.
+void Membership::Impl::make_room() {
+  if (links_.size() < kMostLinks) return;
+  const auto unnamed = std::ranges::find_if(links_, [](const auto& entry) { return !entry.second.peer; });
+  const auto stranger = std::ranges::find_if(
+      links_, [&](const auto& entry) { return !entry.second.peer || !rank_of(*entry.second.peer); });
+  drop((unnamed != links_.end() ? unnamed : stranger)->first);
+}
+
 void Membership::Impl::add_link(control::Channel channel, bool dialed, const Address& address) {
+  make_room();
   const LinkId id{++last_link_};
-  auto blob = data_->offer(id);
-  if (!blob) return;  // the channel ends, and is dialed again
   Link& link = links_[id];
   link.dialed = dialed;
   link.address = address;
@@ -104,7 +115,19 @@ void Membership::Impl::add_link(control::Channel channel, bool dialed, const Add
         const auto impl = self.lock();
         if (impl && !impl->closed_) impl->channel_closed(id, cause);
       });
+  link.greeting_due = loop_.after(options_.channel.handshake_deadline, [self = weak_from_this(), id] {
+    const auto impl = self.lock();
+    if (impl && !impl->closed_) impl->drop(id);
+  });
+  if (dialed && !greet(id, link)) drop(id);
+}
+
+/// False: no room for a queue pair. The channel is to end, and is dialed again.
+bool Membership::Impl::greet(LinkId id, Link& link) {
+  auto blob = data_->offer(id);
+  if (!blob) return false;
   send(id, link, Greeting{core_->self().id, core_->self().address, process_, std::move(*blob)});
+  return true;
 }
 
 /// From the channel or the data path: what came from either is taken alike, once the peer is known.
@@ -122,6 +145,7 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
   } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
     if (grant->epoch > link->grant.epoch) link->grant = *grant;
   } else if (auto* const data = std::get_if<Data>(&*message)) {
+    if (data->bytes.size() > kMostBytes) return drop(id);
     take(*link, std::move(*data));
   } else {
     link->ready = true;
@@ -141,6 +165,9 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
     if (crossing && link.dialed != (core_->self().id > greeting.id)) return drop(id);
     drop(other->first);
   }
+  // A queue pair is for who has said its name.
+  if (!link.dialed && !greet(id, link)) return drop(id);
+  link.greeting_due = {};
   link.peer = greeting.id;
   link.address = greeting.address;
   const auto connected = data_->connect(id, greeting.blob);
@@ -149,6 +176,7 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   link.member = rank_of(greeting.id).has_value();
   ++counters_.connected;
   static_cast<void>(link.channel->send(encode(Ready{})));
+  forget_exits();
   auto& exit = exits_[greeting.id];
   if (!exit)
     exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
@@ -156,8 +184,10 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
 }
 
 void Membership::Impl::mismatched(LinkId id, const Address& address, const Error& cause) {
+  if (Link* const link = find(id)) link->channel->close();  // having said who we are: it is to be told, too
   drop(id);
   ++counters_.mismatched;
+  forget_put_off();
   put_off_[address] = monotonic_now() + kMismatchedAgain;
   if (upcalls_.refused) upcalls_.refused(address, cause);
 }
@@ -194,7 +224,9 @@ void Membership::Impl::path_failed(LinkId id) {
   if (!peer) return;
   lost_paths_[*peer] = loop_.after(kReconnectWithin, [self = weak_from_this(), peer = *peer] {
     const auto impl = self.lock();
-    if (!impl || impl->closed_ || impl->has_link(peer)) return;
+    if (!impl || impl->closed_) return;
+    impl->lost_paths_.erase(peer);
+    if (impl->has_link(peer)) return;
     impl->core_->on_path_failed(peer, impl->core_->view().epoch, monotonic_now());
     impl->drive();
   });
@@ -202,7 +234,20 @@ void Membership::Impl::path_failed(LinkId id) {
 
 void Membership::Impl::drop(LinkId id) {
   data_->close(id);
-  links_.erase(id);
+  const auto link = links_.extract(id);
+  if (!link.empty() && link.mapped().dialed && !link.mapped().peer) unsaid_.erase(link.mapped().address);
+}
+
+// Processes come and go while the view does not change: what was kept of them goes, too.
+
+void Membership::Impl::forget_put_off() {
+  std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
+}
+
+void Membership::Impl::forget_exits() {
+  std::erase_if(exits_, [&](const auto& entry) {
+    return !core_->view().contains(entry.first) && !has_link(entry.first);
+  });
 }
 
 }  // namespace rdmc::membership

@@ -9,6 +9,7 @@
 namespace rdmc::membership {
 
 Result<void> Membership::Impl::open() {
+  if (auto valid = view::check_group(options_.group); !valid) return valid;
   if (options_.encrypt && std::holds_alternative<control::Insecure>(options_.channel.security))
     return fail(Errc::invalid_argument,
                 "insecure control connections would show the keys of what is encrypted");
@@ -147,8 +148,7 @@ void Membership::Impl::install(const view::View& view) {
     }
     link.member = stays;
   }
-  std::erase_if(exits_,
-                [&](const auto& entry) { return !view.contains(entry.first) && !has_link(entry.first); });
+  forget_exits();
   const auto window = data_->fence(closed);
   window_ = window ? std::optional(*window) : std::nullopt;
   ++counters_.installed;
@@ -173,7 +173,7 @@ void Membership::Impl::take(Link& link, Data data) {
   if (core_->admits(data.epoch, *link.peer)) {
     ++counters_.delivered;
     if (upcalls_.delivered) upcalls_.delivered(*link.peer, data.bytes);
-  } else if (data.epoch > core_->view().epoch && link.early.size() < kMostEarly) {
+  } else if (data.epoch == view::next(core_->view().epoch) && link.early.size() < kMostEarly) {
     link.early.push_back(std::move(data));
   } else {
     ++counters_.fenced;

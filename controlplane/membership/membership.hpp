@@ -51,7 +51,7 @@ struct Upcalls {
 /// Monotone.
 struct Counters {
   std::uint64_t delivered = 0;
-  std::uint64_t fenced = 0;     ///< messages of an epoch that was over
+  std::uint64_t fenced = 0;     ///< messages of an epoch that was over, or that we are not to see next
   std::uint64_t connected = 0;  ///< control connections whose other end has greeted us
   std::uint64_t paths_failed = 0;
   std::uint64_t installed = 0;        ///< views
@@ -65,10 +65,13 @@ class Membership {
  public:
   /// The most that one message of the application may have.
   static constexpr std::size_t kMostBytes = 4000;
+  /// Of processes at a time, members or not: one too many takes the place of the oldest that has not said its
+  /// name (it has the handshake's time for that), or that is no member.
+  static constexpr std::size_t kMostLinks = 2 * view::kMaxMembers;
 
   /// Begins to join, or to form the group. `loop` and `store`, which lives on it, outlive the membership.
-  /// Errors: invalid_argument (a name that no view can hold; encrypt over a channel that is Insecure), those
-  /// of listening and of opening the fabric.
+  /// Errors: invalid_argument (a name that no view, or no group, can have; encrypt over a channel that is
+  /// Insecure), those of listening and of opening the fabric.
   static Result<std::unique_ptr<Membership>> join(control::ControlLoop& loop, view::ViewStore& store,
                                                   const MembershipOptions& options, Upcalls upcalls);
   /// Any thread but the engine's. To the others it is as if the process had died, unless leave() came first.

@@ -16,7 +16,7 @@ namespace rdmc::membership {
 class Membership::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(control::ControlLoop& loop, view::ViewStore& store, MembershipOptions options, Upcalls upcalls)
-      : loop_(loop), store_(store), options_(std::move(options)), upcalls_(std::move(upcalls)) {}
+      : loop_(loop), store_(store), options_(bounded(std::move(options))), upcalls_(std::move(upcalls)) {}
 
   Result<void> open();
   void close();
@@ -32,7 +32,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   Counters counters() const;
 
  private:
-  /// What an epoch's messages wait in until we have installed it; so many of one peer.
+  /// What the next epoch's messages wait in until we have installed it; so many of one peer.
   static constexpr std::size_t kMostEarly = 64;
   /// A process that ends closes its connections before its listener, a few milliseconds before.
   static constexpr int kProbes = 20;
@@ -58,7 +58,13 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
     Grant grant;                         ///< the newest
     std::deque<Data> early;
+    control::Timer greeting_due;  ///< until it has
   };
+
+  static MembershipOptions bounded(MembershipOptions options) {
+    options.channel.max_message_bytes = kMostMessageBytes;
+    return options;
+  }
 
   // membership.cpp
   void drive();
@@ -82,6 +88,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void probe_later(const Address& address, view::MemberId peer, Duration delay, int again);
   bool has_link(view::MemberId peer) const;
   void add_link(control::Channel channel, bool dialed, const Address& address);
+  void make_room();
+  bool greet(LinkId id, Link& link);
   void hear(LinkId id, std::span<const std::byte> bytes);
   void greeted(LinkId id, Link& link, Greeting greeting);
   void mismatched(LinkId id, const Address& address, const Error& cause);
@@ -90,6 +98,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void channel_closed(LinkId id, const Error& cause);
   void path_failed(LinkId id);
   void drop(LinkId id);
+  void forget_put_off();
+  void forget_exits();
   Link* find(LinkId id);
 
   /// `function` later on the loop's thread, if we are still there.

@@ -1,5 +1,6 @@
 #include "controlplane/store/store_server.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -76,12 +77,21 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
 
   struct Client {
     control::Channel channel;
+    std::uint64_t heard = 0;  ///< when, in turns
     std::set<std::string> watches;
   };
 
+  /// Who has been silent longest gives way: members ask every few seconds.
+  void make_room() {
+    if (clients_.size() < kMostClients) return;
+    clients_.erase(
+        std::ranges::min_element(clients_, {}, [](const auto& entry) { return entry.second.heard; }));
+  }
+
   void accept(control::Channel channel) {
+    make_room();
     const std::uint64_t id = ++last_client_;
-    Client& client = clients_.emplace(id, Client{std::move(channel), {}}).first->second;
+    Client& client = clients_.emplace(id, Client{std::move(channel), ++turn_, {}}).first->second;
     client.channel.start(
         [self = weak_from_this(), id](const std::vector<std::byte>& message) {
           if (const auto impl = self.lock()) impl->serve(id, message);
@@ -97,6 +107,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
     if (client == clients_.end()) return;
     if (!request) return static_cast<void>(clients_.erase(client));
     ++traffic_.requests;
+    client->second.heard = ++turn_;
     const std::uint64_t number = request->id;
     if (auto* const swap = std::get_if<SwapCommand>(&request->body)) {
       const std::string group = swap->group;
@@ -139,7 +150,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   control::ControlLoop& loop_;
   RaftNode& node_;
   std::optional<control::Listener> listener_;
-  std::uint64_t last_client_ = 0;
+  std::uint64_t last_client_ = 0, turn_ = 0;
   std::map<std::uint64_t, Client> clients_;
   std::map<std::string, Epoch> changed_;  ///< and not said yet
   control::Timer hints_;

@@ -20,6 +20,10 @@ struct StoreTraffic {
 
 class StoreServer {
  public:
+  /// At a time; one too many takes the place of who has asked nothing for the longest time, which may come
+  /// again.
+  static constexpr std::size_t kMostClients = 512;
+
   /// Errors: those of Listener::listen.
   static Result<std::unique_ptr<StoreServer>> listen(control::ControlLoop& loop, const Address& address,
                                                      const control::ListenOptions& options, RaftNode& node);

@@ -15,8 +15,8 @@ struct SwapCommand {
   view::View next;
 };
 
-/// Names of groups: 1 to this many bytes.
-inline constexpr std::size_t kMaxGroupBytes = 255;
+/// Names of groups and their claims: 1 to this many bytes.
+inline constexpr std::size_t kMaxGroupBytes = view::kMaxGroupBytes + view::kClaimSuffix.size();
 
 class ViewMap {
  public:

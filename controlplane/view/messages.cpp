@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "controlplane/view/view_store.hpp"
+
 // Generated code does not hold our warning level.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -13,7 +15,6 @@
 namespace rdmc::view {
 namespace {
 
-constexpr std::size_t kMaxMessageBytes = 1 << 20;
 static_assert(kMaxMembers * (kMaxNameBytes + kMaxFabrics * (kMaxFabricBytes + 3) + 64) < kMaxMessageBytes,
               "what has no more members than a view may have, and none that is malformed, can be read");
 
@@ -104,6 +105,13 @@ Result<void> check(const Member& member) {
   if (!fabrics || !is_text(member.name, kMaxNameBytes))
     return fail(Errc::invalid_argument, "a member's name or fabrics that no view can hold");
   return {};
+}
+
+Result<void> check_group(const std::string& name) {
+  if (!name.empty() && is_text(name, kMaxGroupBytes) && !is_claim(name)) return {};
+  return fail(Errc::invalid_argument, "a group's name has 1 to " + std::to_string(kMaxGroupBytes) +
+                                          " bytes, no control characters, and does not end in " +
+                                          std::string(kClaimSuffix));
 }
 
 Bytes encode(const Message& message) {

@@ -26,6 +26,9 @@ struct Status {
 
 using Message = std::variant<Status, View>;
 
+/// The longest that is understood: what kMaxMembers need, with the longest names of everything.
+inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
+
 Bytes encode(const Message& message);
 /// Errors: protocol_error.
 Result<Message> decode(std::span<const std::byte> bytes);
@@ -33,6 +36,10 @@ Result<Message> decode(std::span<const std::byte> bytes);
 /// Whether it can be in a view. Errors: invalid_argument (texts too long or with control characters, too many
 /// fabrics).
 Result<void> check(const Member& member);
+
+/// Whether a group can have that name: 1 to kMaxGroupBytes bytes, no control characters, not that of a claim.
+/// Errors: invalid_argument.
+Result<void> check_group(const std::string& name);
 
 /// As stores keep it. Errors: protocol_error (malformed, or no view: two members of one id or address).
 Bytes encode_view(const View& view);

@@ -24,6 +24,7 @@ enum class MemberId : std::uint64_t {};
 using MemberSet = boost::container::flat_set<MemberId>;
 
 inline constexpr std::size_t kMaxMembers = 256;
+inline constexpr std::size_t kMaxGroupBytes = 249;  ///< a store's name has 255, with a claim's suffix
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxFabrics = 16;
 inline constexpr std::size_t kMaxFabricBytes = 31;

@@ -14,6 +14,9 @@
 
 #include "controlplane/connect/socket.hpp"
 #include "controlplane/membership/greeting.hpp"
+#include "controlplane/membership/membership.hpp"
+#include "tests/controlplane/connect/harness.hpp"
+#include "tests/dataplane/port/most_descriptors.hpp"
 
 namespace rdmc::membership {
 namespace {
@@ -139,6 +142,90 @@ BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept)
         [&] { return probe_listener(*loop, address, [&](bool nobody) { answered.set_value(nobody); }); });
     BOOST_TEST(answered.get_future().get() == refused);
     loop->call([&] { probe.reset(); });
+  }
+}
+
+/// Never answers: whoever is here stays a joiner.
+struct SilentStore final : view::ViewStore {
+  void read(const std::string&, ReadDone) override {}
+  void compare_and_swap(const std::string&, const view::View&, SwapDone) override {}
+  void watch(const std::string&, Hint) override {}
+  void list(ListDone) override {}
+};
+
+/// A membership, and processes that have what it takes to speak to it.
+struct Spoken : control::testing::Harness {
+  explicit Spoken(Duration greeting_within = seconds(20)) {
+    MembershipOptions options{.group = "g",
+                              .name = "one",
+                              .listen = Address::ipv4(127, 0, 0, 1, 0),
+                              .fabric = "udp",
+                              .channel = control::testing::insecure_options()};
+    options.channel.handshake_deadline = greeting_within;
+    membership = Membership::join(*loop, store, options, {}).value();
+    address = loop->call([&] { return membership->view().self().address; });
+  }
+  control::testing::End& come() {
+    auto& end = connect_to(address, control::testing::insecure_options());
+    BOOST_TEST_REQUIRE(events.wait([&] { return end.established; }));
+    return end;
+  }
+  [[nodiscard]] bool is_ended(control::testing::End& end) {
+    return events.wait([&] { return !end.closings.empty(); });
+  }
+
+  SilentStore store;
+  std::unique_ptr<Membership> membership;
+  Address address;
+};
+
+BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_says_too_much_is_dropped) {
+  Spoken world;
+  auto& peer = world.come();
+  auto data = DataPath::open({.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0)},
+                             {.heard = [](LinkId, Bytes) {}, .failed = [](LinkId, std::string) {}})
+                  .value();
+  const auto say = [&](const Message& message) { BOOST_TEST(world.send(peer, encode(message)).has_value()); };
+  say(Greeting{.id = view::MemberId{7},
+               .address = Address::ipv4(127, 0, 0, 1, 1),
+               .blob = data->offer(LinkId{1}).value()});
+  for (const std::uint64_t epoch : {1, 2, 1}) say(Data{Epoch{epoch}, Bytes(Membership::kMostBytes)});
+  // It sees that we are there, after all that: the answer to what follows is the end.
+  say(Data{Epoch{1}, Bytes(Membership::kMostBytes + 1)});
+  BOOST_TEST(world.is_ended(peer));
+  const Counters counters = world.loop->call([&] { return world.membership->counters(); });
+  BOOST_TEST(counters.connected == 1u);
+  BOOST_TEST(counters.fenced == 1u);
+  BOOST_TEST(counters.delivered == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_say_its_name_in_time_is_dropped) {
+  Spoken world(milliseconds(200));
+  BOOST_TEST(world.is_ended(world.come()));
+}
+
+BOOST_AUTO_TEST_CASE(one_link_too_many_takes_the_place_of_the_oldest_that_has_no_name) {
+  const port::test::MostDescriptors many(4096);
+  Spoken world;
+  auto& first = world.come();
+  for (std::size_t i = 1; i < Membership::kMostLinks; ++i) world.come();
+  world.events.change([&] { BOOST_TEST(first.closings.empty()); });
+  world.come();
+  BOOST_TEST(world.is_ended(first));
+}
+
+BOOST_AUTO_TEST_CASE(a_group_whose_name_no_store_keeps_apart_from_others_is_joined_by_nobody) {
+  const auto loop = control::ControlLoop::create().value();
+  SilentStore store;
+  for (const std::string& name :
+       {std::string(), std::string("g?claim"), std::string("a\nb"), std::string(250, 'g')}) {
+    const auto joined = Membership::join(*loop, store,
+                                         {.group = name,
+                                          .listen = Address::ipv4(127, 0, 0, 1, 0),
+                                          .channel = control::testing::insecure_options()},
+                                         {});
+    BOOST_TEST_REQUIRE(!joined.has_value());
+    BOOST_TEST((joined.error().code == Errc::invalid_argument));
   }
 }
 

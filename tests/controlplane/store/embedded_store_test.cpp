@@ -3,6 +3,8 @@
 
 #include "controlplane/auth/cluster_key.hpp"
 #include "controlplane/store/embedded_store.hpp"
+#include "controlplane/store/store_server.hpp"
+#include "tests/controlplane/connect/harness.hpp"
 #include "tests/controlplane/store/store_trials.hpp"
 
 namespace rdmc::store::testing {
@@ -25,6 +27,7 @@ class StoreNodes final : public ServerProcesses {
   }
   const Address& peer(std::size_t index) const { return servers()[index].peer; }
   auto client() const { return client_with(key_); }
+  control::ChannelOptions channel() const { return control::testing::options_for(key_); }
 
  private:
   std::filesystem::path key_file() const { return directory() / "key"; }
@@ -66,6 +69,23 @@ BOOST_AUTO_TEST_CASE(who_has_another_key_is_told_nothing) {
   const auto other = control::ClusterKey::generate().value();
   const auto answer = StoreNodes::client_with(other)(nodes.endpoints()).read("g");
   BOOST_TEST((answer.error().code == Errc::authentication));
+}
+
+BOOST_AUTO_TEST_CASE(one_client_too_many_takes_the_place_of_who_has_been_silent_longest) {
+  StoreNodes nodes(1);
+  BOOST_TEST_REQUIRE(nodes.client()(nodes.endpoints()).wait_until_up());
+  control::testing::Harness silent;
+  const auto channel = nodes.channel();
+  const auto come = [&]() -> control::testing::End& {
+    auto& end = silent.connect_to(nodes.endpoints().front(), channel);
+    BOOST_TEST_REQUIRE(silent.events.wait([&] { return end.established; }));
+    return end;
+  };
+  auto& first = come();
+  for (std::size_t i = 1; i < StoreServer::kMostClients; ++i) come();
+  silent.events.change([&] { BOOST_TEST(first.closings.empty()); });
+  BOOST_TEST(nodes.client()(nodes.endpoints()).read("g").has_value());
+  BOOST_TEST(silent.events.wait([&] { return !first.closings.empty(); }));
 }
 
 }  // namespace
