@@ -11,10 +11,12 @@
 #include <csignal>
 
 #include "apps/control/member.hpp"
+#include "apps/control/printer.hpp"
 #include "apps/control/serve.hpp"
 #include "apps/control/store_session.hpp"
 #include "apps/control/view_json.hpp"
 #include "apps/units/identity_options.hpp"
+#include "controlplane/view/messages.hpp"
 
 namespace {
 
@@ -34,22 +36,28 @@ struct Options {
   std::uint64_t count = 0;
 };
 
+std::string complaint(const Error& error) {
+  return "rdmc_control: " + error.what;
+}
+
 int complain(const Error& error) {
-  fmt::print(stderr, "rdmc_control: {}\n", error.what);
+  fmt::print(stderr, "{}\n", complaint(error));
   return error.code == Errc::not_found ? kNotFound : kFailed;
 }
 
+std::string text_of(const Options& options, const std::string& group, const view::View& view, bool members) {
+  if (options.json) return line_of(json_of(group, view));
+  std::string text =
+      fmt::format("{}: epoch {}, {} members", group, value_of(view.epoch), view.members.size());
+  for (const view::Member& member : view.members)
+    if (members)
+      text += fmt::format("\n  {} {} {} since epoch {}", id_text(member.id), to_string(member.address),
+                          member.name, value_of(member.since));
+  return text;
+}
+
 void print(const Options& options, const std::string& group, const view::View& view, bool members) {
-  if (options.json) {
-    fmt::print("{}\n", line_of(json_of(group, view)));
-  } else {
-    fmt::print("{}: epoch {}, {} members\n", group, value_of(view.epoch), view.members.size());
-    for (const view::Member& member : view.members)
-      if (members)
-        fmt::print("  {} {} {} since epoch {}\n", id_text(member.id), to_string(member.address), member.name,
-                   value_of(member.since));
-  }
-  std::fflush(stdout);
+  fmt::print("{}\n", text_of(options, group, view, members));
 }
 
 int views(const Options& options, StoreSession& store) {
@@ -98,14 +106,16 @@ int remove(const Options& options, StoreSession& store) {
 int watch(const Options& options, StoreSession& store, int signals) {
   const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   store.watch(options.group, [fd = hinted.get()](std::optional<Epoch>) { ::eventfd_write(fd, 1); });
+  // A signal ends it whether or not anybody reads.
+  Printer lines(STDOUT_FILENO), errors(STDERR_FILENO);
   std::uint64_t printed = 0;
   for (Epoch last{};;) {
     const auto view = store.read(options.group);
     if (!view) {
-      complain(view.error());
+      errors.print(complaint(view.error()));
     } else if (view->epoch > last) {
       last = view->epoch;
-      print(options, options.group, *view, true);
+      lines.print(text_of(options, options.group, *view, true));
       if (++printed == options.count) return kDone;
     }
     pollfd events[] = {{signals, POLLIN, 0}, {hinted.get(), POLLIN, 0}};
@@ -135,7 +145,10 @@ int main(int argc, char** argv) {
   declare_identity(app, options.choice.identity, "without a key: anyone may read and change the views");
   const auto with_group = [&](const char* name, const char* what) {
     CLI::App* const command = app.add_subcommand(name, what);
-    command->add_option("GROUP", options.group)->required();
+    command->add_option("GROUP", options.group)->required()->check([](const std::string& group) {
+      const auto valid = rdmc::view::check_group(group);
+      return valid ? std::string() : valid.error().what;
+    });
     return command;
   };
   CLI::App* const views_command =
@@ -183,11 +196,12 @@ int main(int argc, char** argv) {
       return kUsage;
     }
   }
-  // Blocked before there is any thread: they are waited for.
+  // Blocked before there is any thread where they are waited for; they end everything else at once.
   sigset_t stop;
   sigemptyset(&stop);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  if (serve_command->parsed() || member_command->parsed() || watch_command->parsed())
+    pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   const Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
   if (serve_command->parsed()) {
     node.identity = options.choice.identity;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "apps/control/metrics.hpp"
 #include "apps/control/metrics_server.hpp"
+#include "apps/control/printer.hpp"
 #include "apps/control/view_json.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "dataplane/base/bytes.hpp"
@@ -104,14 +106,11 @@ class Member {
     return events[0].revents != 0;
   }
 
-  void say(const char* event, const Json& more = Json::object()) const {
+  void say(const char* event, const Json& more = Json::object()) {
     Json json{{"event", event}, {"us", monotonic_now().ns / 1000}};
     json.update(more);
-    // In one piece: a line is never half there.
-    const std::string line = line_of(json) + "\n";
-    std::FILE* const to = options_.json ? stdout : stderr;
-    std::fwrite(line.data(), 1, line.size(), to);
-    std::fflush(to);
+    if (const std::uint64_t dropped = printer_.dropped(); dropped > 0) json["lines_dropped"] = dropped;
+    printer_.print(line_of(json));
   }
 
   void on_installed(const view::View& view) {
@@ -172,6 +171,8 @@ class Member {
 
   StoreSession& session_;
   const MemberOptions options_;
+  /// The loop waits for no reader.
+  Printer printer_{options_.json ? STDOUT_FILENO : STDERR_FILENO};
   const Descriptor removed_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   membership::Membership* membership_ = nullptr;
   view::View view_;

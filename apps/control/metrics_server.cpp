@@ -8,7 +8,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <chrono>
-#include <set>
+#include <vector>
 
 #include "controlplane/connect/loop_core.hpp"
 #include "controlplane/connect/socket.hpp"
@@ -57,8 +57,9 @@ class MetricsServer::Impl final : public control::LoopMember,
   void accept() {
     acceptor_.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
       if (!self->text_ || error == boost::asio::error::operation_aborted) return;
-      // One too many is closed here.
-      if (!error && self->scrapes_.size() < kMostConnections) self->serve(std::move(socket));
+      // One too many takes the place of the oldest.
+      if (!error && self->scrapes_.size() == kMostConnections) self->close(self->scrapes_.front());
+      if (!error) self->serve(std::move(socket));
       // Without descriptors a look at once would fail again, and again.
       if (error) return self->accept_later();
       self->accept();
@@ -73,7 +74,7 @@ class MetricsServer::Impl final : public control::LoopMember,
 
   void serve(tcp::socket socket) {
     const auto scrape = std::make_shared<Scrape>(std::move(socket));
-    scrapes_.insert(scrape);
+    scrapes_.push_back(scrape);
     scrape->stream.expires_after(std::chrono::seconds(kSeconds));
     http::async_read(scrape->stream, scrape->buffer, scrape->request,
                      [self = shared_from_this(), scrape](error_code error, std::size_t) {
@@ -101,18 +102,18 @@ class MetricsServer::Impl final : public control::LoopMember,
                       [self = shared_from_this(), scrape](error_code, std::size_t) { self->close(scrape); });
   }
 
-  void close(const std::shared_ptr<Scrape>& scrape) {
+  void close(std::shared_ptr<Scrape> scrape) {
     error_code ignored;
     scrape->stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
     scrape->stream.close();
-    scrapes_.erase(scrape);
+    std::erase(scrapes_, scrape);
   }
 
   const std::shared_ptr<LoopCore> core_;
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_{core_->context()};
   std::function<std::string()> text_;
-  std::set<std::shared_ptr<Scrape>> scrapes_;
+  std::vector<std::shared_ptr<Scrape>> scrapes_;  ///< oldest first
 };
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(control::ControlLoop& loop,

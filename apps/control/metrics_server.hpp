@@ -1,6 +1,6 @@
 // Answers GET /metrics over HTTP, without a key: it is to listen where only a monitor reaches it, and does so
-// on loopback unless told otherwise. What strangers can cost is bounded: so many connections at a time, so
-// many bytes and seconds each.
+// on loopback unless told otherwise. What strangers can cost is bounded: so many connections at a time, of
+// which the oldest gives way to one too many, so many bytes and seconds each.
 #pragma once
 
 #include <functional>

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import pathlib
+import re
 import secrets
 import signal
 import socket
@@ -97,7 +98,8 @@ class OwnNode(Scratch):
         self.assertEqual(run("views", "--store", address, "--key-file", key)[0], FAILED)
 
     def test_a_wrong_command_line_is_a_usage_error(self):
-        for words in [[], ["views"], ["views", "--insecure", "--key-file", "k"], ["members", "--insecure"], ["nonsense"]]:
+        for words in [[], ["views"], ["views", "--insecure", "--key-file", "k"], ["members", "--insecure"], ["nonsense"],
+                      ["members", "g?claim", "--insecure"], ["member", "", "--insecure"], ["watch", "g" * 250, "--insecure"]]:
             self.assertEqual(run(*words)[0], USAGE, words)
 
 
@@ -202,6 +204,31 @@ class Members(Group):
                     self.assertIn(member.process.wait(SECONDS), (DONE, REMOVED))
                     member.reader.join()
                 self.assertEqual([member.wait_for_event("end")["visible"] for member in members + others[2:]], [0] * 4)
+
+    def wait_until_signals_are_awaited(self, pid):
+        deadline = time.monotonic() + SECONDS
+        blocked = lambda: re.search(r"SigBlk:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))[1]
+        while not int(blocked(), 16) >> signal.SIGTERM - 1 & 1:
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_who_prints_what_nobody_reads_takes_part_all_the_same_and_ends_when_asked(self):
+        unread, full = os.pipe()
+        self.addCleanup(os.close, unread)
+        self.addCleanup(os.close, full)
+        os.set_blocking(full, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(full, b"x" * 4096)
+        os.set_blocking(full, True)
+        silent = self.start(CONTROL, "member", "g", "--name", "silent", "--json", *self.common, stdout=full)
+        watch = self.start(CONTROL, "watch", "g", *self.common, stdout=full)
+        other = Member(self, "--name", "other", *self.common)
+        both = other.wait_for(lambda e: e["event"] == "installed" and len(e["members"]) == 2, "a view of both")
+        for process in silent, watch:
+            self.wait_until_signals_are_awaited(process.pid)
+            process.terminate()
+            self.assertEqual(process.wait(SECONDS), DONE)
+        other.wait_for(lambda e: e["event"] == "installed" and len(e["members"]) == 1, "it leaves in order", both["us"])
 
 
 class Etcd(Scratch):
