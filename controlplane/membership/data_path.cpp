@@ -1,6 +1,7 @@
 #include "controlplane/membership/data_path.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <map>
 #include <optional>
@@ -97,14 +98,17 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
     return WindowKey{region_->remote_address(), region_->remote_key()};
   }
 
+  std::uint64_t dropped() const { return dropped_; }
   const fabric::OpenedFabric& opened() const { return opened_; }
   std::span<const std::byte> window() const { return window_.bytes(); }
 
   std::size_t work(Time now) override {
     std::size_t done = opened_.fabric->progress(now);
     for (auto& [link, path] : paths_) {
-      done += path->poll([&, id = link](std::span<const std::byte> bytes) {
-        handlers_.heard(id, Bytes(bytes.begin(), bytes.end()));
+      done += path->poll([&, id = link, path = path.get()](std::span<const std::byte> bytes) {
+        auto place = path->place();
+        if (!place) return static_cast<void>(++dropped_);
+        handlers_.heard(id, Bytes(bytes.begin(), bytes.end()), std::move(place));
       });
       if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
     }
@@ -121,6 +125,7 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
   memory::Arena window_;
   std::unique_ptr<fabric::MemoryRegion> region_;
   std::map<LinkId, std::unique_ptr<Path>> paths_;
+  std::atomic<std::uint64_t> dropped_ = 0;
   std::vector<memory::Arena> spare_;  ///< of paths that have ended
   // Heartbeats come rarely: to look again for long would only cost others the core.
   engine::Engine engine_{*this, {.spin = microseconds(5)}};
@@ -181,6 +186,10 @@ Result<WindowKey> DataPath::fence(std::span<const LinkId> closed) {
 void DataPath::close(LinkId link) {
   const auto forget = [engine = engine_.get(), link] { engine->forget({&link, 1}); };
   if (!engine_->post(forget)) engine_->call(forget);
+}
+
+std::uint64_t DataPath::dropped() const {
+  return engine_->dropped();
 }
 
 std::uint64_t DataPath::packets_refused() const {

@@ -37,9 +37,14 @@ class DataPath {
   /// The longest small message; longer ones go another way.
   static constexpr std::size_t kMostBytes = 4096;
 
+  /// So many messages of a link may be handed out and not be done with; what comes beyond is dropped.
+  static constexpr std::size_t kMostUnheard = 256;
+  /// A message is done with when this is destroyed; any thread.
+  using Place = std::shared_ptr<void>;
+
   /// On the engine's thread; must not call back in, and must not block.
   struct Handlers {
-    std::function<void(LinkId, Bytes)> heard;
+    std::function<void(LinkId, Bytes, Place)> heard;
     /// The queue pair gave up, or what the peer did was an error.
     std::function<void(LinkId, std::string cause)> failed;
   };
@@ -72,6 +77,8 @@ class DataPath {
 
   /// Written by others meanwhile.
   std::span<const std::byte> window() const;
+  /// Messages, see kMostUnheard.
+  std::uint64_t dropped() const;
   /// Packets that found no queue pair, or not their peer's: of members that were fenced off, as a rule; and
   /// such as the peer has not sealed, or not lately. 0 where the fabric does not say.
   std::uint64_t packets_refused() const;

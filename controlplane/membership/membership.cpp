@@ -39,8 +39,10 @@ Result<void> Membership::Impl::open() {
        .window_bytes = options_.window_bytes,
        .encrypt = options_.encrypt},
       {.heard =
-           [post](LinkId link, Bytes bytes) {
-             post([link, bytes = std::move(bytes)](Impl& impl) { impl.hear(link, bytes); });
+           [post](LinkId link, Bytes bytes, DataPath::Place place) {
+             post([link, bytes = std::move(bytes), place = std::move(place)](Impl& impl) {
+               impl.hear(link, bytes);
+             });
            },
        .failed = [post](LinkId link,
                         const std::string&) { post([link](Impl& impl) { impl.path_failed(link); }); }});

@@ -40,6 +40,11 @@ class Path {
     }
     return count;
   }
+  /// Holds one of so many places until it is destroyed; none when all are held.
+  DataPath::Place place() {
+    if (static_cast<std::size_t>(places_.use_count()) > DataPath::kMostUnheard) return nullptr;
+    return places_;
+  }
   /// Once, that the queue pair is in the error state.
   bool has_failed_now() {
     return !failed_ && queue_pair_->state() == fabric::QueuePairState::error && (failed_ = true);
@@ -55,6 +60,7 @@ class Path {
   std::unique_ptr<fabric::QueuePair> queue_pair_;  // goes before the memory that it uses
   std::vector<std::uint32_t> free_;                // slots to send from
   bool failed_ = false;
+  const std::shared_ptr<int> places_ = std::make_shared<int>();  ///< counts who holds it
 };
 
 }  // namespace rdmc::membership

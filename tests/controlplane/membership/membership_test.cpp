@@ -182,9 +182,10 @@ struct Spoken : control::testing::Harness {
 BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_says_too_much_is_dropped) {
   Spoken world;
   auto& peer = world.come();
-  auto data = DataPath::open({.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0)},
-                             {.heard = [](LinkId, Bytes) {}, .failed = [](LinkId, std::string) {}})
-                  .value();
+  auto data =
+      DataPath::open({.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0)},
+                     {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = [](LinkId, std::string) {}})
+          .value();
   const auto say = [&](const Message& message) { BOOST_TEST(world.send(peer, encode(message)).has_value()); };
   say(Greeting{.id = view::MemberId{7},
                .address = Address::ipv4(127, 0, 0, 1, 1),
@@ -197,6 +198,49 @@ BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_
   BOOST_TEST(counters.connected == 1u);
   BOOST_TEST(counters.fenced == 1u);
   BOOST_TEST(counters.delivered == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
+  const LinkId link{1};
+  const DataPathOptions options{.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0)};
+  control::testing::Events events;
+  std::size_t heard = 0;
+  bool failed = false;
+  std::vector<DataPath::Place> places;
+  const auto fails = [&](LinkId, std::string) { events.change([&] { failed = true; }); };
+  const auto to = DataPath::open(options, {.heard =
+                                               [&](LinkId, Bytes, DataPath::Place place) {
+                                                 events.change([&] {
+                                                   ++heard;
+                                                   places.push_back(std::move(place));
+                                                 });
+                                               },
+                                           .failed = fails})
+                      .value();
+  const auto from =
+      DataPath::open(options, {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = fails}).value();
+  const auto of_from = from->offer(link).value(), of_to = to->offer(link).value();
+  BOOST_TEST_REQUIRE((from->connect(link, of_to).has_value() && to->connect(link, of_from).has_value()));
+  // One after the other: there is room for each.
+  const auto say_until = [&](auto has_come) {
+    from->say(link, Bytes(8));
+    const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
+    while (!has_come() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    BOOST_TEST_REQUIRE(has_come());
+  };
+  const auto has_heard = [&](std::size_t count) {
+    return [&, count] {
+      bool has = false;
+      events.change([&] { has = heard == count; });
+      return has;
+    };
+  };
+  for (std::size_t i = 1; i <= DataPath::kMostUnheard; ++i) say_until(has_heard(i));
+  for (std::uint64_t i = 1; i <= 4; ++i) say_until([&] { return to->dropped() == i; });
+  BOOST_TEST(has_heard(DataPath::kMostUnheard)());
+  events.change([&] { places.clear(); });
+  say_until(has_heard(DataPath::kMostUnheard + 1));
+  BOOST_TEST(!failed);
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_say_its_name_in_time_is_dropped) {
