@@ -80,9 +80,11 @@ void ViewsWorld::strike(ViewsFault fault) {
       store_.go_back(1 + simulation_.random().below(3));
       return until_later(milliseconds(1500), [this] { store_.return_from_backup(); });
     case ViewsFault::cut_newcomer:
+    case ViewsFault::refused:
       kill(host, true);
       network_.isolate(host);
       if (!current_[value_of(host)]->alive()) start(host);
+      if (fault == ViewsFault::refused) current_[value_of(host)]->be_refused(true);
       return simulation_.at(quiet_, [this, host] { network_.rejoin(host); });
     case ViewsFault::kill_in_change: return;
   }
@@ -110,7 +112,7 @@ void ViewsWorld::tell_death(sim::HostId host, view::MemberId member) {
     if (other == host || !network_.reaches(host, other)) continue;
     simulation_.at(simulation_.now() + up_to(kSignal), [this, other, member] {
       ViewsMember* const observer = current_[value_of(other)];
-      if (observer != nullptr && observer->alive()) observer->tell_gone(member);
+      if (observer != nullptr && observer->alive()) observer->tell_refused(member, true);
     });
   }
 }
@@ -160,6 +162,7 @@ void ViewsWorld::heal() {
   kill_proposer_ = false;
   for (const sim::HostId host : hosts_) {
     network_.rejoin(host);
+    if (current_[value_of(host)] != nullptr) current_[value_of(host)]->be_refused(false);
     store_.let_in(host);
     for (const sim::HostId other : hosts_) network_.unblock(host, other);
   }

@@ -1,5 +1,6 @@
 #include "apps/sim/views_member.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -47,8 +48,8 @@ void ViewsMember::deliver(sim::DatagramId datagram) {
   network_.simulation().wake(process_);
 }
 
-void ViewsMember::tell_gone(view::MemberId member) {
-  post([this, member](Time clock) { core_.on_gone(member, clock); });
+void ViewsMember::tell_refused(view::MemberId member, bool had_connection) {
+  post([=, this](Time clock) { core_.on_refused(member, had_connection, clock); });
 }
 
 void ViewsMember::leave() {
@@ -99,6 +100,9 @@ void ViewsMember::handle(view::Output& output) {
   if (auto* const transmit = std::get_if<view::Transmit>(&output)) {
     transmit->message.insert(transmit->message.begin(), kControl);
     for (const Address& to : transmit->to) send(to, transmit->message);
+    for (const view::Member& member : core_.view().members)
+      if (refused_ && std::ranges::find(transmit->to, member.address) != transmit->to.end())
+        tell_refused(member.id, false);
   } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
     store_.read(host_, read->record, [this, request = read->request](Result<view::View> result) {
       if (alive()) post([=, this](Time clock) { core_.on_read(request, result, clock); });

@@ -31,8 +31,10 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   Time next_deadline() override;
   void deliver(sim::DatagramId datagram) override;
 
-  /// Its kernel, or that of the member's host, says that the member is dead.
-  void tell_gone(view::MemberId member);
+  /// The member's host says that nobody listens there.
+  void tell_refused(view::MemberId member, bool had_connection);
+  /// From now on that is what it hears of every member whom it speaks to.
+  void be_refused(bool refused) { refused_ = refused; }
   void leave();
   void jump_clock(Duration by) { clock_offset_ = clock_offset_ + by; }
 
@@ -67,7 +69,7 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   Duration clock_offset_{};
   std::vector<sim::DatagramId> arrived_;
   std::vector<std::function<void(Time)>> posted_;
-  bool removed_ = false;
+  bool removed_ = false, refused_ = false;
   Epoch installed_{};
   Time timer_{}, next_data_{};
   std::uint64_t stores_lost_ = 0;

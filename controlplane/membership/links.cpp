@@ -56,22 +56,29 @@ void Membership::Impl::dial(const Address& address) {
                          impl->dialing_.erase(address);
                          if (channel) return impl->add_link(std::move(*channel), true, address);
                          impl->unsaid_.erase(address);
-                         if (channel.error().code == Errc::peer_failed) impl->probe(address, std::nullopt);
+                         if (channel.error().code == Errc::peer_failed) impl->dial_refused(address);
                        });
 }
 
-/// `peer`: who was there, else whoever the view says.
-void Membership::Impl::probe(const Address& address, std::optional<view::MemberId> peer, int again) {
-  if (!peer) {
-    const auto& members = core_->view().members;
-    const auto member = std::ranges::find(members, address, &view::Member::address);
-    if (member == members.end()) return;
-    peer = member->id;
-  }
-  probes_[address] = probe_listener(loop_, address, [this, address, peer = *peer, again](bool refused) {
+/// By a firewall as well as by a host on which nobody listens: who had no connection cannot tell.
+void Membership::Impl::dial_refused(const Address& address) {
+  const auto& members = core_->view().members;
+  const auto member = std::ranges::find(members, address, &view::Member::address);
+  if (member == members.end() || has_link(member->id)) return;
+  core_->on_refused(member->id, false, monotonic_now());
+  drive();
+}
+
+/// Whether `peer`, to whom we had a connection until now, is dead.
+void Membership::Impl::probe(const Address& address, view::MemberId peer, int again) {
+  probes_[address] = probe_listener(loop_, address, [this, address, peer, again](bool refused) {
     const auto done = std::move(probes_[address]);
     probes_.erase(address);
-    if (refused) return saw_death(peer);
+    if (refused && !has_link(peer)) {
+      ++counters_.deaths_seen;
+      core_->on_refused(peer, true, monotonic_now());
+      return drive();
+    }
     if (again == 0 || has_link(peer)) return;
     probe_later(address, peer, kProbeAgain, again - 1);
   });
@@ -211,7 +218,7 @@ void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   // A goodbye is none; whoever dies says none.
   if (!peer || cause.code != Errc::peer_failed) return;
   const auto exit = exits_.find(*peer);
-  if (exit == exits_.end() || !exit->second) return probe(address, peer);
+  if (exit == exits_.end() || !exit->second) return probe(address, *peer);
   probe_later(address, *peer, kExitSeenWithin, kProbes);
 }
 

@@ -84,7 +84,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void send(LinkId id, Link& link, const Message& message);
   bool is_ours_to_dial(const Address& address) const;
   void dial(const Address& address);
-  void probe(const Address& address, std::optional<view::MemberId> peer, int again = kProbes);
+  void dial_refused(const Address& address);
+  void probe(const Address& address, view::MemberId peer, int again = kProbes);
   void probe_later(const Address& address, view::MemberId peer, Duration delay, int again);
   bool has_link(view::MemberId peer) const;
   void add_link(control::Channel channel, bool dialed, const Address& address);

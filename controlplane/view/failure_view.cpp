@@ -72,13 +72,27 @@ void FailureView::on_gone(MemberId member, Time clock) {
   settle();
 }
 
+/// A joiner judges about the lives of all: it is to ask in the store first.
+void FailureView::on_refused(MemberId member, bool had_connection, Time clock) {
+  if (state_ == State::removed) return;
+  local_.advance(clock);
+  if (had_connection && state_ == State::member)
+    note_gone(member);
+  else
+    note_bad_path(member);
+  settle();
+}
+
 void FailureView::on_path_failed(MemberId member, Epoch epoch, Time clock) {
   if (state_ == State::removed) return;
   local_.advance(clock);
-  const auto found = peers_.find(member);
-  if (epoch == view_.epoch && found != peers_.end())
-    found->second.path_failed_until = local_.now() + timing_.path_failed_for;
+  if (epoch == view_.epoch) note_bad_path(member);
   settle();
+}
+
+void FailureView::note_bad_path(MemberId id) {
+  if (const auto found = peers_.find(id); found != peers_.end())
+    found->second.path_failed_until = local_.now() + timing_.path_failed_for;
 }
 
 Result<void> FailureView::remove(MemberId member, Time clock) {

@@ -78,8 +78,11 @@ class FailureView {
   void on_swapped(RequestId request, Result<SwapResult> result, Time clock);
   /// The store's watch says that the view may have changed, to that of `epoch` if it knows.
   void on_hint(std::optional<Epoch> epoch, Time clock);
-  /// That process is certainly dead: its exit was seen, or its host says that nobody listens there.
+  /// That process is certainly dead: its exit was seen.
   void on_gone(MemberId member, Time clock);
+  /// Its address says that nobody listens there. `had_connection`: to that very process, until now; only that
+  /// makes it dead, and only to a member. A firewall says the same to others, whoever listens.
+  void on_refused(MemberId member, bool had_connection, Time clock);
   /// The data path to it gave up in that epoch (RC retries exhausted).
   void on_path_failed(MemberId member, Epoch epoch, Time clock);
   /// An operator's wish. Errors: not_found, peer_failed (the store can't be reached), invalid_argument (we
@@ -136,6 +139,7 @@ class FailureView {
   // failure_view_changing.cpp: from words to a proposal
   void learn(const View& view);
   void note_gone(MemberId id);
+  void note_bad_path(MemberId id);
   Testimony testimony() const;
   void evaluate();
   void evaluate_as_member();

@@ -86,6 +86,22 @@ BOOST_AUTO_TEST_CASE(a_newer_view_that_is_shown_is_read_unless_it_is_brought_bef
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_refusal_proves_a_death_to_members_that_had_a_connection_and_to_no_joiner) {
+  for (const bool had_connection : {false, true}) {
+    OfThree member;
+    member.core.on_refused(MemberId{3}, had_connection, member.now);
+    member.keep_hearing({2}, ids({1, 3}), milliseconds(200));
+    BOOST_TEST(member.take<SwapStore>().size() == (had_connection ? 1u : 0u));
+
+    Process joiner(9);
+    joiner.read(view_of(5, {1, 2}));
+    for (const Member& one : joiner.core.view().members)
+      joiner.core.on_refused(one.id, had_connection, joiner.now);
+    joiner.wait(seconds(1));
+    BOOST_TEST(joiner.take<SwapStore>().empty());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
   OfThree process;
   process.keep_hearing({2}, ids({1, 3}), seconds(3));
