@@ -137,8 +137,8 @@ int main(int argc, char** argv) {
     schedule.declare(*sub);
     sub->add_option("--api", options.api,
                     "the API to measure; group: rate only, small messages to all members; socket, and tcp, "
-                    "the kernel's beside it: unicast and latency")
-        ->check(CLI::IsMember({"qp", "group", "socket", "tcp"}));
+                    "the kernel's beside it: unicast and latency; socket-zc: unicast, without copies")
+        ->check(CLI::IsMember({"qp", "group", "socket", "socket-zc", "tcp"}));
     sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
@@ -192,6 +192,10 @@ int main(int argc, char** argv) {
   }
   if (is_of_sockets(options) && options.test != Test::unicast && options.test != Test::latency) {
     fmt::print(stderr, "rdmc_perf: --api {}: only of unicast and latency\n", options.api);
+    return 1;
+  }
+  if (options.api == "socket-zc" && options.test != Test::unicast) {
+    fmt::print(stderr, "rdmc_perf: --api socket-zc: only of unicast\n");
     return 1;
   }
   if (options.api == "group" && options.size_bytes > 8192) {

@@ -28,11 +28,15 @@ XXH128_hash_t digest_of(std::span<const std::byte> bytes, const Meanwhile& meanw
 
 }  // namespace
 
+std::uint64_t stamp_of(std::size_t at, std::uint32_t iteration, std::uint32_t sender) {
+  const std::uint64_t mark = std::uint64_t{sender} << 32 | iteration;
+  return (at + 1) * 0x9E3779B97F4A7C15 ^ mark;
+}
+
 void stamp(Rendezvous& meet, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender,
            const Meanwhile& meanwhile) {
-  const std::uint64_t mark = std::uint64_t{sender} << 32 | iteration;
   for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4096) {
-    store_be(bytes.data() + at, (at + 1) * 0x9E3779B97F4A7C15 ^ mark);
+    store_be(bytes.data() + at, stamp_of(at, iteration, sender));
     if (at % kBetweenTurns == 0) meanwhile();
   }
   if (!bytes.empty()) bytes.back() = static_cast<std::byte>(iteration);

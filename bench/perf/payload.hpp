@@ -15,6 +15,8 @@ using Meanwhile = std::function<void()>;
 /// page, and publishes their digest. Others: true if theirs is the same.
 void stamp(Rendezvous& meet, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender,
            const Meanwhile& meanwhile);
+/// What begins each page, at offset `at` of the message.
+std::uint64_t stamp_of(std::size_t at, std::uint32_t iteration, std::uint32_t sender);
 bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes, std::uint32_t sender,
                     const Meanwhile& meanwhile);
 /// Record an iteration's start and end: the first root's and the latest member's count.

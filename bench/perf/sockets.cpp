@@ -7,12 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "bench/perf/account.hpp"
 #include "bench/perf/payload.hpp"
+#include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/memory/arena.hpp"
 #include "lib/include/rdmc/socket.h"
@@ -66,7 +68,11 @@ class End {
   Result<void> failed(const char* call) const { return fail_errno(call, errno); }
   Result<void> send_all(std::span<const std::byte> bytes);
   Result<void> receive_all(std::span<std::byte> bytes);
+  Result<void> transfer(std::span<std::byte> message);
+  Result<void> send_in_place(std::span<const std::byte> message);
+  Result<void> receive_in_place(std::span<std::byte> message, std::uint32_t iteration);
   void tell_fabric();
+  void tell_copies();
 
   const Options& options_;
   Rendezvous& meet_;
@@ -136,28 +142,90 @@ Result<void> End::receive_all(std::span<std::byte> bytes) {
 }
 
 Result<void> End::unicast() {
-  const bool sends = rank_ == 0;
-  auto memory = memory::Arena::make(options_.size_bytes);
-  if (!memory) return std::unexpected(memory.error());
-  const auto message = memory->bytes().first(options_.size_bytes);
+  const bool sends = rank_ == 0, in_place = options_.api == "socket-zc";
+  memory::Arena arena;
+  std::span<std::byte> message;
+  if (in_place && sends) {
+    auto* const memory = static_cast<std::byte*>(rdmc_alloc(options_.size_bytes));
+    if (memory == nullptr) return failed("rdmc_alloc");
+    message = {memory, options_.size_bytes};
+  } else {
+    auto memory = memory::Arena::make(options_.size_bytes);
+    if (!memory) return std::unexpected(memory.error());
+    arena = std::move(*memory);
+    message = arena.bytes().first(options_.size_bytes);
+  }
   Account account(meet_.figures[rank_]);
   for (std::uint32_t i = 0; i < kWarmUpIterations + options_.iterations; ++i) {
     if (sends) stamp(meet_, message, i, 0, [] {});
     if (!barrier()) break;
-    if (i >= kWarmUpIterations) account.start();
+    const bool is_timed = i >= kWarmUpIterations;
+    if (is_timed) account.start();
     if (sends) meet_.started_ns[i] = monotonic_now().ns;
-    for (auto rest = message; !rest.empty();) {
-      const auto block = rest.first(std::min<std::size_t>(rest.size(), options_.block_bytes));
-      if (auto done = sends ? send_all(block) : receive_all(block); !done) return done;
-      rest = rest.subspan(block.size());
-    }
+    auto done = in_place ? sends ? send_in_place(message) : receive_in_place(message, i) : transfer(message);
+    if (!done) return done;
     if (!sends) record_finish(meet_, i);
-    if (i >= kWarmUpIterations) account.end();
-    if (!sends && !matches_digest(meet_, message, 0, [] {}))
+    if (is_timed) account.end();
+    // What is read where it lies is gone by now: the warm-up's was kept, of the others the pages' stamps were
+    // looked at.
+    if (!sends && !(in_place && is_timed) && !matches_digest(meet_, message, 0, [] {}))
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
     if (!barrier()) break;
   }
+  tell_copies();
+  barrier();
   return {};
+}
+
+Result<void> End::transfer(std::span<std::byte> message) {
+  for (auto rest = message; !rest.empty();) {
+    const auto block = rest.first(std::min<std::size_t>(rest.size(), options_.block_bytes));
+    if (auto done = rank_ == 0 ? send_all(block) : receive_all(block); !done) return done;
+    rest = rest.subspan(block.size());
+  }
+  return {};
+}
+
+Result<void> End::send_in_place(std::span<const std::byte> message) {
+  std::uint64_t number = 0;
+  for (auto rest = message; !rest.empty();) {
+    const auto sent =
+        rdmc_send_zc(socket_, rest.data(), std::min<std::size_t>(rest.size(), options_.block_bytes),
+                     MSG_NOSIGNAL, &number);
+    if (sent < 0) return failed("rdmc_send_zc");
+    rest = rest.subspan(static_cast<std::size_t>(sent));
+  }
+  return rdmc_sent(socket_, number, 0) == 0 ? Result<void>{} : failed("rdmc_sent");
+}
+
+Result<void> End::receive_in_place(std::span<std::byte> message, std::uint32_t iteration) {
+  bool is_intact = true;
+  for (std::size_t at = 0; at < message.size();) {
+    void* where = nullptr;
+    const auto got = rdmc_recv_zc(socket_, &where, 0);
+    if (got < 0) return failed("rdmc_recv_zc");
+    if (got == 0) return fail(Errc::peer_failed, "the other member has closed its socket");
+    const std::span piece(static_cast<const std::byte*>(where), static_cast<std::size_t>(got));
+    if (iteration < kWarmUpIterations)
+      std::ranges::copy(piece, message.begin() + static_cast<std::ptrdiff_t>(at));
+    const std::size_t first = (4096 - at % 4096) % 4096;  // of a page
+    for (std::size_t i = first; i + 8 <= piece.size(); i += 4096)
+      is_intact = is_intact && load_be<std::uint64_t>(&piece[i]) == stamp_of(at + i, iteration, 0);
+    at += piece.size();
+    if (rdmc_release(where) != 0) return failed("rdmc_release");
+  }
+  if (!is_intact) return fail(Errc::corrupt, "the received bytes differ from the sent ones");
+  return {};
+}
+
+void End::tell_copies() {
+  auto& figures = meet_.figures[rank_];
+  const std::string_view fabric(figures.driver.data());
+  // What is below the sockets: the kernel's on both sides, or the one from process to process.
+  figures.carrier_copies_per_byte = fabric.starts_with("shm") ? (options_.api == "socket-zc" ? 1 : 0) : 2;
+  socklen_t length = sizeof figures.bytes_copied;
+  if (options_.api != "tcp")
+    rdmc_getsockopt(socket_, RDMC_SOL_SOCKET, RDMC_SO_COPIED, &figures.bytes_copied, &length);
 }
 
 Result<void> End::latency() {

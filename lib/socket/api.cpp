@@ -220,6 +220,41 @@ ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
   });
 }
 
+void* rdmc_alloc(size_t bytes) {
+  void* memory = nullptr;
+  (void)answer_of(-1, [&](Stack& stack) -> Answer {
+    const auto made = stack.allocate(bytes);
+    if (!made) return std::unexpected(made.error());
+    memory = *made;
+    return 0;
+  });
+  return memory;
+}
+
+int rdmc_free(void* memory) {
+  return int_of(-1, [&](Stack& stack) { return stack.deallocate(memory); });
+}
+
+ssize_t rdmc_send_zc(int fd, const void* bytes, size_t count, int flags, uint64_t* number) {
+  return answer_of(fd, [&](Stack& stack) -> Answer {
+    std::uint64_t unused = 0;
+    return stack.send_in_place(fd, {static_cast<const std::byte*>(bytes), count}, flags,
+                               number == nullptr ? unused : *number);
+  });
+}
+
+int rdmc_sent(int fd, uint64_t number, int flags) {
+  return int_of(fd, [&](Stack& stack) { return stack.wait_sent(fd, number, flags); });
+}
+
+ssize_t rdmc_recv_zc(int fd, void** bytes, int flags) {
+  return answer_of(fd, [&](Stack& stack) { return stack.receive_in_place(fd, bytes, flags); });
+}
+
+int rdmc_release(void* bytes) {
+  return int_of(-1, [&](Stack& stack) { return stack.release(bytes); });
+}
+
 int rdmc_shutdown(int fd, int how) {
   return int_of(fd, [&](Stack& stack) { return stack.shutdown(fd, how); });
 }

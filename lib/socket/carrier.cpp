@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -65,6 +66,12 @@ Result<std::shared_ptr<Trunk>> Carrier::make_trunk(std::shared_ptr<Mux> mux) {
   auto trunk = Trunk::create(*opened_.fabric, lock_, std::move(mux));
   if (trunk) trunks_.push_back(*trunk);
   return trunk;
+}
+
+Result<memory::Arena> Carrier::make_arena(std::size_t bytes) {
+  std::promise<Result<memory::Arena>> made;
+  post([&] { made.set_value(opened_.fabric->make_arena(bytes)); });
+  return made.get_future().get();
 }
 
 std::size_t Carrier::work(Time) {

@@ -40,6 +40,8 @@ class Carrier final : private engine::Agent {
   /// Any thread: connections have something to say.
   void kick();
 
+  /// Any thread but the engine's: memory as the fabric sends it best. Errors: those of Fabric::make_arena.
+  Result<memory::Arena> make_arena(std::size_t bytes);
   /// The engine's thread; errors: those of Trunk::create.
   Result<std::shared_ptr<Trunk>> make_trunk(std::shared_ptr<Mux> mux);
   /// The engine's thread, with the lock: all that was said has arrived.

@@ -93,8 +93,12 @@ Result<void> Mux::on_record(const Record& record) {
   }
   const auto found = streams_.find(record.connection);
   // What was on its way to a connection that we have given up is nobody's.
-  if (found == streams_.end())
+  if (found == streams_.end()) {
+    const bool is_last =
+        record.kind == RecordKind::bulk || record.kind == RecordKind::fin || record.kind == RecordKind::reset;
+    if (is_last) fenced_.erase(record.connection);
     return record.kind == RecordKind::lane ? on_lane(record, nullptr) : Result<void>{};
+  }
   const auto stream = found->second.stream;
   Result<void> heard;
   switch (record.kind) {
@@ -111,9 +115,15 @@ Result<void> Mux::on_record(const Record& record) {
     case RecordKind::credit: heard = stream->on_credit(record.limit); break;
     case RecordKind::lane: heard = on_lane(record, stream.get()); break;
     case RecordKind::pulse: stream->on_pulse(); break;
+    case RecordKind::bulk: on_bulk(record.connection); break;
+    case RecordKind::grant: stream->on_grant(record.grant); break;
     case RecordKind::fin: heard = stream->on_fin(); break;
     case RecordKind::stop: heard = stream->on_stop(); break;
-    default: stream->on_reset(); break;
+    default:
+      stream->on_reset();
+      (void)stream->take_granted();  // it writes no more; and is told that we do not
+      if (stream->has_chunks()) say({.kind = RecordKind::bulk, .connection = record.connection});
+      break;
   }
   forget_if_over(record.connection);
   return heard;
@@ -146,15 +156,19 @@ std::size_t Mux::fill(std::span<std::byte> out) {
 
 void Mux::on_wants_to_send(Stream& stream) {
   const auto found = streams_.find(stream.id());
-  if (found == streams_.end() || std::exchange(found->second.is_ready, true)) return;
+  if (found == streams_.end()) return;
+  if (stream.has_chunk() && !std::exchange(found->second.is_chunker, true)) chunkers_.push_back(stream.id());
+  if (std::exchange(found->second.is_ready, true)) return;
   ready_.push_back(stream.id());
   if (kick_) kick_();
 }
 
 void Mux::forget_if_over(ConnectionId id) {
   const auto found = streams_.find(id);
-  if (found != streams_.end() && found->second.stream->is_over() && !found->second.stream->wants_to_send())
-    streams_.erase(found);
+  if (found == streams_.end() || !found->second.stream->is_over() || found->second.stream->wants_to_send())
+    return;
+  if (!found->second.stream->has_heard_end()) fence(id, *found->second.stream);
+  streams_.erase(found);
 }
 
 Mux::~Mux() {
@@ -168,6 +182,8 @@ void Mux::lose(int error) {
   }
   controls_.clear();
   ready_.clear();
+  chunkers_.clear();
+  fenced_.clear();
 }
 
 }  // namespace rdmc::sockets

@@ -4,6 +4,7 @@
 // thousands, and they come and go at the rate at which frames are filled. Pure; under the sockets' lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "lib/socket/records.hpp"
 #include "lib/socket/stream.hpp"
@@ -63,7 +66,22 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   Result<void> on_frame(std::span<const std::byte> records);
   /// Fills `out` (>= kMostControlBytes) with records; returns how many bytes, 0: there is nothing to say.
   std::size_t fill(std::span<std::byte> out);
+  /// Large messages of ours that wait for slots.
+  bool has_chunks() const { return !chunkers_.empty(); }
   bool has_something() const { return !controls_.empty() || !ready_.empty(); }
+
+  // -- large messages: chunks.hpp; mux_chunks.cpp --
+
+  /// A stream of the peer's has asked for slots, and there is no memory for them yet.
+  bool wants_slots() const { return !askers_.empty() && !has_slots_; }
+  /// Null: there will be none.
+  void use_slots(std::shared_ptr<SlotMemory> slots);
+  /// Where the peer has been told that it may write, since the last call, in this order.
+  std::vector<std::span<std::byte>> take_granted() { return std::exchange(granted_, {}); }
+  /// The peer has written `bytes` bytes into a slot. Errors: protocol_error.
+  Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
+  /// What a stream of ours has to write now, behind all that fill() has given out.
+  std::optional<std::pair<std::shared_ptr<Stream>, ChunkWrite>> next_chunk();
 
   /// The peer is no more: every connection ends with `error`, and nothing is sent.
   void lose(int error);
@@ -80,16 +98,21 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   void on_wants_to_send(Stream& stream) override;
   const std::string& description() const override { return description_; }
   std::unique_ptr<ClaimedLane> claim_lane() override;
+  void on_granted(Stream& stream, const OwnedSlot& slot) override;
 
  private:
   struct Entry {
     std::shared_ptr<Stream> stream;
-    bool is_ready = false;  // in ready_
+    bool is_ready = false;    // in ready_
+    bool is_chunker = false;  // in chunkers_
   };
   bool is_own(ConnectionId id) const { return (static_cast<std::uint64_t>(id) & 1) == (dialled_ ? 1 : 0); }
   Result<void> on_open(const Record& record);
   Result<void> on_record(const Record& record);
   Result<void> on_lane(const Record& record, Stream* stream);
+  void on_bulk(ConnectionId id);
+  void grant_to(Stream& stream);
+  void fence(ConnectionId id, Stream& stream);
   bool asks_elsewhere(const std::shared_ptr<Stream>& stream);
   void forget_if_over(ConnectionId id);
   void say(const Record& record);
@@ -101,6 +124,14 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   bool dialled_;
   bool is_lost_ = false, lanes_are_ready_ = false;
   std::shared_ptr<LanePool> lanes_;
+  bool has_slots_ = false;
+  std::shared_ptr<SlotMemory> slots_;
+  std::array<ConnectionId, SlotMemory::kSlots> slot_users_{};
+  std::vector<std::span<std::byte>> granted_;
+  std::deque<ConnectionId> askers_;    // the peer's streams that want slots
+  std::deque<ConnectionId> chunkers_;  // ours that have something for the peer's slots
+  // Of connections that are over, slots into which the peer may still write until it has heard of that.
+  std::unordered_map<ConnectionId, std::deque<OwnedSlot>> fenced_;
   const std::string description_;
   std::unordered_map<ConnectionId, Entry> streams_;
   std::deque<Record> controls_;     // of beginnings; what follows in a stream comes later

@@ -9,7 +9,8 @@
 namespace rdmc::sockets {
 namespace {
 
-constexpr std::size_t kLimitBytes = 8, kAddressBytes = 19;  // family 1 (4 or 6), address 16, port 2
+constexpr std::size_t kLimitBytes = 8, kGrantBytes = 16,
+                      kAddressBytes = 19;  // family 1 (4 or 6), address 16, port 2
 
 std::size_t body_bytes(RecordKind kind, std::size_t data) {
   switch (kind) {
@@ -19,6 +20,7 @@ std::size_t body_bytes(RecordKind kind, std::size_t data) {
     case RecordKind::lane:
     case RecordKind::credit: return kLimitBytes;
     case RecordKind::data: return data;
+    case RecordKind::grant: return kGrantBytes;
     default: return 0;
   }
 }
@@ -64,6 +66,11 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
     store(record.from, to + kLimitBytes);
     store(record.to, to + kLimitBytes + kAddressBytes);
   }
+  if (record.kind == RecordKind::grant) {
+    store_be(to, record.grant.slot);
+    store_be(to + 4, record.grant.key);
+    store_be(to + 8, record.grant.address);
+  }
   if (record.kind == RecordKind::data) std::ranges::copy(record.bytes, to);
   return kRecordHeadBytes + body;
 }
@@ -73,7 +80,7 @@ Result<Record> take_record(std::span<const std::byte>& records) {
   const std::byte* const head = records.data();
   const auto kind = std::to_integer<std::uint8_t>(head[0]);
   const auto length = load_be<std::uint32_t>(head + 4);
-  if (kind < value_of(RecordKind::open) || kind > value_of(RecordKind::pulse))
+  if (kind < value_of(RecordKind::open) || kind > value_of(RecordKind::grant))
     return fail(Errc::protocol_error, "a record of an unknown kind");
   if (head[1] != std::byte{} || head[2] != std::byte{} || head[3] != std::byte{})
     return fail(Errc::protocol_error, "a record with padding");
@@ -87,6 +94,9 @@ Result<Record> take_record(std::span<const std::byte>& records) {
   if (is_open(record.kind) &&
       !(load(from + kLimitBytes, record.from) && load(from + kLimitBytes + kAddressBytes, record.to)))
     return fail(Errc::protocol_error, "a record with an impossible address");
+  if (record.kind == RecordKind::grant)
+    record.grant = {load_be<std::uint32_t>(from), load_be<std::uint32_t>(from + 4),
+                    load_be<std::uint64_t>(from + 8)};
   if (record.kind == RecordKind::data) record.bytes = {from, length};
   records = records.subspan(kRecordHeadBytes + length);
   return record;

@@ -31,6 +31,17 @@ enum class RecordKind : std::uint8_t {
   lanes,          ///< of no connection: the sender has mapped the lanes that the peer has offered
   lane,           ///< what the sender says from here on goes through its lane: limit, the lane's number
   pulse,          ///< something was done in a lane, and this end of the connection asked to be told
+  bulk,           ///< the sender would write large messages straight into the peer's memory
+  grant,          ///< where it may write one of them, once: grant
+};
+
+/// A place in the granter's memory.
+struct Grant {
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};  ///< `slot` when there is none, and will be none
+  std::uint32_t slot = 0;
+  std::uint32_t key = 0;
+  std::uint64_t address = 0;
+  friend bool operator==(const Grant&, const Grant&) = default;
 };
 
 struct Record {
@@ -38,11 +49,12 @@ struct Record {
   ConnectionId connection{};
   std::uint64_t limit = 0;  ///< how many bytes may be sent, counted from the stream's beginning
   Address from, to;         ///< the ends, as getsockname calls them at who asks
+  Grant grant;
   std::span<const std::byte> bytes;
 
   friend bool operator==(const Record& a, const Record& b) {
     return a.kind == b.kind && a.connection == b.connection && a.limit == b.limit && a.from == b.from &&
-           a.to == b.to && std::ranges::equal(a.bytes, b.bytes);
+           a.to == b.to && a.grant == b.grant && std::ranges::equal(a.bytes, b.bytes);
   }
 };
 

@@ -32,6 +32,7 @@ Stack::Stack(StackOptions options)
       own_near_(std::make_shared<Mux>(static_cast<Opens&>(*this), true)),
       own_far_(std::make_shared<Mux>(static_cast<Opens&>(*this), false)) {
   for (const auto& mux : {own_near_, own_far_}) mux->on_kick([this] { own_ready_ = true; });
+  for (const auto& mux : {own_near_, own_far_}) mux->use_slots(nullptr);  // nobody writes them
 }
 
 void Stack::end() {

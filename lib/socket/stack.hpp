@@ -77,6 +77,20 @@ class Stack final : private Opens {
   Answer pollfd_of(int fd);
   bool has(int fd);
 
+  // stack_zero_copy.cpp
+
+  /// Memory that sends need not copy. Errors: EINVAL, ENOMEM.
+  std::expected<void*, int> allocate(std::size_t bytes);
+  /// What is on its way stays until it is there. Errors: EINVAL.
+  Answer deallocate(void* memory);
+  /// Errors besides those of send: EFAULT (memory that allocate() has not given).
+  Answer send_in_place(int fd, std::span<const std::byte> bytes, int flags, std::uint64_t& number);
+  Answer wait_sent(int fd, std::uint64_t number, int flags);
+  /// `bytes` is the caller's until release().
+  Answer receive_in_place(int fd, void** bytes, int flags);
+  /// Errors: EINVAL.
+  Answer release(void* bytes);
+
   /// Around fork(): nothing is half done in the child, where this stack is never touched again.
   FairMutex& lock() { return lock_; }
   /// With the lock.
@@ -100,6 +114,10 @@ class Stack final : private Opens {
                   int late = EAGAIN, Wants wants = Wants::change) -> decltype(attempt());
   /// Time::never() without a timeout.
   static Time deadline_of(Duration timeout);
+
+  static bool may_wait(const OpenSocket& socket, int flags);
+  static void raise_broken_pipe(Lock& lock);
+  std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
 
   // stack_connect.cpp
   bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override;
@@ -130,6 +148,10 @@ class Stack final : private Opens {
     control::Connecting attempt;
     std::vector<Held> waiting;
   };
+  struct Loan {
+    std::shared_ptr<Stream> stream;
+    ArrivedChunk chunk;
+  };
   struct Known {
     std::shared_ptr<Mux> mux;
     Address local;
@@ -142,6 +164,8 @@ class Stack final : private Opens {
   std::multimap<std::uint16_t, OpenSocket*> listeners_;  // by port
   std::shared_ptr<Mux> own_near_, own_far_;              // connections with ourselves
   bool own_ready_ = false;
+  std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
+  std::unordered_map<const std::byte*, Loan> loans_;  // received, and not released yet
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;                      // who listens there, as far as we know
   std::map<Incarnation, std::shared_ptr<Mux>> trunks_;  // dialled ones

@@ -11,6 +11,15 @@
 
 namespace rdmc::sockets {
 
+bool Stack::may_wait(const OpenSocket& socket, int flags) {
+  return !socket.non_blocking && (flags & MSG_DONTWAIT) == 0;
+}
+
+void Stack::raise_broken_pipe(Lock& lock) {
+  lock.unlock();
+  ::raise(SIGPIPE);  // to this thread
+}
+
 Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   Lock lock(lock_);
   const auto found = find(fd);
@@ -18,20 +27,17 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)) != 0) return std::unexpected(EOPNOTSUPP);
   if (bytes.data() == nullptr && !bytes.empty()) return std::unexpected(EFAULT);
   const Held socket = *found;
-  const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
+  const bool waits = may_wait(*socket, flags);
   const Time deadline = deadline_of(socket->send_timeout);
   for (std::size_t done = 0;;) {
     const auto sent = until_done(
-        lock, socket, may_wait, deadline, [&] { return socket->socket.send(bytes.subspan(done)); }, EAGAIN,
+        lock, socket, waits, deadline, [&] { return socket->socket.send(bytes.subspan(done)); }, EAGAIN,
         Wants::room);
     if (!sent && done > 0) return done;
-    if (!sent && sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) {
-      lock.unlock();
-      ::raise(SIGPIPE);  // to this thread
-    }
+    if (!sent && sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) raise_broken_pipe(lock);
     if (!sent) return sent;
     done += *sent;
-    if (done == bytes.size() || !may_wait) return done;
+    if (done == bytes.size() || !waits) return done;
   }
 }
 
@@ -45,13 +51,13 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
   if ((flags & ~known) != 0) return std::unexpected(EOPNOTSUPP);
   if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
   const Held socket = *found;
-  const bool may_wait = !socket->non_blocking && (flags & MSG_DONTWAIT) == 0;
+  const bool waits = may_wait(*socket, flags);
   const bool peek = (flags & MSG_PEEK) != 0;
   const bool wants_all = (flags & MSG_WAITALL) != 0 && !peek;
   const Time deadline = deadline_of(socket->receive_timeout);
   if (of_messages) {
     bool is_message = false;  // not the end
-    const auto got = until_done(lock, socket, may_wait, deadline, [&]() -> Answer {
+    const auto got = until_done(lock, socket, waits, deadline, [&]() -> Answer {
       if (event != nullptr && socket->group && (*event = socket->group->take_event())) return 0;
       is_message = socket->socket.has_message();
       return socket->socket.receive(out, peek);
@@ -65,7 +71,7 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
     // Why there is no more is for the next call to say.
     if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;
     const auto got = until_done(
-        lock, socket, may_wait, deadline, [&] { return socket->socket.receive(out.subspan(done), peek); },
+        lock, socket, waits, deadline, [&] { return socket->socket.receive(out.subspan(done), peek); },
         EAGAIN, Wants::bytes);
     if (!got) return done > 0 ? Answer(done) : got;
     done += *got;

@@ -66,6 +66,10 @@ Answer Stack::get_option(int fd, int level, int name, void* value, socklen_t* le
     const std::string& fabric = socket.socket.stream()->outlet()->description();
     return put(value, length, fabric.c_str(), fabric.size() + 1);
   }
+  if (level == RDMC_SOL_SOCKET && name == RDMC_SO_COPIED) {
+    const std::uint64_t copied = socket.socket.stream()->copied();
+    return put(value, length, &copied, sizeof copied);
+  }
   if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY && socket.ipv6) return put_int(1);
   if (level != SOL_SOCKET) return std::unexpected(ENOPROTOOPT);
   switch (name) {

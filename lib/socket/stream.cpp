@@ -18,10 +18,13 @@ std::optional<int> Stream::refusal() {
 Answer Stream::send(std::span<const std::byte> bytes) {
   if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
+  if (has_chunk() && !takes_slots(bytes.size())) return std::unexpected(EAGAIN);  // it goes first
   if (outgoing_ || takes_lane()) return send_in_lane(bytes);
+  if (takes_slots(bytes.size())) return send_staged(bytes);
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
   if (count == 0) return std::unexpected(EAGAIN);
   send_.push(bytes.first(count));
+  copied_ += count;
   stir();
   return count;
 }
@@ -37,14 +40,12 @@ Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::
 }
 
 Answer Stream::receive(std::span<std::byte> out, bool peek) {
-  if (!received_.empty()) {
-    std::size_t count = received_.peek(out);
-    if (!peek) received_.pop(count);
+  if (has_unread()) {
+    const std::size_t count = receive_due(out, peek);
+    copied_ += count;
     stir();  // it may owe credit
-    if (count < out.size() && has_lane_bytes()) count += receive_from_lane(out.subspan(count), peek);
     return count;
   }
-  if (has_lane_bytes()) return receive_from_lane(out, peek);
   if (incoming_ && incoming_->is_broken() && state_ != State::closed) {
     error_ = EPROTO;
     reset_peer();
@@ -102,7 +103,9 @@ short Stream::events() const {
   if (state_ != State::connecting) {
     if (has_unread()) events |= kReadable;
     // As Linux: a third of the buffer is free.
-    const bool has_room = outgoing_ ? outgoing_->writer.is_writable() : send_.size() <= kSendBytes / 3 * 2;
+    const bool has_room = has_chunk() ? false
+                          : outgoing_ ? outgoing_->writer.is_writable()
+                                      : send_.size() <= kSendBytes / 3 * 2;
     if (shut_write() || has_room) events |= kWritable;
   }
   if (error_ != 0) events |= kFailed;
@@ -234,6 +237,10 @@ void Stream::set_closed() {
   is_over_ = true;
   send_.clear();
   outgoing_.reset();
+  if (chunks_) {
+    chunks_->outgoing.clear();
+    chunks_->to_grant.clear();
+  }
 }
 
 void Stream::reset_peer() {
@@ -252,8 +259,9 @@ bool Stream::wants_to_send() const {
   if (must_reset_) return true;
   if (state_ != State::open) return false;
   if (must_pulse_ || (outgoing_ && !outgoing_->was_told())) return true;
+  if (chunks_ && (chunks_->must_ask || chunks_->must_refuse || !chunks_->to_grant.empty())) return true;
   return owes_credit() || owes_stop() || (!send_.empty() && sent_ < limit_) ||
-         (send_.empty() && ends_ && !fin_sent_);
+         (send_.empty() && ends_ && !fin_sent_ && !has_chunk());
 }
 
 std::optional<Record> Stream::next(std::span<std::byte> body) {
@@ -267,6 +275,8 @@ std::optional<Record> Stream::next(std::span<std::byte> body) {
     outgoing_->told();
   } else if (std::exchange(must_pulse_, false)) {
     record.kind = RecordKind::pulse;
+  } else if (auto of_chunks = next_of_chunks()) {
+    return of_chunks;
   } else if (owes_credit()) {
     record.kind = RecordKind::credit;
     record.limit = granted_ = arrived_ - received_.size() + kWindowBytes;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "lib/socket/byte_queue.hpp"
+#include "lib/socket/chunks.hpp"
 #include "lib/socket/events.hpp"
 #include "lib/socket/lane_pool.hpp"
 #include "lib/socket/records.hpp"
@@ -40,6 +42,8 @@ class Outlet {
   virtual const std::string& description() const = 0;
   /// A way past the frames, if there is one: see LanePool.
   virtual std::unique_ptr<ClaimedLane> claim_lane() { return nullptr; }
+  /// The peer is being told that it may write there, in this order.
+  virtual void on_granted(Stream&, const OwnedSlot&) {}
 };
 
 /// Who waits for a stream: its socket.
@@ -62,6 +66,11 @@ class Stream {
   /// A connection is worth a lane when it has sent so many bytes, or has sent so often.
   static constexpr std::uint64_t kBytesBeforeLane = 4 * 1024;
   static constexpr unsigned kSendsBeforeLane = 4;
+  /// And worth slots of the peer's when it has sent so many, without a lane; sends of so many bytes go there.
+  static constexpr std::uint64_t kBytesBeforeSlots = 512 * 1024;
+  static constexpr std::size_t kLeastInSlot = 64 * 1024;
+  /// A send that is copied goes in pieces of so many bytes, of which so many are under way.
+  static constexpr std::size_t kStagedBytes = 256 * 1024, kMostStaged = 6;
 
   explicit Stream(ConnectionKind kind = ConnectionKind::bytes) : kind_(kind) {}
   Stream(const Stream&) = delete;
@@ -98,7 +107,7 @@ class Stream {
   short events() const;
   bool has_been_open() const { return has_been_open_; }
   /// Everything sent, and the end, if that was said, was handed to the outlet.
-  bool is_flushed() const { return send_.empty() && (fin_sent_ || !ends_); }
+  bool is_flushed() const { return send_.empty() && !has_chunk() && (fin_sent_ || !ends_); }
   /// kShutRead, kShutWrite: what was shut down, here or by the peer.
   unsigned shut() const { return shut_; }
 
@@ -111,6 +120,36 @@ class Stream {
   void want_records();
   Result<void> on_lane(std::unique_ptr<LaneReader> lane);
   void on_pulse();
+
+  // -- without copies: chunks.hpp --
+
+  /// Takes all of `bytes`, memory that `owner` keeps and nobody changes until is_sent(`number`); or, if the
+  /// peer has no slots for us, a copy of as much as there is room for. Errors: those of send.
+  Answer send_in_place(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                       std::uint64_t& number);
+  /// So has every send before it.
+  bool is_sent(std::uint64_t number) const;
+  /// What is to be read next, if that lies in one piece.
+  std::optional<ArrivedChunk> take_chunk();
+  /// A slot whose bytes have been read.
+  void give_back(OwnedSlot slot);
+  /// Payload bytes that were copied on this side.
+  std::uint64_t copied() const { return copied_; }
+
+  bool has_chunk() const { return chunks_ && !chunks_->outgoing.empty(); }
+  bool has_chunks() const { return chunks_ != nullptr; }
+  /// The next piece to be written by the channel, behind all records before it.
+  std::optional<ChunkWrite> next_chunk();
+  /// In the order of next_chunk(): the piece is in the peer's memory, or will never be.
+  void on_chunk_sent(const Chunk& chunk);
+  void on_grant(const Grant& grant);
+  /// The peer may write into these; none: it is told that it gets none. Once.
+  void grant(std::deque<OwnedSlot> slots);
+  /// The peer has written `bytes` bytes into a slot that was granted. Errors: protocol_error.
+  Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
+  /// Those that the peer knows of, when the stream is over.
+  std::deque<OwnedSlot> take_granted();
+  bool has_heard_end() const { return fin_received_; }
 
   // -- how it begins --
 
@@ -164,9 +203,12 @@ class Stream {
   bool owes_credit() const;
   bool owes_stop() const { return kind_ == ConnectionKind::messages && stops_ && !stop_sent_; }
   bool has_lane_bytes() const { return incoming_ && incoming_->available() > 0; }
-  bool has_unread() const { return !received_.empty() || has_lane_bytes(); }
+  bool has_unread() const {
+    return !received_.empty() || has_lane_bytes() || (chunks_ && !chunks_->arrived.empty());
+  }
   bool takes_lane();
   Answer send_in_lane(std::span<const std::byte> bytes);
+  std::size_t receive_due(std::span<std::byte> out, bool peek);
   std::size_t receive_from_lane(std::span<std::byte> out, bool peek);
   void changed(bool data = false);
   void stir();
@@ -179,6 +221,28 @@ class Stream {
   std::unique_ptr<ClaimedLane> outgoing_;
   std::unique_ptr<LaneReader> incoming_;  // behind what `received_` holds
   unsigned sends_ = 0;
+  struct Chunks {
+    std::deque<Chunk> outgoing;  // not yet written
+    std::deque<Grant> grants;    // the peer's
+    std::uint64_t asked = 0, sent = 0;
+    std::size_t under_way = 0;
+    bool has_asked = false, must_ask = false, is_answered = false, is_refused = false;
+    std::deque<OwnedSlot> to_grant, granted;
+    bool was_asked = false, must_refuse = false;
+    std::deque<ArrivedChunk> arrived;
+    /// Copies of what send() was given, one of which is free when nobody else holds it.
+    std::vector<std::shared_ptr<std::vector<std::byte>>> staged;
+  };
+  void ask_for_slots();
+  bool takes_slots(std::size_t bytes);
+  Answer send_staged(std::span<const std::byte> bytes);
+  Chunks& chunks();
+  bool is_chunk_due() const;
+  std::size_t queue_due() const;
+  std::size_t read_queue(std::span<std::byte> out, bool peek);
+  std::optional<Record> next_of_chunks();
+  std::unique_ptr<Chunks> chunks_;  // most streams have none
+  std::uint64_t copied_ = 0;
   std::uint64_t sent_ = 0, limit_ = 0;                  // ours, and as far as the peer lets us
   std::uint64_t arrived_ = 0, granted_ = kWindowBytes;  // the peer's, and as far as we let it
   int error_ = 0;

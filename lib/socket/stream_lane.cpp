@@ -9,6 +9,7 @@ namespace rdmc::sockets {
 
 /// From now on, if all before has been told, so that the order stays.
 bool Stream::takes_lane() {
+  if (chunks_ && chunks_->has_asked) return false;  // records keep their order among chunks
   sends_ += sends_ < kSendsBeforeLane;
   if (!send_.empty() || (sent_ < kBytesBeforeLane && sends_ < kSendsBeforeLane)) return false;
   outgoing_ = outlet_->claim_lane();
@@ -20,6 +21,7 @@ bool Stream::takes_lane() {
 Answer Stream::send_in_lane(std::span<const std::byte> bytes) {
   const std::size_t count = outgoing_->writer.write(bytes);
   if (count == 0) return std::unexpected(EAGAIN);
+  copied_ += count;
   if (outgoing_->writer.reader_wants_record()) {
     must_pulse_ = true;
     stir();

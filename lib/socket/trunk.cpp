@@ -20,7 +20,7 @@ Result<std::shared_ptr<Trunk>> Trunk::create(fabric::Fabric& fabric, FairMutex& 
   auto link = group::Link::create(fabric, group::PeerId{},
                                   {.queue_pair = {.retry_limit = kRetries}, .ring_bytes = kRingBytes});
   if (!link) return std::unexpected(link.error());
-  std::shared_ptr<Trunk> trunk(new Trunk(lock, std::move(mux)));
+  std::shared_ptr<Trunk> trunk(new Trunk(fabric, lock, std::move(mux)));
   trunk->link_ = std::move(*link);
   return trunk;
 }
@@ -83,18 +83,64 @@ Result<void> Trunk::on_completion(const fabric::Completion& completion) {
     link_->frame_done();
     return {};
   }
+  if (group::Link::kind_of(completion.work_id) == group::Link::Work::block_write) {
+    link_->write_done();
+    const auto [stream, chunk] = std::move(under_way_.front());
+    under_way_.pop_front();
+    stream->on_chunk_sent(chunk);
+    return {};
+  }
   const bool is_frame = completion.kind == fabric::WorkKind::receive_write_immediate &&
                         completion.immediate.value_or(0) >> 16 == group::Link::kFrameSlot;
-  if (!is_frame) return fail(Errc::protocol_error, "a peer has sent something that is no frame");
+  if (!is_frame) return on_chunk(completion);
   const auto records = link_->frame(completion);
   if (!records) return std::unexpected(records.error());
   if (auto heard = mux_->on_frame(*records); !heard) return heard;
   return link_->repost(completion.work_id);
 }
 
+Result<void> Trunk::on_chunk(const fabric::Completion& completion) {
+  if (completion.kind != fabric::WorkKind::receive_write_immediate)
+    return fail(Errc::protocol_error, "a peer has sent a message where it may only write");
+  if (auto heard = mux_->on_chunk(completion.immediate.value_or(0) >> 16, completion.byte_count); !heard)
+    return heard;
+  return link_->repost(completion.work_id);
+}
+
+/// For large messages of the peer's. Without memory they are copied, as small ones are.
+void Trunk::make_slots() {
+  constexpr std::size_t kBytes = SlotMemory::kSlots * SlotMemory::kSlotBytes;
+  auto arena = fabric_.make_arena(kBytes);
+  auto region = arena ? fabric_.register_memory(arena->bytes().first(kBytes))
+                      : Result<std::unique_ptr<fabric::MemoryRegion>>(std::unexpected(arena.error()));
+  if (!region) return mux_->use_slots(nullptr);
+  slots_region_ = std::move(*region);
+  mux_->use_slots(std::make_shared<SlotMemory>(std::move(*arena), slots_region_->remote_key(),
+                                               slots_region_->remote_address()));
+}
+
+/// Behind the frames that were written before; a frame that is open goes first.
+Result<std::size_t> Trunk::write_chunks() {
+  std::size_t count = 0;
+  for (; link_->can_write(); ++count) {
+    auto next = mux_->next_chunk();
+    if (!next) break;
+    const auto& [chunk, grant] = next->second;
+    auto written = link_->write({.work_id = group::Link::block_write_id(0, 0, 0),
+                                 .bytes = chunk.bytes,
+                                 .remote_address = grant.address,
+                                 .remote_key = RemoteKey{grant.key},
+                                 .immediate = grant.slot << 16});
+    under_way_.emplace_back(std::move(next->first), chunk);
+    if (!written) return std::unexpected(written.error());
+  }
+  return count;
+}
+
 Result<std::size_t> Trunk::say() {
   std::size_t frames = 0;
   if (!link_->is_connected()) return frames;
+  if (mux_->wants_slots()) make_slots();
   while (mux_->has_something()) {
     const auto room = link_->room(kMostControlBytes);
     if (room.empty()) break;
@@ -104,6 +150,10 @@ Result<std::size_t> Trunk::say() {
     if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
     ++frames;
   }
+  for (const auto where : mux_->take_granted()) link_->expect_write(where);
+  const auto chunks = write_chunks();
+  if (!chunks) return chunks;
+  frames += *chunks;
   // Credit for frames that nobody answers.
   if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
   return frames;
@@ -114,6 +164,8 @@ void Trunk::lose(int error) {
   {
     const std::lock_guard lock(lock_);
     mux_->lose(error);
+    for (const auto& [stream, chunk] : std::exchange(under_way_, {})) stream->on_chunk_sent(chunk);
+    slots_region_.reset();
   }
   if (const auto lost = std::exchange(on_lost_, nullptr)) lost();
 }

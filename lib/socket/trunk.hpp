@@ -3,9 +3,11 @@
 // sockets' lock. Lost once, a trunk stays lost.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "lib/group/link.hpp"
@@ -36,19 +38,28 @@ class Trunk {
   void lose(int error);
   bool is_lost() const { return !link_->is_open(); }
   /// All that the connections have said has arrived. With the lock.
-  bool is_quiet() const { return is_lost() || (!mux_->has_something() && link_->is_quiet()); }
+  bool is_quiet() const {
+    return is_lost() || (!mux_->has_something() && !mux_->has_chunks() && link_->is_quiet());
+  }
 
  private:
-  Trunk(FairMutex& lock, std::shared_ptr<Mux> mux) : lock_(lock), mux_(std::move(mux)) {}
+  Trunk(fabric::Fabric& fabric, FairMutex& lock, std::shared_ptr<Mux> mux)
+      : fabric_(fabric), lock_(lock), mux_(std::move(mux)) {}
   Result<void> on_completion(const fabric::Completion& completion);
   Result<std::size_t> say();
   Result<std::shared_ptr<LanePool>> exchange_lanes();
+  Result<void> on_chunk(const fabric::Completion& completion);
+  void make_slots();
+  Result<std::size_t> write_chunks();
 
+  fabric::Fabric& fabric_;
   FairMutex& lock_;
   std::shared_ptr<Mux> mux_;
   std::unique_ptr<group::Link> link_;
   std::function<void()> on_lost_;
   bool has_lanes_ = false;
+  std::unique_ptr<fabric::MemoryRegion> slots_region_;
+  std::deque<std::pair<std::shared_ptr<Stream>, Chunk>> under_way_;  // the oldest completes first
 };
 
 }  // namespace rdmc::sockets

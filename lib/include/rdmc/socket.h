@@ -33,6 +33,9 @@ extern "C" {
  */
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
+/* uint64_t, to be read: payload bytes of this connection that this side has copied so far, beside what the
+ * fabric and the kernel do. */
+#define RDMC_SO_COPIED 4
 /* Of a group socket: its group's name, a string of 1 to 255 bytes, to be set before it listens or connects.
  */
 #define RDMC_SO_GROUP 2
@@ -83,6 +86,29 @@ ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
  * messages rdmc_recvmsg sets MSG_TRUNC, or MSG_EOR, by which an empty message is told from the end. */
 ssize_t rdmc_sendmsg(int fd, const struct msghdr* message, int flags);
 ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
+
+/* Without copies, of connections of SOCK_STREAM (others: EOPNOTSUPP).
+ *
+ * rdmc_alloc gives memory to send from, at a page's beginning (NULL: EINVAL, ENOMEM); best when there is a
+ * connection already. rdmc_free takes it back, and what is on its way stays until it is there (EINVAL: not
+ * from rdmc_alloc).
+ *
+ * rdmc_send_zc sends from such memory (others: EFAULT), which is not to be changed until rdmc_sent says so of
+ * the `number` that it is given; beside that it is rdmc_send, but takes all of `count` bytes. Where the peer
+ * has no room to write into, it copies, as much as there is room for.
+ *
+ * rdmc_sent waits until the memory of send `number`, and of all before it on that connection, is the caller's
+ * again (MSG_DONTWAIT: EAGAIN). Larger sends are better: 1 MB is a message to the fabric.
+ *
+ * rdmc_recv_zc gives what has come next where it lies, in `*bytes`, and its length; 0: the end. It belongs to
+ * the caller, who may write it, until rdmc_release (EINVAL: not from rdmc_recv_zc). The peer has 8 MB to
+ * write into; who keeps them keeps it waiting. */
+void* rdmc_alloc(size_t bytes);
+int rdmc_free(void* memory);
+ssize_t rdmc_send_zc(int fd, const void* bytes, size_t count, int flags, uint64_t* number);
+int rdmc_sent(int fd, uint64_t number, int flags);
+ssize_t rdmc_recv_zc(int fd, void** bytes, int flags);
+int rdmc_release(void* bytes);
 
 int rdmc_shutdown(int fd, int how);
 int rdmc_close(int fd);

@@ -89,7 +89,7 @@ class Example(unittest.TestCase):
 
     def test_the_library_exports_the_c_functions_of_the_header(self):
         header = pathlib.Path(os.environ["RDMC_HEADER"]).read_text(encoding="utf-8")
-        declared = set(re.findall(r"^(?:int|ssize_t) (rdmc_\w+)\(", header, re.M))
+        declared = set(re.findall(r"^(?:int |ssize_t |void\* )(rdmc_\w+)\(", header, re.M))
         listed = subprocess.run(["nm", "-D", "--defined-only", os.environ["LIBRDMC"]], capture_output=True, text=True, check=True)
         symbols = [line.split()[-1].split("@")[0] for line in listed.stdout.splitlines()]
         self.assertGreater(len(declared), 15)

@@ -21,12 +21,15 @@ Address any_address() {
 
 /// With the fields of its kind, and no others.
 Record any_record(std::vector<std::byte>& data) {
-  Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 13)},
+  Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 15)},
                 .connection = ConnectionId{*rc::gen::arbitrary<std::uint64_t>()}};
   const bool has_limit = is_open(record.kind) || record.kind == RecordKind::accepted ||
                          record.kind == RecordKind::credit || record.kind == RecordKind::lane;
   if (has_limit) record.limit = *rc::gen::arbitrary<std::uint64_t>();
   if (is_open(record.kind)) record.from = any_address(), record.to = any_address();
+  if (record.kind == RecordKind::grant)
+    record.grant = {*rc::gen::arbitrary<std::uint32_t>(), *rc::gen::arbitrary<std::uint32_t>(),
+                    *rc::gen::arbitrary<std::uint64_t>()};
   if (record.kind == RecordKind::data) {
     data.assign(*rc::gen::inRange<std::size_t>(0, 300), std::byte{*rc::gen::arbitrary<std::uint8_t>()});
     record.bytes = data;

@@ -1,0 +1,226 @@
+// What a stream does with large messages that are written straight into the peer's memory (chunks.hpp): when
+// a piece may leave, and in which order what has come is read.
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/socket/stream.hpp"
+
+namespace rdmc::sockets {
+namespace {
+
+/// Sends that wait for a slot of the peer's; who does more waits.
+constexpr std::size_t kMostQueued = 16;
+
+}  // namespace
+
+Stream::Chunks& Stream::chunks() {
+  if (!chunks_) chunks_ = std::make_unique<Chunks>();
+  return *chunks_;
+}
+
+Answer Stream::send_in_place(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                             std::uint64_t& number) {
+  if (const auto error = refusal()) return std::unexpected(*error);
+  Chunks& mine = chunks();
+  number = mine.asked;
+  if (bytes.empty()) return 0;
+  if (mine.is_refused) return send(bytes);
+  ask_for_slots();
+  if (!mine.is_answered || mine.outgoing.size() >= kMostQueued) return std::unexpected(EAGAIN);
+  number = ++mine.asked;
+  mine.outgoing.push_back({.bytes = bytes, .owner = std::move(owner), .number = number});
+  outlet_->on_wants_to_send(*this);
+  return bytes.size();
+}
+
+void Stream::ask_for_slots() {
+  Chunks& mine = chunks();
+  if (std::exchange(mine.has_asked, true)) return;
+  mine.must_ask = true;
+  stir();
+}
+
+/// Whether a send of `bytes` bytes is to go there, copied; asks when it is time to.
+bool Stream::takes_slots(std::size_t bytes) {
+  if (bytes < kLeastInSlot || outgoing_ || kind_ != ConnectionKind::bytes) return false;
+  if (sent_ >= kBytesBeforeSlots) ask_for_slots();
+  return chunks_ && chunks_->is_answered && !chunks_->is_refused;
+}
+
+Answer Stream::send_staged(std::span<const std::byte> bytes) {
+  auto& staged = chunks_->staged;
+  auto free = std::ranges::find_if(staged, [](const auto& one) { return one.use_count() == 1; });
+  if (free == staged.end()) {
+    if (staged.size() == kMostStaged) return std::unexpected(EAGAIN);
+    staged.push_back(std::make_shared<std::vector<std::byte>>(kStagedBytes));
+    free = std::prev(staged.end());
+  }
+  const auto copy = std::span(**free).first(std::min(bytes.size(), kStagedBytes));
+  std::memcpy(copy.data(), bytes.data(), copy.size());
+  copied_ += copy.size();
+  chunks_->outgoing.push_back({.bytes = copy, .owner = *free});
+  outlet_->on_wants_to_send(*this);
+  return copy.size();
+}
+
+bool Stream::is_sent(std::uint64_t number) const {
+  if (!chunks_ || number <= chunks_->sent) return true;
+  return chunks_->is_refused || (state_ == State::closed && chunks_->under_way == 0);
+}
+
+/// Behind everything that was said before it: the channel keeps the order of what it is given.
+std::optional<ChunkWrite> Stream::next_chunk() {
+  if (state_ != State::open || !has_chunk() || chunks_->grants.empty() || !send_.empty()) return std::nullopt;
+  if (outgoing_ && !outgoing_->was_told()) return std::nullopt;
+  outgoing_.reset();  // what was sent in it has been published; the peer takes it before it takes this
+  Chunk& front = chunks_->outgoing.front();
+  ChunkWrite next{.chunk = front, .grant = chunks_->grants.front()};
+  chunks_->grants.pop_front();
+  ++chunks_->under_way;
+  if (front.bytes.size() > SlotMemory::kSlotBytes) {
+    next.chunk.bytes = front.bytes.first(SlotMemory::kSlotBytes);
+    next.chunk.number = 0;
+    front.bytes = front.bytes.subspan(SlotMemory::kSlotBytes);
+    return next;
+  }
+  chunks_->outgoing.pop_front();
+  changed();
+  stir();
+  return next;
+}
+
+void Stream::on_chunk_sent(const Chunk& chunk) {
+  --chunks_->under_way;
+  if (chunk.number != 0) chunks_->sent = chunk.number;
+  changed();
+}
+
+void Stream::on_grant(const Grant& grant) {
+  if (is_over_) return;
+  Chunks& mine = chunks();
+  mine.is_answered = true;
+  if (grant.slot == Grant::kNone)
+    mine.is_refused = mine.outgoing.empty();
+  else
+    mine.grants.push_back(grant);
+  changed();
+}
+
+void Stream::grant(std::deque<OwnedSlot> slots) {
+  if (is_over_ || std::exchange(chunks().was_asked, true)) return;
+  chunks_->must_refuse = slots.empty();
+  chunks_->to_grant = std::move(slots);
+  stir();
+}
+
+Result<void> Stream::on_chunk(std::uint32_t slot, std::size_t bytes) {
+  auto& granted = chunks().granted;
+  const auto found =
+      std::ranges::find_if(granted, [&](const OwnedSlot& one) { return one.number() == slot; });
+  if (found == granted.end() || bytes == 0 || bytes > SlotMemory::kSlotBytes)
+    return fail(Errc::protocol_error, "a large message where none was granted");
+  OwnedSlot filled = std::move(*found);
+  granted.erase(found);
+  if (is_over_) return {};
+  if (state_ != State::open || fin_received_)
+    return fail(Errc::protocol_error, "data where no stream is, or after its end");
+  if (is_orphan_ || (ends_ && shut_read())) {
+    error_ = ECONNRESET;
+    reset_peer();
+    return {};
+  }
+  if (incoming_) {  // it has ended with this
+    if (const std::size_t last = incoming_->available(); last > 0) {
+      ArrivedChunk& rest = chunks_->arrived.emplace_back();
+      rest.copied.resize(last);
+      rest.bytes = std::span(rest.copied).first(incoming_->read(rest.copied, false));
+      rest.position = arrived_;
+      copied_ += last;
+    }
+    incoming_.reset();
+  }
+  ArrivedChunk& last = chunks_->arrived.emplace_back();
+  last.bytes = filled.bytes().first(bytes);
+  last.position = arrived_;
+  last.slot.emplace(std::move(filled));
+  changed(true);
+  return {};
+}
+
+bool Stream::is_chunk_due() const {
+  return chunks_ && !chunks_->arrived.empty() &&
+         chunks_->arrived.front().position == arrived_ - received_.size();
+}
+
+/// Of records, what comes before the next chunk.
+std::size_t Stream::queue_due() const {
+  if (!chunks_ || chunks_->arrived.empty()) return received_.size();
+  return static_cast<std::size_t>(chunks_->arrived.front().position - (arrived_ - received_.size()));
+}
+
+std::size_t Stream::read_queue(std::span<std::byte> out, bool peek) {
+  const std::size_t count = received_.peek(out.first(std::min(out.size(), queue_due())));
+  if (!peek) received_.pop(count);
+  return count;
+}
+
+std::size_t Stream::receive_due(std::span<std::byte> out, bool peek) {
+  std::size_t done = read_queue(out, peek);
+  if (done < out.size() && has_lane_bytes()) done += receive_from_lane(out.subspan(done), peek);
+  while (done < out.size() && is_chunk_due()) {
+    ArrivedChunk& front = chunks_->arrived.front();
+    const auto part = front.bytes.first(std::min(front.bytes.size(), out.size() - done));
+    std::memcpy(out.data() + done, part.data(), part.size());
+    done += part.size();
+    if (peek) break;
+    front.bytes = front.bytes.subspan(part.size());
+    if (!front.bytes.empty()) break;
+    auto slot = std::move(front.slot);
+    chunks_->arrived.pop_front();
+    if (slot) give_back(std::move(*slot));
+    done += read_queue(out.subspan(done), false);
+  }
+  return done;
+}
+
+std::optional<ArrivedChunk> Stream::take_chunk() {
+  if (!is_chunk_due() || !chunks_->arrived.front().slot) return std::nullopt;
+  ArrivedChunk first = std::move(chunks_->arrived.front());
+  chunks_->arrived.pop_front();
+  return first;
+}
+
+void Stream::give_back(OwnedSlot slot) {
+  if (state_ != State::open || fin_received_) return;
+  chunks_->to_grant.push_back(std::move(slot));
+  stir();
+}
+
+std::deque<OwnedSlot> Stream::take_granted() {
+  return chunks_ ? std::exchange(chunks_->granted, {}) : std::deque<OwnedSlot>();
+}
+
+std::optional<Record> Stream::next_of_chunks() {
+  if (!chunks_) return std::nullopt;
+  Record record{.connection = id_};
+  if (std::exchange(chunks_->must_ask, false)) {
+    record.kind = RecordKind::bulk;
+  } else if (std::exchange(chunks_->must_refuse, false)) {
+    record.kind = RecordKind::grant;
+    record.grant.slot = Grant::kNone;
+  } else if (!chunks_->to_grant.empty()) {
+    record.kind = RecordKind::grant;
+    record.grant = chunks_->to_grant.front().grant();
+    outlet_->on_granted(*this, chunks_->to_grant.front());
+    chunks_->granted.push_back(std::move(chunks_->to_grant.front()));
+    chunks_->to_grant.pop_front();
+  } else {
+    return std::nullopt;
+  }
+  return record;
+}
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,142 @@
+#define BOOST_TEST_MODULE socket_zero_copy
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <future>
+
+#include "lib/include/rdmc/socket.h"
+#include "tests/lib/socket/two_stacks.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace {
+
+const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
+
+/// Memory to send from; byte i is what `begin` and its place make it.
+std::span<std::byte> filled(Stack& stack, std::size_t bytes, unsigned begin) {
+  const auto memory = stack.allocate(bytes);
+  BOOST_REQUIRE(memory);
+  const std::span all(static_cast<std::byte*>(*memory), bytes);
+  for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>((begin + i) * 0x9E37'79B9 >> 24);
+  return all;
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::uint64_t copied(Stack& stack, int fd) {
+  std::uint64_t bytes = 0;
+  socklen_t length = sizeof bytes;
+  BOOST_REQUIRE(stack.get_option(fd, RDMC_SOL_SOCKET, RDMC_SO_COPIED, &bytes, &length));
+  return bytes;
+}
+
+/// What comes until there is no more, each piece given back at once.
+std::string receive_in_place(Stack& stack, int fd) {
+  std::string all;
+  void* where = nullptr;
+  for (;;) {
+    const auto got = stack.receive_in_place(fd, &where, 0);
+    BOOST_REQUIRE(got);
+    if (*got == 0) return all;
+    all += text_of({static_cast<const std::byte*>(where), *got});
+    BOOST_REQUIRE(stack.release(where));
+  }
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(what_is_sent_and_received_in_place_is_copied_by_nobody, kFabrics, fabric) {
+  TwoStacks two(fabric);
+  const auto [ours, theirs] = two.pair();
+  const auto much = filled(two.client, 3 * SlotMemory::kSlotBytes + 17, 1), few = filled(two.client, 5, 2);
+  auto got = std::async(std::launch::async, [&, at = theirs] { return receive_in_place(two.server, at); });
+  std::string expected;
+  std::uint64_t number = 0;
+  for (int i = 0; i < 8; ++i) {  // more than the peer has slots
+    for (const auto bytes : {much, few}) {
+      BOOST_REQUIRE((two.client.send_in_place(ours, bytes, 0, number) == Answer(bytes.size())));
+      expected += text_of(bytes);
+    }
+  }
+  BOOST_TEST(two.client.wait_sent(ours, number, 0).has_value());
+  BOOST_REQUIRE(two.client.shutdown(ours, SHUT_WR));
+  BOOST_TEST((got.get() == expected));
+  BOOST_TEST((copied(two.client, ours) == 0U && copied(two.server, theirs) == 0U));
+}
+
+BOOST_DATA_TEST_CASE(sends_of_every_kind_keep_their_order_and_may_be_received_by_any_call, kFabrics, fabric) {
+  TwoStacks two(fabric);
+  for (const bool in_place : {true, false}) {
+    const auto [ours, theirs] = two.pair();
+    const auto much = filled(two.client, SlotMemory::kSlotBytes + 1, 3), few = filled(two.client, 700, 4);
+    auto got = std::async(std::launch::async, [&, at = theirs] {
+      return in_place ? receive_in_place(two.server, at) : receive_all(two.server, at);
+    });
+    std::string expected;
+    std::uint64_t number = 0;
+    for (int i = 0; i < 60; ++i) {  // by and by in frames, in a lane, and in slots
+      const auto bytes = i % 10 == 9 ? much : few;
+      const auto sent = i % 20 == 19 || i > 50 ? two.client.send_in_place(ours, bytes, 0, number)
+                                               : two.client.send(ours, bytes, 0);
+      BOOST_REQUIRE((sent == Answer(bytes.size())));
+      expected += text_of(bytes);
+    }
+    BOOST_REQUIRE(two.client.close(ours));  // what was sent arrives still
+    BOOST_TEST((got.get() == expected));
+    BOOST_TEST(two.client.deallocate(much.data()).has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_memory_of_ours_is_sent_from_and_only_what_was_lent_is_released) {
+  TwoStacks two("udp");
+  const auto [ours, theirs] = two.pair();
+  const auto mine = filled(two.client, 4096, 5);
+  std::vector<std::byte> foreign(100);
+  std::uint64_t number = 0;
+  const auto send = [&, to = ours](std::span<const std::byte> bytes, int flags = 0) {
+    return two.client.send_in_place(to, bytes, flags, number);
+  };
+  BOOST_TEST((send(foreign) == Answer(std::unexpected(EFAULT))));
+  BOOST_TEST((send({mine.data() + 1, mine.size()}) == Answer(std::unexpected(EFAULT))));  // beyond its end
+  BOOST_TEST((send({mine.data() + 1, 0}) == Answer(0)));
+  BOOST_TEST((send(mine, MSG_OOB) == Answer(std::unexpected(EOPNOTSUPP))));
+  BOOST_TEST((two.client.release(mine.data()) == Answer(std::unexpected(EINVAL))));
+  BOOST_TEST((two.client.deallocate(foreign.data()) == Answer(std::unexpected(EINVAL))));
+  void* where = nullptr;
+  BOOST_TEST((two.server.receive_in_place(theirs, &where, MSG_DONTWAIT) == Answer(std::unexpected(EAGAIN))));
+  BOOST_TEST((two.server.receive_in_place(theirs, nullptr, 0) == Answer(std::unexpected(EFAULT))));
+  BOOST_TEST((two.server.receive_in_place(two.listener, &where, 0) == Answer(std::unexpected(ENOTCONN))));
+
+  BOOST_TEST((send(mine) == Answer(mine.size())));
+  BOOST_TEST((two.server.receive_in_place(theirs, &where, 0) == Answer(mine.size())));
+  BOOST_REQUIRE(two.server.close(theirs));
+  BOOST_TEST((text_of({static_cast<std::byte*>(where), mine.size()}) == text_of(mine)));  // it stays
+  BOOST_TEST(two.server.release(where).has_value());
+  BOOST_TEST((two.server.release(where) == Answer(std::unexpected(EINVAL))));
+  BOOST_TEST(two.client.wait_sent(ours, number, 0).has_value());
+  BOOST_TEST(two.client.deallocate(mine.data()).has_value());
+  BOOST_TEST((two.client.deallocate(mine.data()) == Answer(std::unexpected(EINVAL))));
+}
+
+BOOST_AUTO_TEST_CASE(who_closes_in_the_middle_costs_nobody_else_its_slots) {
+  TwoStacks two("udp");
+  for (int i = 0; i < 2 * static_cast<int>(SlotMemory::kSlots / SlotMemory::kSlotsPerStream); ++i) {
+    const auto [ours, theirs] = two.pair();
+    const auto much = filled(two.client, 2 * SlotMemory::kSlots * SlotMemory::kSlotBytes, 6);
+    std::uint64_t number = 0;
+    BOOST_REQUIRE(two.client.send_in_place(ours, much, 0, number));
+    void* where = nullptr;
+    BOOST_REQUIRE(two.server.receive_in_place(theirs, &where, 0));
+    BOOST_REQUIRE(two.server.close(theirs));  // most of it is unread: a reset
+    BOOST_REQUIRE(two.server.release(where));
+    BOOST_TEST(two.client.wait_sent(ours, number, 0).has_value());  // or never will be
+    BOOST_TEST(copied(two.client, ours) == 0U);
+    BOOST_REQUIRE(two.client.close(ours));
+    BOOST_REQUIRE(two.client.deallocate(much.data()));
+  }
+}
