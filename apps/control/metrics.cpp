@@ -31,7 +31,8 @@ std::string exposition(const std::string& group, const membership::Membership& m
   to.counter("rdmc_deaths_seen_total", "Deaths that an operating system has told of", links.deaths_seen);
   to.counter("rdmc_store_failures_total", "Requests that the store has not answered", views.store_failures);
   to.counter("rdmc_connections_refused_total", "Control connections that were refused", links.refused);
-  to.counter("rdmc_data_paths_refused_total", "Processes of which one side encrypts and the other does not",
+  to.counter("rdmc_data_paths_refused_total",
+             "Processes of another group, or of which one side encrypts and the other does not",
              links.mismatched);
   to.counter("rdmc_messages_fenced_total", "Messages of an epoch that was over", links.fenced);
   to.counter("rdmc_packets_refused_total", "Packets of nobody that we are connected to",

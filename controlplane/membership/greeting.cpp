@@ -26,6 +26,10 @@ class Writer {
     number(address.port);
     rest(std::as_bytes(std::span(address.bytes)));
   }
+  void text(std::string_view text) {
+    number(static_cast<std::uint8_t>(text.size()));
+    rest(std::as_bytes(std::span(text.substr(0, 0xFF))));
+  }
   Bytes take() { return std::move(bytes_); }
 
  private:
@@ -50,6 +54,13 @@ class Reader {
     if (!address.ipv6) std::fill(address.bytes.begin() + 4, address.bytes.end(), std::uint8_t{});
     return address;
   }
+  std::string text() {
+    const std::size_t size = number<std::uint8_t>();
+    if (cut_ = cut_ || bytes_.size() < size; cut_) return {};
+    const std::string text(reinterpret_cast<const char*>(bytes_.data()), size);
+    bytes_ = bytes_.subspan(size);
+    return text;
+  }
   Bytes rest() { return {bytes_.begin(), bytes_.end()}; }
   bool is_cut() const { return cut_; }
 
@@ -61,7 +72,8 @@ class Reader {
 Message read(std::size_t kind, Reader& from) {
   switch (kind) {
     case 0: {
-      Greeting greeting{.id = view::MemberId{from.number<std::uint64_t>()}};
+      Greeting greeting{.group = from.text()};
+      greeting.id = view::MemberId{from.number<std::uint64_t>()};
       greeting.address = from.address();
       greeting.process.host = from.number<std::uint64_t>();
       greeting.process.pid_namespace = from.number<std::uint64_t>();
@@ -92,6 +104,7 @@ Message read(std::size_t kind, Reader& from) {
 Bytes encode(const Message& message) {
   Writer to(message.index());
   if (const auto* const greeting = std::get_if<Greeting>(&message)) {
+    to.text(greeting->group);
     to.number(value_of(greeting->id));
     to.address(greeting->address);
     to.number(greeting->process.host);

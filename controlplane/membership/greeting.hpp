@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "controlplane/membership/data_path.hpp"
@@ -13,6 +14,7 @@ namespace rdmc::membership {
 
 /// The first message each way.
 struct Greeting {
+  std::string group;  ///< at most 255 bytes; whoever is of another one is heard no further
   view::MemberId id{};
   Address address;  ///< of its control listener
   ProcessIdentity process;

@@ -133,7 +133,8 @@ void Membership::Impl::add_link(control::Channel channel, bool dialed, const Add
 bool Membership::Impl::greet(LinkId id, Link& link) {
   auto blob = data_->offer(id);
   if (!blob) return false;
-  send(id, link, Greeting{core_->self().id, core_->self().address, process_, std::move(*blob)});
+  send(id, link,
+       Greeting{options_.group, core_->self().id, core_->self().address, process_, std::move(*blob)});
   return true;
 }
 
@@ -174,6 +175,8 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   }
   // A queue pair is for who has said its name.
   if (!link.dialed && !greet(id, link)) return drop(id);
+  if (greeting.group != options_.group)
+    return mismatched(id, greeting.address, {Errc::not_found, "takes part in another group"});
   link.greeting_due = {};
   link.peer = greeting.id;
   link.address = greeting.address;

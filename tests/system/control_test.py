@@ -106,8 +106,8 @@ class OwnNode(Scratch):
 class Member:
     """A process that takes part; its events are read as they come."""
 
-    def __init__(self, case, *words):
-        self.process = case.start(CONTROL, "member", "g", "--json", *words, stdout=subprocess.PIPE, text=True)
+    def __init__(self, case, *words, group="g"):
+        self.process = case.start(CONTROL, "member", group, "--json", *words, stdout=subprocess.PIPE, text=True)
         self.events, self.changed = [], threading.Condition()
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -137,9 +137,12 @@ class Member:
     def wait_for_event(self, kind, after=0):
         return self.wait_for(lambda event: event["event"] == kind, kind, after)
 
-    def has(self, kind):
+    def of_kind(self, kind):
         with self.changed:
-            return any(event["event"] == kind for event in self.events)
+            return [event for event in self.events if event["event"] == kind]
+
+    def has(self, kind):
+        return bool(self.of_kind(kind))
 
 
 class Group(Scratch):
@@ -179,6 +182,20 @@ class Members(Group):
         self.assertEqual(removed.process.wait(SECONDS), REMOVED)
         last.wait_for_view_of([last])
         self.assertFalse(any(member.has("visible") for member in members))
+
+    def test_a_process_of_another_group_where_a_member_was_is_no_member(self):
+        address = free_address()
+        former = Member(self, "--listen", address, *self.common)
+        former.wait_for_view_of([former])
+        former.process.kill()
+        former.process.wait()
+        other = Member(self, "--listen", address, *self.common, group="other")
+        other.wait_for_view_of([other])
+        joiner = Member(self, *self.common)
+        for member in (joiner, other):
+            self.assertIn("another group", member.wait_for_event("refused")["cause"])
+        joiner.wait_for_view_of([joiner])
+        self.assertEqual(len(other.of_kind("installed")), 1)
 
     def test_who_is_stopped_and_continued_learns_that_it_is_out_and_what_it_did_is_seen_by_nobody(self):
         for fabric in "udp", "auto":

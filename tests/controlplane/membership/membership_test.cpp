@@ -30,15 +30,16 @@ Bytes any_bytes() {
 BOOST_AUTO_TEST_CASE(a_message_is_heard_as_it_was_said_and_cut_off_it_is_refused_or_another) {
   BOOST_TEST(rc::check([] {
     const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
-    const Greeting said{.id = view::MemberId{number()},
+    const Greeting said{.group = std::string(*rc::gen::inRange<std::size_t>(0, 256), 'g'),
+                        .id = view::MemberId{number()},
                         .address = Address::ipv4(10, 0, 0, 7, 7700),
                         .process = {number(), number(), static_cast<std::uint32_t>(number()), number(),
                                     static_cast<std::uint32_t>(number())},
                         .blob = any_bytes()};
     const Bytes bytes = encode(said);
     const auto heard = std::get<Greeting>(decode(bytes).value());
-    RC_ASSERT(heard.id == said.id && heard.address == said.address && heard.process == said.process &&
-              heard.blob == said.blob);
+    RC_ASSERT(heard.group == said.group && heard.id == said.id && heard.address == said.address &&
+              heard.process == said.process && heard.blob == said.blob);
     const std::size_t head = bytes.size() - said.blob.size();
     RC_ASSERT(!decode(std::span(bytes).first(*rc::gen::inRange<std::size_t>(0, head))));
     const Data data{Epoch{number()}, any_bytes()};
@@ -187,7 +188,8 @@ BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_
                      {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = [](LinkId, std::string) {}})
           .value();
   const auto say = [&](const Message& message) { BOOST_TEST(world.send(peer, encode(message)).has_value()); };
-  say(Greeting{.id = view::MemberId{7},
+  say(Greeting{.group = "g",
+               .id = view::MemberId{7},
                .address = Address::ipv4(127, 0, 0, 1, 1),
                .blob = data->offer(LinkId{1}).value()});
   for (const std::uint64_t epoch : {1, 2, 1}) say(Data{Epoch{epoch}, Bytes(Membership::kMostBytes)});
