@@ -10,9 +10,9 @@
 namespace rdmc::sim_app {
 namespace {
 
-// What a datagram carries, by its first byte.
+// What a datagram carries, by its first byte. After it, of a control message: who says it.
 constexpr std::byte kControl{1}, kData{2};
-constexpr std::size_t kDataBytes = 17;
+constexpr std::size_t kControlHead = 9, kDataBytes = 17;
 
 view::Member describe(const sim::Network& network, sim::HostId host, view::MemberId id) {
   Address address = network.address(host);
@@ -80,9 +80,10 @@ Time ViewsMember::next_deadline() {
 }
 
 void ViewsMember::take_in(std::span<const std::byte> bytes, const Address& from, Time clock) {
-  if (bytes.empty()) return;
+  if (bytes.size() < kControlHead) return;
   if (bytes[0] == kControl) {
-    static_cast<void>(core_.on_message(bytes.subspan(1), from, clock));
+    const auto speaker = view::MemberId{load_be<std::uint64_t>(&bytes[1])};
+    static_cast<void>(core_.on_message(bytes.subspan(kControlHead), {speaker, from}, clock));
     drain();
     return;
   }
@@ -98,7 +99,9 @@ void ViewsMember::drain() {
 
 void ViewsMember::handle(view::Output& output) {
   if (auto* const transmit = std::get_if<view::Transmit>(&output)) {
-    transmit->message.insert(transmit->message.begin(), kControl);
+    std::array<std::byte, kControlHead> head{kControl};
+    store_be(&head[1], value_of(id()));
+    transmit->message.insert(transmit->message.begin(), head.begin(), head.end());
     for (const Address& to : transmit->to) send(to, transmit->message);
     for (const view::Member& member : core_.view().members)
       if (refused_ && std::ranges::find(transmit->to, member.address) != transmit->to.end())

@@ -148,7 +148,8 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
     return greeted(id, *link, std::move(*greeting));
   if (!link->peer) return drop(id);
   if (const auto* const words = std::get_if<Words>(&*message)) {
-    static_cast<void>(core_->on_message(words->bytes, link->address, monotonic_now()));
+    const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, monotonic_now());
+    if (!taken) drop(id);
     drive();
   } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
     if (grant->epoch > link->grant.epoch) link->grant = *grant;

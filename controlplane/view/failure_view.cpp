@@ -7,13 +7,15 @@ namespace rdmc::view {
 namespace {
 
 constexpr Duration kForgetAfter = seconds(10);
+/// So many views later than ours one is learnt from a member; one later than that is read.
+constexpr std::uint64_t kMostAhead = 16;
 
 }  // namespace
 
 FailureView::FailureView(Member self, const Timing& timing)
     : self_(std::move(self)), timing_(timing), nobody_yet_(timing, Time{}), local_(timing.max_step) {}
 
-Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Address& from, Time clock) {
+Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Speaker& from, Time clock) {
   if (state_ == State::removed) return {};
   local_.advance(clock);
   auto message = decode(bytes);
@@ -21,12 +23,27 @@ Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Add
     ++counters_.malformed;
     return std::unexpected(message.error());
   }
-  if (const View* const agreed = std::get_if<View>(&*message))
-    learn(*agreed);
-  else
-    on_status(std::move(std::get<Status>(*message)), from);
+  if (const View* const agreed = std::get_if<View>(&*message)) {
+    on_agreed(*agreed, from.id);
+  } else {
+    Status& status = std::get<Status>(*message);
+    if (status.from != from.id) {
+      ++counters_.malformed;
+      return fail(Errc::protocol_error, "speaks in another's name");
+    }
+    on_status(std::move(status), from.address);
+  }
   settle();
   return {};
+}
+
+/// A member of our view is believed, as far as it is likely. All others only make us look in the store.
+void FailureView::on_agreed(const View& view, MemberId from) {
+  const bool likely = view.epoch > view_.epoch && value_of(view.epoch) - value_of(view_.epoch) <= kMostAhead;
+  if (likely && view_.contains(from))
+    learn(view);
+  else
+    read_if_behind(view.epoch);
 }
 
 void FailureView::on_status(Status status, const Address& from) {

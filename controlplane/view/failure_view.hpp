@@ -53,6 +53,12 @@ struct StoreLost {
 struct StoreFound {};
 using Output = std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound>;
 
+/// Who said something, as its link knows, whatever it says.
+struct Speaker {
+  MemberId id{};
+  Address address;  ///< of its control listener
+};
+
 class FailureView {
  public:
   enum class State : std::uint8_t { joining, member, removed };
@@ -71,9 +77,8 @@ class FailureView {
 
   // Inputs; `clock` is the driver's monotonic one and may jump. Nothing happens once we are removed.
   void start(Time clock) { on_timer(clock); }
-  /// Errors: protocol_error; nothing has changed then.
-  /// `from`: the control listener of who said it.
-  Result<void> on_message(std::span<const std::byte> bytes, const Address& from, Time clock);
+  /// Errors: protocol_error, for who speaks in another's name too; nothing has changed then.
+  Result<void> on_message(std::span<const std::byte> bytes, const Speaker& from, Time clock);
   void on_read(RequestId request, Result<View> result, Time clock);
   void on_swapped(RequestId request, Result<SwapResult> result, Time clock);
   /// The store's watch says that the view may have changed, to that of `epoch` if it knows.
@@ -137,6 +142,7 @@ class FailureView {
   void forget_old_peers();
 
   // failure_view_changing.cpp: from words to a proposal
+  void on_agreed(const View& view, MemberId from);
   void learn(const View& view);
   void note_gone(MemberId id);
   void note_bad_path(MemberId id);

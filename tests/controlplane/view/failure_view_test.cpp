@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(who_comes_second_asks_the_first_and_waits_to_be_taken_in) {
   const auto status = std::get<Status>(decode(said.back().message).value());
   BOOST_TEST((status.joining == member(2)));
   BOOST_TEST((status.epoch == Epoch{1}));
-  BOOST_TEST(process.core.on_message(encode(view_of(2, {1, 2})), {}, process.now).has_value());
+  process.learn(view_of(2, {1, 2}), 1);
   BOOST_TEST(process.take<Installed>().size() == 1u);
 }
 
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_newer_view_that_is_shown_is_read_unless_it_is_brought_bef
     process.core.on_hint(Epoch{6}, process.now);
     process.wait(milliseconds(9));
     BOOST_TEST(process.take<ReadStore>().empty());
-    if (brought) process.core.on_message(encode(view_of(6, {1, 2, 3})), {}, process.now).value();
+    if (brought) process.learn(view_of(6, {1, 2, 3}), 2);
     process.wait(milliseconds(2));
     BOOST_TEST(process.take<ReadStore>().size() == (brought ? 0u : 1u));
   }
@@ -100,6 +100,36 @@ BOOST_AUTO_TEST_CASE(a_refusal_proves_a_death_to_members_that_had_a_connection_a
     joiner.wait(seconds(1));
     BOOST_TEST(joiner.take<SwapStore>().empty());
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_stranger_says_is_agreed_or_is_far_ahead_is_only_looked_up) {
+  const std::uint64_t never = ~std::uint64_t{0};
+  for (const auto& [view, from] :
+       {std::pair(view_of(6, {1, 9}), std::uint8_t{9}), std::pair(view_of(never, {1}), std::uint8_t{9}),
+        std::pair(view_of(never, {1}), std::uint8_t{2})}) {
+    OfThree process;
+    process.take<ReadStore>();
+    process.standing.reset();
+    process.learn(view, from);
+    process.wait(milliseconds(20));
+    BOOST_TEST(process.take<Installed>().empty());
+    BOOST_TEST((process.core.view() == view_of(5, {1, 2, 3})));
+    const auto reads = process.take<ReadStore>();
+    BOOST_TEST_REQUIRE(reads.size() == 1u);
+    process.core.on_read(reads[0].request, view_of(7, {1, 2, 3}), process.now);
+    BOOST_TEST(process.take<StoreLost>().empty());
+    BOOST_TEST(process.take<Installed>().size() == 1u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_speaks_in_another_s_name) {
+  OfThree process;
+  const Bytes forged = encode(Status{.from = MemberId{3}, .sequence = ~std::uint64_t{0}, .epoch = Epoch{5}});
+  BOOST_TEST(
+      (process.core.on_message(forged, {MemberId{2}, {}}, process.now).error().code == Errc::protocol_error));
+  // The true one is not late.
+  process.hear_from({3}, ids({1, 2}));
+  BOOST_TEST(process.core.counters().late == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
@@ -132,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
   again.id = MemberId{33};
   // Words from before the member was one: the process that said them is the dead one.
   View later = view_of(7, {1, 2, 3}, Epoch{7});
-  process.core.on_message(encode(later), {}, process.now).value();
+  process.learn(later, 2);
   process.hear_from({2, 3}, ids({1, 2, 3}));
   process.hear({.from = again.id, .sequence = 1, .epoch = Epoch{6}, .hears = ids({1, 2}), .joining = again});
   process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(100));
@@ -148,11 +178,11 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
 
 BOOST_AUTO_TEST_CASE(who_is_out_says_nothing_more_and_lets_nothing_in) {
   OfThree process;
-  BOOST_TEST(process.core.on_message(encode(view_of(6, {2, 3})), {}, process.now).has_value());
+  process.learn(view_of(6, {2, 3}), 2);
   BOOST_TEST(process.take<Removed>().size() == 1u);
   process.take<Transmit>();
   BOOST_TEST((process.core.next_deadline() == Time::never()));
-  BOOST_TEST(process.core.on_message(encode(view_of(7, {1, 2, 3})), {}, process.now).has_value());
+  process.learn(view_of(7, {1, 2, 3}), 2);
   process.core.on_timer(process.now + seconds(5));
   BOOST_TEST(!process.core.poll());
   BOOST_TEST(!process.core.admits(Epoch{5}, MemberId{2}));
@@ -196,7 +226,7 @@ BOOST_AUTO_TEST_CASE(nor_is_one_that_shows_an_older_view_to_a_reader_but_one_tha
   OfThree process;
   process.core.on_hint(std::nullopt, process.now);
   const auto reads = process.take<ReadStore>();
-  process.core.on_message(encode(view_of(6, {1, 2, 3})), {}, process.now).value();
+  process.learn(view_of(6, {1, 2, 3}), 2);
   process.core.on_read(reads.back().request, view_of(5, {1, 2, 3}), process.now);
   BOOST_TEST(process.take<StoreLost>().empty());
   process.standing = view_of(5, {1, 2, 3});
@@ -284,12 +314,12 @@ BOOST_AUTO_TEST_CASE(no_view_is_proposed_that_nobody_could_read) {
 
 BOOST_AUTO_TEST_CASE(who_was_removed_and_silent_for_long_is_told_when_it_speaks) {
   OfThree process;
-  process.core.on_message(encode(view_of(6, {1, 2})), {}, process.now).value();
+  process.learn(view_of(6, {1, 2}), 2);
   process.keep_hearing({2}, ids({1}), seconds(15));
   process.take<Transmit>();
   const Address elsewhere = Address::ipv4(10, 9, 9, 9, 1);
   const Bytes words = encode(Status{.from = MemberId{3}, .sequence = 999, .epoch = Epoch{5}});
-  process.core.on_message(words, elsewhere, process.now).value();
+  process.core.on_message(words, {MemberId{3}, elsewhere}, process.now).value();
   bool told = false;
   for (const Transmit& said : process.take<Transmit>())
     told = told || (said.to == std::vector{elsewhere} && said.message == encode(process.core.view()));

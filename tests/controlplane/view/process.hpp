@@ -48,7 +48,13 @@ struct Process {
     for (const ReadStore& read : take<ReadStore>())
       core.on_read(read.request, read.record == Record::view ? *standing : claims, now);
   }
-  void hear(Status status) { BOOST_TEST(core.on_message(encode(status), {}, now).has_value()); }
+  void hear(Status status) {
+    BOOST_TEST(core.on_message(encode(status), {status.from, {}}, now).has_value());
+  }
+  /// A view is brought by that process.
+  void learn(const View& view, std::uint8_t from) {
+    BOOST_TEST(core.on_message(encode(view), {MemberId{from}, {}}, now).has_value());
+  }
   /// Its peers say that they hear all others.
   void hear_from(std::initializer_list<std::uint8_t> peers, MemberSet hears) {
     for (const auto n : peers) {
