@@ -1,8 +1,9 @@
-// What a side of a transfer - the sender, a receiver - makes of its data plane's answers: its part of the
-// session, a pure core, hears of them, or the side gives up. On the control loop's thread.
+// What a side of a transfer - the sender, a receiver - makes of what its data plane says: its part of the
+// session, a pure core, hears of it, or the side gives up. On the control loop's thread.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,18 @@ struct PlaneAnswers {
         ((*self).*answers.core).local_ready(epoch, monotonic_now());
       else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
         ((*self).*answers.give_up)(std::move(connected.error()));
+      ((*self).*answers.pump)();
+    };
+  }
+  /// DataPlane::Events::failed.
+  auto failed() const {
+    return [answers = *this](Epoch epoch, std::optional<Rank> peer, const Error& error) {
+      const auto self = answers.side.lock();
+      if (!self) return;
+      if (peer)
+        ((*self).*answers.core).suspect(epoch, *peer, error.what, monotonic_now());
+      else
+        ((*self).*answers.give_up)(error);
       ((*self).*answers.pump)();
     };
   }

@@ -15,6 +15,7 @@
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_sink.hpp"
 #include "apps/bcast-cli/file_source.hpp"
+#include "apps/bcast-cli/plane_answers.hpp"
 #include "apps/bcast-cli/received_file.hpp"
 #include "apps/bcast-cli/root.hpp"
 #include "apps/bcast-cli/successor.hpp"
@@ -120,7 +121,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void handle(const session::EndData& end);
   DataPlane::Events data_plane_events();
   void on_delivered(Epoch epoch);
-  void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
+  auto plane_answers() {
+    return PlaneAnswers{weak_from_this(), &Reception::participant_, &Reception::give_up, &Reception::pump};
+  }
 
   const Surroundings& surroundings_;
   control::ControlLoop& loop_;

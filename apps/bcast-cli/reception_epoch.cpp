@@ -1,7 +1,6 @@
 // One epoch at a receiver: form, connect, move data, end.
 #include <utility>
 
-#include "apps/bcast-cli/plane_answers.hpp"
 #include "apps/bcast-cli/reception.hpp"
 #include "dataplane/base/clock.hpp"
 
@@ -13,10 +12,7 @@ DataPlane::Events Reception::data_plane_events() {
               [weak](Epoch epoch) {
                 if (const auto self = weak.lock()) self->on_delivered(epoch);
               },
-          .failed =
-              [weak](Epoch epoch, std::optional<Rank> peer, const Error& error) {
-                if (const auto self = weak.lock()) self->on_data_failed(epoch, peer, error);
-              }};
+          .failed = plane_answers().failed()};
 }
 
 void Reception::handle(session::FormRequested& request) {
@@ -35,15 +31,11 @@ void Reception::handle(session::FormRequested& request) {
   epoch_blocks_ = std::move(parameters->blocks);
   wishes_ = {parameters->algorithm, parameters->suspect_after, racks_of(request.members, parameters->racks)};
   is_source_ = request.rank == session::kRootRank;
-  const PlaneAnswers answers{weak_from_this(), &Reception::participant_, &Reception::give_up,
-                             &Reception::pump};
-  data_plane_->form(request.epoch, request.rank, plan, answers.to_form(request.epoch));
+  data_plane_->form(request.epoch, request.rank, plan, plane_answers().to_form(request.epoch));
 }
 
 void Reception::handle(session::PeersReady& peers) {
-  const PlaneAnswers answers{weak_from_this(), &Reception::participant_, &Reception::give_up,
-                             &Reception::pump};
-  data_plane_->connect(std::move(peers.blobs), answers.to_connect(peers.epoch));
+  data_plane_->connect(std::move(peers.blobs), plane_answers().to_connect(peers.epoch));
 }
 
 /// Where the epoch's blocks go to; or, when others lack what we have, where they come from.
@@ -114,14 +106,6 @@ void Reception::on_delivered(Epoch epoch) {
   } else {
     participant_.complete(epoch, now);
   }
-  pump();
-}
-
-void Reception::on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) {
-  if (peer)
-    participant_.suspect(epoch, *peer, error.what, monotonic_now());
-  else
-    give_up(error);
   pump();
 }
 

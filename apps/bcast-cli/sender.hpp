@@ -15,6 +15,7 @@
 #include "apps/bcast-cli/data_watch.hpp"
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_source.hpp"
+#include "apps/bcast-cli/plane_answers.hpp"
 #include "apps/bcast-cli/progress.hpp"
 #include "apps/bcast-cli/reporter.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
@@ -117,7 +118,9 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void choose_algorithm(const relay::Racks& racks, std::uint32_t members);
   void notice_answer(Duration after);
   void tear_down(std::move_only_function<void()> then);
-  void on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error);
+  auto plane_answers() {
+    return PlaneAnswers{weak_from_this(), &Sender::coordinator_, &Sender::give_up, &Sender::pump};
+  }
   std::optional<Digest> source_digest();
   void announce(const Digest& digest);
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "apps/bcast-cli/plane_answers.hpp"
 #include "apps/bcast-cli/sender.hpp"
 #include "apps/bcast-cli/topology.hpp"
 #include "dataplane/base/clock.hpp"
@@ -114,12 +113,7 @@ Result<Address> Sender::data_address() const {
 void Sender::open_data_plane(std::move_only_function<void()> then) {
   const auto address = data_address();
   if (!address) return give_up(address.error());
-  DataPlane::Events events{
-      .delivered = [](Epoch) {},
-      .failed =
-          [weak = weak_from_this()](Epoch epoch, std::optional<Rank> peer, const Error& error) {
-            if (const auto self = weak.lock()) self->on_data_failed(epoch, peer, error);
-          }};
+  DataPlane::Events events{.delivered = [](Epoch) {}, .failed = plane_answers().failed()};
   run_for(
       weak_from_this(), *worker_, loop_,
       [&loop = loop_, fabric = config_.fabric, address = *address,
@@ -152,13 +146,11 @@ void Sender::form(const session::FormRequested& request) {
                        .block_bytes = config_.job.shape.block_size,
                        .message_bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
                        .give_up_after = config_.wishes.suspect_after};
-  const PlaneAnswers answers{weak_from_this(), &Sender::coordinator_, &Sender::give_up, &Sender::pump};
-  data_plane_->form(request.epoch, request.rank, plan, answers.to_form(request.epoch));
+  data_plane_->form(request.epoch, request.rank, plan, plane_answers().to_form(request.epoch));
 }
 
 void Sender::handle(session::PeersReady& peers) {
-  const PlaneAnswers answers{weak_from_this(), &Sender::coordinator_, &Sender::give_up, &Sender::pump};
-  data_plane_->connect(std::move(peers.blobs), answers.to_connect(peers.epoch));
+  data_plane_->connect(std::move(peers.blobs), plane_answers().to_connect(peers.epoch));
 }
 
 void Sender::handle(const session::StartData& start) {
@@ -228,14 +220,6 @@ void Sender::tear_down(std::move_only_function<void()> then) {
     data_plane_->end(std::move(close_store));
   else
     close_store();
-}
-
-void Sender::on_data_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) {
-  if (peer)
-    coordinator_.suspect(epoch, *peer, error.what, monotonic_now());
-  else
-    give_up(error);
-  pump();
 }
 
 }  // namespace rdmc::bcast

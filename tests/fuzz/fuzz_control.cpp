@@ -17,8 +17,6 @@ using namespace rdmc::fuzz;
 
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
 void connection_blob(Bytes bytes) {
   const auto info = fabric::decode_connection(bytes);
   if (refused(info)) return;
@@ -125,8 +123,5 @@ constexpr std::array kReaders{connection_blob, records, job,     parameters, dig
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
-  kReaders[data[0] % kReaders.size()](bytes.subspan(1));
-  return 0;
+  return read_by_first_byte(kReaders, data, size);
 }

@@ -11,8 +11,6 @@ using namespace rdmc::fuzz;
 
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
 template <typename Decode, typename Encode>
 void read_write_read(Bytes bytes, Decode decode, Encode encode) {
   const auto read = decode(bytes);
@@ -66,8 +64,5 @@ constexpr std::array kReaders{between_views, kept_view, between_members, request
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
-  kReaders[data[0] % kReaders.size()](bytes.subspan(1));
-  return 0;
+  return read_by_first_byte(kReaders, data, size);
 }

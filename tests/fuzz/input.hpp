@@ -24,6 +24,17 @@ bool refused(const Result<T>& result) {
   return !result.has_value();
 }
 
+using Bytes = std::span<const std::byte>;
+
+/// The first byte says which of the readers, functions of Bytes, has the rest. For a target's one entry.
+template <typename Readers>
+int read_by_first_byte(const Readers& readers, const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
+  readers[data[0] % readers.size()](bytes.subspan(1));
+  return 0;
+}
+
 /// The fuzzer's bytes as a tape of decisions; past the end it reads zeros.
 class Input {
  public:
