@@ -96,7 +96,11 @@ void NodeGroup::submit(std::uint64_t number) {
   if (group().try_show(held.bytes)) return;
   const relay::MessagePlan plan = group().plan_for(held.bytes.size());
   held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), plan.block_bytes);
-  if (!group().send(*held.store, held.bytes.size(), plan) && !can_continue_) held_.erase(number);
+  const auto sent = group().send(*held.store, held.bytes.size(), plan);
+  if (sent) return;
+  if (!can_continue_) held_.erase(number);
+  // Its number is the application's by now: without it there are no later ones.
+  if (sent.error().code != Errc::peer_failed) group().give_up(sent.error());
 }
 
 void NodeGroup::execute(Buffer& buffer) {

@@ -55,7 +55,10 @@ struct GroupOptions {
   /// Messages travel in blocks of it; the same at every member. 0: chosen for each message with its
   /// algorithm, else - and in a group that `can_continue` - 256 KB.
   std::uint32_t block_bytes = 0;
-  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces.
+  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces. It tries
+  /// and times messages that it sends alone; what it has not tried yet it guesses, also in the midst of a
+  /// queue, and a successor group begins anew. A host's members take blocks from the network once for all of
+  /// them only with host_pipeline (which needs connections between all), or where kAutomatic has chosen it.
   std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline;
   /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little
   /// between them. The same at every member; empty: all are in one. But kAutomatic and the host pipeline take
@@ -105,9 +108,11 @@ struct GroupCallbacks {
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   /// Receiver: every byte of the message is in its memory, to be read.
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
-  /// Receiver, read_only: the message is here, in the root's memory, for reading: until release() - the 64th
-  /// large message behind one that is not released waits for that -, destroy_group() or failed(). Afterwards
-  /// the root may write there.
+  /// Receiver, read_only: the message is here, in the root's memory, for reading: until release() - large
+  /// messages with numbers 64 and more above one that is not released wait for that -, destroy_group() or
+  /// failed(). Afterwards the root may write there; it may, too, once it has lost this member, of which this
+  /// member, if it gets no turn, hears later. A root that wants to spare such members its writes drops the
+  /// memory after failed() instead of using it again: the pages stay with those who look at them.
   std::function<void(std::uint64_t message, std::span<const std::byte> bytes)> viewed;
   /// The memory of this message is the application's again. At the root: all it had to send has been
   /// received, and what it has shown released.

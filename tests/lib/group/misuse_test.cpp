@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(a_send_that_was_refused_leaves_no_trace) {
   auto small = *memory::Arena::make(4096);
   LyingStore store(small.bytes(), 64), empty({}, 0), vast(small.bytes(), std::uint64_t{1} << 60);
   for (Store* bad : {&store, &empty, &vast})
-    BOOST_TEST(failed_with(group.root().group().send(*bad, 1 << 20), Errc::invalid_argument));
+    for (const auto plan : {std::optional<relay::MessagePlan>{{relay::Algorithm::chain, 4096}}, {}})
+      BOOST_TEST(failed_with(group.root().group().send(*bad, 1 << 20, plan), Errc::invalid_argument));
   BOOST_TEST(failed_with(group.root().group().send(store, UINT64_MAX), Errc::invalid_argument));
   group.send(50'000);
   BOOST_TEST(!group.send_failed);
