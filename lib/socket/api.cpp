@@ -7,7 +7,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <exception>
 #include <optional>
 #include <set>
 #include <vector>
@@ -113,7 +113,7 @@ ssize_t answer_of(int fd, Call call) {
     const Answer answer = stack ? call(**stack) : Answer(std::unexpected(stack.error()));
     if (answer) return static_cast<ssize_t>(*answer);
     errno = answer.error();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // memory, or a length that no memory has
     errno = ENOMEM;
   }
   return -1;
@@ -124,9 +124,13 @@ int int_of(int fd, Call call) {
   return static_cast<int>(answer_of(fd, call));
 }
 
-std::size_t bytes_in(const msghdr& message) {
+/// EINVAL: more than a ssize_t can say.
+Answer bytes_in(const msghdr& message) {
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < message.msg_iovlen; ++i) bytes += message.msg_iov[i].iov_len;
+  for (std::size_t i = 0; i < message.msg_iovlen; ++i) {
+    if (message.msg_iov[i].iov_len > std::size_t{SSIZE_MAX} - bytes) return std::unexpected(EINVAL);
+    bytes += message.msg_iov[i].iov_len;
+  }
   return bytes;
 }
 
@@ -187,7 +191,9 @@ ssize_t rdmc_sendmsg(int fd, const msghdr* message, int flags) {
     if (message->msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
     if (message->msg_name != nullptr || message->msg_controllen != 0) return std::unexpected(EOPNOTSUPP);
     std::vector<std::byte> gathered;
-    gathered.reserve(bytes_in(*message));
+    const Answer bytes = bytes_in(*message);
+    if (!bytes) return bytes;
+    gathered.reserve(*bytes);
     for (std::size_t i = 0; i < message->msg_iovlen; ++i) {
       const auto* const from = static_cast<const std::byte*>(message->msg_iov[i].iov_base);
       gathered.insert(gathered.end(), from, from + message->msg_iov[i].iov_len);
@@ -200,7 +206,9 @@ ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
     if (message->msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
-    std::vector<std::byte> received(bytes_in(*message));
+    const Answer room = bytes_in(*message);
+    if (!room) return room;
+    std::vector<std::byte> received(*room);
     int said = 0;
     std::optional<rdmc_member_event> event;
     const bool wants_events = message->msg_control != nullptr && message->msg_controllen >= kEventBytes;

@@ -39,8 +39,11 @@ Woken sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value, int flags,
 void OpenSocket::on_change(bool data) {
   changes.fetch_add(1);
   if (sleepers_.load() != 0) syscall(SYS_futex, &changes, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
-  for (auto* const bell : bells_)
-    if (bell->exchange(0) != 0) wake_sleepers(*bell);
+  for (auto* const bell :
+       bells_) {  // of sleepers, also where a peer took the word and died before it woke them
+    bell->store(0);
+    wake_sleepers(*bell);
+  }
   refresh(data);
 }
 

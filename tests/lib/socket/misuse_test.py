@@ -137,6 +137,20 @@ class Misuse(unittest.TestCase):
         self.fails(errno.EOPNOTSUPP, call("shutdown", group, socket.SHUT_WR))
         self.assertEqual((call("close", fd), call("close", group)), (0, 0))
 
+    def test_a_gather_or_scatter_of_more_than_any_memory_is_named(self):
+        listener, port = listen()
+        fd = connect(port)
+        accepted, byte = call("accept", listener, None, None), ctypes.create_string_buffer(1)
+        for lengths, error in (((2**64 - 1,), errno.EINVAL), ((2**62, 2**62), errno.EINVAL), ((2**62,), errno.ENOMEM)):
+            pieces = b"".join(struct.pack("=QQ", ctypes.addressof(byte), length) for length in lengths)
+            room = ctypes.create_string_buffer(pieces)
+            header = struct.pack("=QIxxxxQQQQi", 0, 0, ctypes.addressof(room), len(lengths), 0, 0, 0).ljust(56, b"\0")
+            for name in ("sendmsg", "recvmsg"):
+                with self.subTest(name, lengths=lengths):
+                    self.fails(error, call(name, fd, ctypes.create_string_buffer(header), socket.MSG_DONTWAIT))
+        for one in (fd, accepted, listener):
+            call("close", one)
+
     def test_a_close_ends_the_sends_of_another_thread_and_resets_the_peer_that_was_to_read_on(self):
         with Echo() as echo:
             fd, ended = connect(echo.port), []
