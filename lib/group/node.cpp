@@ -84,6 +84,14 @@ Result<void> Node::connect(NodeId peer, std::span<const std::byte> offered) {
   return state_->in_engine([&] { return state_->peers->connect(peer_of(peer), offered); });
 }
 
+bool Node::is_connected(NodeId peer) const {
+  return state_->in_engine([&] { return state_->peers->is_connected(peer_of(peer)); });
+}
+
+void Node::disconnect(NodeId peer) {
+  state_->in_engine([&] { state_->peers->disconnect(peer_of(peer), {Errc::cancelled, "disconnected"}); });
+}
+
 Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members, NodeId root,
                                 const GroupOptions& options, GroupCallbacks callbacks) {
   if (options.algorithm && !relay::algorithm_of(static_cast<std::uint32_t>(*options.algorithm)))

@@ -28,8 +28,7 @@ Answer GroupEnd::receive(std::span<std::byte> out, bool peek) {
     std::copy_n(bytes->begin(), std::min(bytes->size(), out.size()), out.begin());
     if (!peek) {
       received_.pop_front();
-      received_bytes_ -= bytes->size();
-      if (on_room) on_room();
+      if (on_room) on_room(bytes->size());
     }
     return bytes->size();
   }
@@ -81,12 +80,12 @@ void GroupEnd::on_event(const rdmc_member_event& event) {
   changed(true);
 }
 
-void GroupEnd::on_message(std::uint64_t number, Bytes bytes) {
-  if (number < next_ || state_ != State::open) return;  // in an earlier view it has come already
+bool GroupEnd::on_message(std::uint64_t number, Bytes bytes) {
+  if (number < next_ || state_ != State::open) return false;  // in an earlier view it has come already
   next_ = number + 1;
-  received_bytes_ += bytes->size();
   received_.push_back({.bytes = std::move(bytes), .event = {}});
   changed(true);
+  return true;
 }
 
 void GroupEnd::on_stable(std::uint64_t number) {

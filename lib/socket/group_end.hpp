@@ -50,16 +50,17 @@ class GroupEnd final : public Endpoint {
   /// The group is no more: error 0, its root has closed it.
   void end(int error);
   void on_event(const rdmc_member_event& event);
-  /// Message number `number` of the group's; what came before is ignored.
-  void on_message(std::uint64_t number, Bytes bytes);
-  bool has_room() const { return received_bytes_ < kMostKept; }
+  /// Message number `number` of the group's. False: it is ignored, it has come before.
+  bool on_message(std::uint64_t number, Bytes bytes);
 
-  /// The root: there is a new message; the application has read.
-  std::function<void()> on_send, on_room;
+  /// The root: there is a new message.
+  std::function<void()> on_send;
+  /// The application has read a message of so many bytes.
+  std::function<void(std::size_t)> on_room;
   /// Of those that some member may lack, the first one's number, and the number after the last.
   std::uint64_t first() const { return first_; }
   std::uint64_t next() const { return next_; }
-  const Bytes& message(std::uint64_t number) const { return kept_[number - first_]; }
+  const Bytes& message(std::uint64_t number) const { return kept_.at(number - first_); }
   /// All members have those below.
   void on_stable(std::uint64_t number);
   std::uint32_t members = 0;  ///< in the view, the root included
@@ -78,7 +79,7 @@ class GroupEnd final : public Endpoint {
   bool is_root_ = false;
   int error_ = 0;
   std::deque<Received> received_;
-  std::size_t received_bytes_ = 0, kept_bytes_ = 0;
+  std::size_t kept_bytes_ = 0;
   std::deque<Bytes> kept_;
   std::uint64_t first_ = 0, next_ = 0;
 };

@@ -7,8 +7,8 @@
 namespace rdmc::sockets {
 namespace {
 
-/// For the root to be found and the key to be proved.
-constexpr Duration kDialing = seconds(30);
+/// For the root to be found and the key to be proved, and then for a view that we are in.
+constexpr Duration kDialing = seconds(30), kJoining = seconds(30);
 
 }  // namespace
 
@@ -43,6 +43,9 @@ void GroupMember::start(control::Channel channel) {
         // Before we are in, the root does not want us: another group's name, no room.
         self->give_up(cause.code != Errc::cancelled ? ECONNRESET : self->is_in_ ? 0 : ECONNREFUSED);
       });
+  patience_ = options_.loop.after(kJoining, [this] {
+    if (!is_in_) give_up(ETIMEDOUT);
+  });
   const auto name = std::as_bytes(std::span(options_.group));
   say(*channel_, {.kind = GroupWordKind::join, .node = {}, .nodes = {}, .bytes = {name.begin(), name.end()}});
 }
@@ -53,8 +56,9 @@ void GroupMember::on_word(const GroupWord& word) {
     case GroupWordKind::peer: return on_peer(word);
     case GroupWordKind::offer:
       if (!has_node() || !word.node) return give_up(EPROTO);
-      if (!connect(*word.node, word.bytes)) return give_up(EPROTO);
-      return connected(*word.node);
+      // Who cannot be reached may have died, which the root will say; if not, a view with it cannot be had.
+      if (connect(*word.node, word.bytes)) connected(*word.node);
+      return;
     case GroupWordKind::view: return on_view(word);
     case GroupWordKind::failed: return give_up(word.node ? ECONNRESET : 0);  // we are out, or it has ended
     default: return give_up(EPROTO);
@@ -73,6 +77,7 @@ void GroupMember::on_welcome(const GroupWord& word) {
 void GroupMember::on_peer(const GroupWord& word) {
   if (!missing_ || !word.node) return give_up(EPROTO);
   if (word.event == 0) return offer_to(*word.node);
+  disconnect(*word.node);
   connected(*word.node);
 }
 
@@ -106,12 +111,14 @@ void GroupMember::on_group_failed(std::uint64_t epoch, std::optional<std::uint32
 
 void GroupMember::give_up(int error) {
   if (channel_) channel_->close();
+  hand_over();  // what came before is there to be read
   const std::lock_guard lock(options_.lock);
   end_->end(error);
 }
 
 void GroupMember::say_goodbye() {
   attempt_ = {};
+  patience_ = {};
   if (channel_) channel_->close();
   channel_.reset();
 }

@@ -29,6 +29,7 @@ class GroupMember final : public GroupSession {
   void give_up(int error);
 
   control::Connecting attempt_;
+  control::Timer patience_;
   std::optional<control::Channel> channel_;
   std::optional<std::set<std::uint32_t>> missing_;  // once welcome: who is not connected yet
   std::uint32_t self_ = 0;

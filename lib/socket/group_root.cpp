@@ -92,6 +92,7 @@ void GroupRoot::end(Caller& caller, bool orderly) {
           {.kind = GroupWordKind::peer, .event = 1, .node = caller.node, .nodes = {}, .bytes = {}});
   }
   change(book_.lost(*caller.node, orderly));
+  disconnect(*caller.node);
 }
 
 void GroupRoot::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
@@ -104,17 +105,15 @@ void GroupRoot::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t
 
 void GroupRoot::change(const std::optional<GroupBook::View>& view) {
   if (!view) return;
-  GroupWord word{.kind = GroupWordKind::view,
-                 .event = static_cast<std::uint8_t>(view->event),
-                 .node = view->subject,
-                 .epoch = view->epoch,
-                 .nodes = view->nodes,
-                 .bytes = {}};
-  {
-    const std::lock_guard lock(options_.lock);
-    word.first = end_->first();
-    word.next = end_->next();
-  }
+  const Backlog backlog = take_over();
+  const GroupWord word{.kind = GroupWordKind::view,
+                       .event = static_cast<std::uint8_t>(view->event),
+                       .node = view->subject,
+                       .epoch = view->epoch,
+                       .first = backlog.first,
+                       .next = backlog.next,
+                       .nodes = view->nodes,
+                       .bytes = {}};
   for (const auto& [key, caller] : callers_)
     if (caller->node && std::ranges::find(view->nodes, *caller->node) != view->nodes.end())
       say(caller->channel, word);

@@ -1,5 +1,6 @@
 #include "lib/socket/group_session.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "dataplane/base/types.hpp"
@@ -19,7 +20,8 @@ void GroupSession::stop() {
     if (std::exchange(is_stopped_, true)) return;
     {
       const std::lock_guard lock(options_.lock);
-      end_->on_send = end_->on_room = nullptr;
+      end_->on_send = nullptr;
+      end_->on_room = nullptr;
     }
     say_goodbye();
     again_ = {};
@@ -37,8 +39,55 @@ Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
 }
 
 void GroupSession::attach() {
-  end_->on_room = [this] { later([](GroupSession& self) { self.give_room(); }); };
+  end_->on_room = [this](std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      unread_ -= bytes;
+    }
+    later([](GroupSession& self) { self.give_room(); });
+  };
   end_->on_send = [this] { later([](GroupSession& self) { self.flush(); }); };
+}
+
+GroupSession::Backlog GroupSession::take_over() {
+  if (generation_) {
+    const std::lock_guard lock(mutex_);
+    generation_->is_over = true;
+  }
+  hand_over();
+  const std::lock_guard lock(options_.lock);
+  return {.first = end_->first(), .next = end_->next()};
+}
+
+void GroupSession::hand_over() {
+  std::unique_lock lock(mutex_);
+  const auto fresh = std::exchange(fresh_, {});
+  const auto stable = std::exchange(stable_, {});
+  is_told_ = false;
+  lock.unlock();
+  std::size_t ignored = 0;
+  {
+    const std::lock_guard sockets(options_.lock);
+    for (const auto& [number, bytes] : fresh)
+      if (!end_->on_message(number, bytes)) ignored += bytes->size();
+    if (stable && end_->is_root()) end_->on_stable(*stable);
+  }
+  lock.lock();
+  unread_ -= ignored;
+}
+
+/// With mutex_.
+void GroupSession::leave_to_loop() {
+  if (!std::exchange(is_told_, true)) later([](GroupSession& self) { self.hand_over(); });
+}
+
+/// Whom a view cannot be had with: another whom we have lost or never reached, or else us, which blaming the
+/// root means.
+std::uint32_t GroupSession::blamed_for(const GroupWord& view) const {
+  const auto lost = std::ranges::find_if(view.nodes, [&](std::uint32_t node) {
+    return NodeId{node} != node_->id() && !node_->is_connected(NodeId{node});
+  });
+  return lost == view.nodes.end() ? 0 : *lost;
 }
 
 void GroupSession::install(const GroupWord& view) {
@@ -47,23 +96,26 @@ void GroupSession::install(const GroupWord& view) {
     (void)node_->destroy_group(GroupNumber{generation_->epoch}, [old = generation_](const Result<void>&) {});
     generation_.reset();
   }
-  std::vector<NodeId> members;
-  for (const std::uint32_t node : view.nodes) members.push_back(NodeId{node});
-  if (members.size() > 1) {
+  for (const std::uint32_t node : std::exchange(nodes_, view.nodes))
+    if (std::ranges::find(nodes_, node) == nodes_.end()) disconnect(node);
+  if (nodes_.size() > 1) {
+    std::vector<NodeId> members;
+    for (const std::uint32_t node : nodes_) members.push_back(NodeId{node});
     auto next = std::make_shared<Generation>();
     next->epoch = view.epoch;
     next->first = view.first;
     const auto made = node_->create_group(GroupNumber{view.epoch}, members, NodeId{0}, {.epoch = view.epoch},
                                           callbacks(next));
-    if (!made) return on_group_failed(view.epoch, 0);
+    if (!made) return on_group_failed(view.epoch, blamed_for(view));
     generation_ = std::move(next);
   }
   tell(view);
   flush();
 }
 
-/// The application learns who is there.
+/// The application learns who is there, after what came before.
 void GroupSession::tell(const GroupWord& view) {
+  hand_over();
   const std::lock_guard lock(options_.lock);
   end_->members = static_cast<std::uint32_t>(view.nodes.size());
   if (!view.node) return;
@@ -74,20 +126,24 @@ void GroupSession::tell(const GroupWord& view) {
 GroupCallbacks GroupSession::callbacks(const Held& generation) {
   GroupCallbacks on;
   on.incoming = [this, generation](std::uint64_t message, std::uint64_t bytes) {
-    const std::lock_guard lock(options_.lock);
+    const std::lock_guard lock(mutex_);
     return place(*generation, message, bytes);
   };
-  on.delivered = [this, generation](std::uint64_t message, std::span<std::byte>) {
-    const std::lock_guard lock(options_.lock);
-    end_->on_message(generation->first + message, generation->memory.at(message));
+  on.delivered = [this, generation](std::uint64_t message, std::span<std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    fresh_.emplace_back(generation->first + message, generation->memory.at(message));
+    unread_ += bytes.size();
+    leave_to_loop();
   };
   on.reusable = [this, generation](std::uint64_t message) {
-    const std::lock_guard lock(options_.lock);
+    const std::lock_guard lock(mutex_);
     generation->memory.erase(message);
   };
   on.stable = [this, generation](std::uint64_t count) {
-    const std::lock_guard lock(options_.lock);
-    if (end_->is_root()) end_->on_stable(generation->first + count);
+    const std::lock_guard lock(mutex_);
+    if (generation->is_over) return;
+    stable_ = generation->first + count;
+    leave_to_loop();
   };
   on.failed = [this, epoch = generation->epoch, own = node_->id()](const GroupFailure& failure) {
     std::optional<std::uint32_t> blamed;
@@ -98,10 +154,14 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   return on;
 }
 
+bool GroupSession::has_room(std::uint64_t bytes) const {
+  return unread_ < GroupEnd::kMostKept && bytes <= GroupEnd::kMostMessageBytes;
+}
+
 /// Memory for a message, unless too much waits to be read: then there is some when it has been.
 std::optional<std::span<std::byte>> GroupSession::place(Generation& generation, std::uint64_t message,
                                                         std::uint64_t bytes) {
-  if (!end_->has_room() || bytes > GroupEnd::kMostMessageBytes || !generation.waiting.empty()) {
+  if (!has_room(bytes) || !generation.waiting.empty()) {
     generation.waiting.emplace(message, bytes);
     return std::nullopt;
   }
@@ -115,11 +175,9 @@ void GroupSession::give_room() {
   for (;;) {
     std::span<std::byte> room;
     {
-      const std::lock_guard lock(options_.lock);
+      const std::lock_guard lock(mutex_);
       const auto first = generation_->waiting.begin();
-      if (first == generation_->waiting.end() || !end_->has_room() ||
-          first->second > GroupEnd::kMostMessageBytes)
-        return;
+      if (first == generation_->waiting.end() || !has_room(first->second)) return;
       auto& memory = generation_->memory[first->first];
       memory = std::make_shared<std::vector<std::byte>>(first->second);
       generation_->waiting.erase(first);
@@ -130,21 +188,29 @@ void GroupSession::give_room() {
 }
 
 void GroupSession::flush() {
-  std::unique_lock lock(options_.lock);
-  if (!end_->is_root()) return;
-  if (!generation_) return end_->on_stable(end_->next());  // for nobody
-  Generation& now = *generation_;
-  while (now.first + now.sent < end_->next()) {
-    const GroupEnd::Bytes bytes = end_->message(now.first + now.sent);
-    const auto number = now.sent++;
-    now.memory[number] = bytes;
-    lock.unlock();
-    const auto sent = node_->send(GroupNumber{now.epoch}, *bytes);
-    lock.lock();
-    if (sent) continue;
+  for (;;) {
+    GroupEnd::Bytes bytes;
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(options_.lock);
+      if (!end_->is_root()) return;
+      if (!generation_) return end_->on_stable(end_->next());  // for nobody
+      number = generation_->sent;
+      if (generation_->first + number == end_->next()) return;
+      bytes = end_->message(generation_->first + number);
+      const std::lock_guard shared(mutex_);
+      generation_->memory[number] = bytes;
+    }
+    const auto sent = node_->send(GroupNumber{generation_->epoch}, *bytes);
+    if (sent) {
+      ++generation_->sent;
+      continue;
+    }
     // Too many at once; of all else the group's end tells.
-    now.memory.erase(number);
-    --now.sent;
+    {
+      const std::lock_guard lock(mutex_);
+      generation_->memory.erase(number);
+    }
     if (sent.error().code == Errc::would_block) again_ = options_.loop.after(kAgain, [this] { flush(); });
     return;
   }

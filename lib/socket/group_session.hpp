@@ -1,14 +1,18 @@
 // What moves a group socket's messages: a node (lib/group) and, for each view of the group, a group of its
 // members under the root. A view is left as soon as the next one is known: what the root does not know to be
 // everywhere it sends once more, and members ignore what they have. So a view needs no more agreement than
-// the root's word. Lives on the control loop; the node's upcalls come on its engine's thread and take the
-// sockets' lock, which is never held for a call to the node.
+// the root's word. Lives on the control loop. The node's upcalls come on its engine's thread, which never
+// waits for the sockets' lock - peers would take an engine that queues behind an application's calls for dead
+// - but leaves what has happened to the loop, which tells the socket all of it at once.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/channel_options.hpp"
@@ -55,6 +59,18 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   Result<void> connect(std::uint32_t peer, std::span<const std::byte> offered) {
     return node_->connect(NodeId{peer}, offered);
   }
+  /// Of somebody who is out.
+  void disconnect(std::uint32_t peer) {
+    if (node_) node_->disconnect(NodeId{peer});
+  }
+  /// The root: what a next view begins with, the messages that some member may lack. From here on nothing
+  /// that the last view tells of them counts: the next one sends them from the first of these on.
+  struct Backlog {
+    std::uint64_t first, next;
+  };
+  Backlog take_over();
+  /// The socket gets what the engine has left for it.
+  void hand_over();
   /// Leaves the view before.
   void install(const GroupWord& view);
   /// The root: sends what is new.
@@ -74,18 +90,31 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   bool is_stopped_ = false;
 
  private:
-  /// One view's group. Under the lock.
+  /// One view's group.
   struct Generation {
-    std::uint64_t epoch = 0, first = 0, sent = 0;
+    std::uint64_t epoch = 0, first = 0;
+    std::uint64_t sent = 0;                           // the loop's
     std::map<std::uint64_t, GroupEnd::Bytes> memory;  // of messages under way
     std::map<std::uint64_t, std::uint64_t> waiting;   // for room: message, bytes
+    bool is_over = false;
   };
   using Held = std::shared_ptr<Generation>;
+  std::uint32_t blamed_for(const GroupWord& view) const;
   GroupCallbacks callbacks(const Held& generation);
   std::optional<std::span<std::byte>> place(Generation& generation, std::uint64_t message,
                                             std::uint64_t bytes);
+  bool has_room(std::uint64_t bytes) const;
   void give_room();
+  void leave_to_loop();
 
+  std::mutex
+      mutex_;  // of what engine and loop share; the sockets' lock may be held, nothing is called under it
+  std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered: number, bytes
+  std::optional<std::uint64_t> stable_;                          // all have those below
+  bool is_told_ = false;                                         // the loop, that there is something for it
+  std::size_t unread_ = 0;                                       // bytes delivered and not read
+
+  std::vector<std::uint32_t> nodes_;  // of the view
   Held generation_;
   control::Timer again_;
   std::unique_ptr<Node> node_;  // goes first: its upcalls use the rest

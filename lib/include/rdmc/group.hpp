@@ -148,6 +148,10 @@ class Node {
   /// With what `peer` has offered us. Errors: protocol_error and version_mismatch (not such bytes),
   /// invalid_argument (connected already).
   Result<void> connect(NodeId peer, std::span<const std::byte> offered);
+  /// Connected, and not lost since.
+  bool is_connected(NodeId peer) const;
+  /// Gives up what the connection takes. Groups with that peer fail; it may be offered another connection.
+  void disconnect(NodeId peer);
 
   // -- groups --
 

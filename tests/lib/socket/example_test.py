@@ -156,6 +156,32 @@ class Publishing(unittest.TestCase):
                     self.assertTrue((outs[each].text if each < 3 else "") + rest == expected)
                 self.assertEqual(publisher.wait(PATIENCE), 0)
 
+    def test_who_comes_and_is_killed_under_load_costs_the_others_nothing(self):
+        for fabric in ("udp", "shm"):
+            with self.subTest(fabric):
+                publisher = self.start("0", RDMC_FABRIC=fabric)
+                events, out = Reader(publisher.stderr), Reader(publisher.stdout)
+                out.until("\n")
+                port = out.text.split()[-1]
+                steady = self.start(port, "subscribe", RDMC_FABRIC=fabric)
+                with concurrent.futures.ThreadPoolExecutor(3) as others:
+                    others.submit(steady.stderr.read)
+                    received = others.submit(steady.stdout.read)
+                    events.until("member 1 joined, 2 now")
+                    others.submit(publisher.stderr.read)
+                    sent = 0
+                    for _ in range(12):
+                        guest = self.start(port, "subscribe", RDMC_FABRIC=fabric)
+                        while not select.select([guest.stdout], [], [], 0)[0]:
+                            self.publish(publisher, f"{sent}\n")
+                            sent += 1
+                        guest.kill()
+                    publisher.stdin.close()
+                    publisher.stdin = None
+                    self.assertEqual(publisher.wait(PATIENCE), 0)
+                    self.assertEqual(steady.wait(PATIENCE), 0)
+                    self.assertTrue(received.result().decode() == "".join(f"{number}\n" for number in range(sent)))
+
     def test_a_publisher_that_is_killed_resets_its_subscribers(self):
         publisher = self.start("0", RDMC_FABRIC="udp")
         events, out = Reader(publisher.stderr), Reader(publisher.stdout)

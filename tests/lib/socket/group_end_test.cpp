@@ -78,10 +78,14 @@ BOOST_AUTO_TEST_CASE(who_may_not_send_or_receive_is_told_why_and_a_root_that_is_
   BOOST_TEST((end.send(out) == Answer(std::unexpected(EAGAIN))));
   end.on_stable(1);
   BOOST_TEST((end.events() & kWritable));
-  member.on_message(0, std::make_shared<std::vector<std::byte>>(block));
-  BOOST_TEST(!member.has_room());
+  std::size_t read = 0;
+  member.on_room = [&](std::size_t bytes) { read += bytes; };
+  BOOST_TEST(member.on_message(0, std::make_shared<std::vector<std::byte>>(block)));
+  BOOST_TEST(!member.on_message(0, std::make_shared<std::vector<std::byte>>(block)));
+  BOOST_TEST((member.receive(out, true) == Answer(block.size())));
+  BOOST_TEST(read == 0u);
   BOOST_TEST((member.receive(out, false) == Answer(block.size())));
-  BOOST_TEST(member.has_room());
+  BOOST_TEST(read == block.size());
   member.on_event({.kind = RDMC_MEMBER_FAILED, .member = 5});
   BOOST_TEST((member.events() & kReadable));
   BOOST_TEST(member.take_event().value().member == 5U);
