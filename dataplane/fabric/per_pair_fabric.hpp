@@ -34,10 +34,10 @@ class PerPairFabric final : public Fabric {
   class Region;
 
   PerPairFabric(std::unique_ptr<ShmFabric> local, std::unique_ptr<Fabric> remote)
-      : local_(std::move(local)), remote_(std::move(remote)) {}
+      : remote_(std::move(remote)), local_(std::move(local)) {}
 
-  std::unique_ptr<ShmFabric> local_;
   std::unique_ptr<Fabric> remote_;
+  std::unique_ptr<ShmFabric> local_;  // goes first: its thread wakes who sleeps in the other
   std::uint32_t local_pairs_ = 0;   // queue pairs that chose so
   std::uint32_t remote_pairs_ = 0;  // that chose so, or have not chosen
 };

@@ -3,6 +3,7 @@
 #include "dataplane/fabric/per_pair_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <future>
 #include <random>
 #include <thread>
@@ -51,7 +52,47 @@ bool write(Link& link, std::span<const std::byte> bytes, const MemoryRegion& reg
   return sent == 1 && received == 1 && done.status == WorkStatus::success;
 }
 
+std::size_t threads() {
+  return static_cast<std::size_t>(
+      std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task")));
+}
+
+/// Notes how many threads there are when it ends.
+class LastFabric final : public Fabric {
+ public:
+  explicit LastFabric(std::size_t& left) : left_(left) {}
+  ~LastFabric() override { left_ = threads(); }
+  FabricInfo info() const override { return {.name = "last"}; }
+  Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions&) override { return nothing(); }
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte>, MemoryUse,
+                                                        RemoteAccess) override {
+    return nothing();
+  }
+  std::size_t progress(Time) override { return 0; }
+  Time next_deadline() const override { return Time::never(); }
+  void wait(Time) override {}
+  void wake() noexcept override {}
+  std::uint64_t bytes_copied() const override { return 0; }
+
+ private:
+  static std::unexpected<Error> nothing() { return fail(Errc::unsupported, "nothing here"); }
+  std::size_t& left_;
+};
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(nobody_wakes_the_other_fabric_when_that_has_gone) {
+  const std::size_t before = threads();
+  std::size_t left = 0;
+  {
+    std::unique_ptr<Fabric> last = std::make_unique<LastFabric>(left);
+    const auto both =
+        PerPairFabric::open({.entropy = [] { return std::random_device()(); }, .host_id = 1}, last);
+    BOOST_REQUIRE(both);
+    BOOST_TEST(threads() == before + 1);
+  }
+  BOOST_TEST(left == before);
+}
 
 BOOST_AUTO_TEST_CASE(one_key_serves_a_member_on_this_host_and_one_elsewhere) {
   auto here = open("auto", 1, 1), beside = open("auto", 1, 2), far = open("auto", 2, 3);
