@@ -23,7 +23,15 @@ void Membership::Impl::say(const Address& to, const Bytes& words) {
   if (found != links_.end()) return send(found->first, found->second, Words{words});
   if (!is_ours_to_dial(to)) return;
   dial(to);
-  if (dialing_.contains(to)) unsaid_[to] = words;
+  if (is_dialing(to)) unsaid_[to] = words;
+}
+
+/// Until it has greeted us, too: a busy peer takes its time, and another connection would only cost it more.
+bool Membership::Impl::is_dialing(const Address& address) const {
+  return dialing_.contains(address) || std::ranges::any_of(links_, [&](const auto& entry) {
+           const Link& link = entry.second;
+           return link.dialed && !link.peer && link.address == address;
+         });
 }
 
 /// Over the data path as soon as both ends of it are connected, unless it is too long for it.
@@ -47,7 +55,7 @@ bool Membership::Impl::is_ours_to_dial(const Address& address) const {
 
 void Membership::Impl::dial(const Address& address) {
   forget_put_off();
-  if (dialing_.contains(address) || put_off_.contains(address)) return;
+  if (is_dialing(address) || put_off_.contains(address)) return;
   dialing_[address] =
       control::connect(loop_, host_string(address), address.port, options_.channel, kDialWithin,
                        [self = weak_from_this(), address](Result<control::Channel> channel) {

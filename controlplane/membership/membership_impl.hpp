@@ -83,6 +83,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void say(const Address& to, const Bytes& words);
   void send(LinkId id, Link& link, const Message& message);
   bool is_ours_to_dial(const Address& address) const;
+  bool is_dialing(const Address& address) const;
   void dial(const Address& address);
   void dial_refused(const Address& address);
   void probe(const Address& address, view::MemberId peer, int again = kProbes);

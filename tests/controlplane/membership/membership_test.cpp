@@ -146,17 +146,29 @@ BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept)
   }
 }
 
-/// Never answers: whoever is here stays a joiner.
+/// Answers nothing, or nothing but one view: whoever is here stays a joiner.
 struct SilentStore final : view::ViewStore {
-  void read(const std::string&, ReadDone) override {}
+  void read(const std::string& group, ReadDone done) override {
+    if (!stands.members.empty() && group == "g")
+      loop->post([view = stands, done = std::move(done)] mutable { done(view); });
+  }
   void compare_and_swap(const std::string&, const view::View&, SwapDone) override {}
   void watch(const std::string&, Hint) override {}
   void list(ListDone) override {}
+
+  control::ControlLoop* loop = nullptr;
+  view::View stands;
 };
 
 /// A membership, and processes that have what it takes to speak to it.
 struct Spoken : control::testing::Harness {
-  explicit Spoken(Duration greeting_within = seconds(20)) {
+  /// `has_member`: it is to join a view of one, who takes connections and says nothing.
+  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false) {
+    if (has_member) {
+      listen(control::testing::insecure_options());
+      store.loop = loop.get();
+      store.stands = {Epoch{1}, {{.id = view::MemberId{7}, .address = listener->address()}}};
+    }
     MembershipOptions options{.group = "g",
                               .name = "one",
                               .listen = Address::ipv4(127, 0, 0, 1, 0),
@@ -248,6 +260,19 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
 BOOST_AUTO_TEST_CASE(who_does_not_say_its_name_in_time_is_dropped) {
   Spoken world(milliseconds(200));
   BOOST_TEST(world.is_ended(world.come()));
+}
+
+BOOST_AUTO_TEST_CASE(who_takes_its_time_to_say_its_name_has_one_connection_at_a_time) {
+  // Some six statuses are due to it in each one's time.
+  Spoken world(milliseconds(300), true);
+  std::ptrdiff_t most = 0;
+  BOOST_TEST(world.events.wait([&] {
+    const auto ended =
+        std::ranges::count_if(world.accepted, [](const auto& end) { return !end.closings.empty(); });
+    most = std::max(most, std::ranges::ssize(world.accepted) - ended);
+    return ended == 2;
+  }));
+  BOOST_TEST(most == 1);
 }
 
 BOOST_AUTO_TEST_CASE(one_link_too_many_takes_the_place_of_the_oldest_that_has_no_name) {
