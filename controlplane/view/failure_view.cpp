@@ -57,6 +57,7 @@ void FailureView::on_status(Status status, const Address& from) {
     if (!status.joining) tell_if_behind(status.epoch, from);
     if (!status.joining || peers_.size() >= 2 * kMaxMembers) return;
     found = peers_.emplace(status.from, Peer{*status.joining, nobody_yet_}).first;
+    joiner_at_ = local_.now();
   }
   Peer& peer = found->second;
   if (!peer.said_anything) peer.suspicion.restart(local_.now());

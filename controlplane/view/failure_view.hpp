@@ -191,6 +191,7 @@ class FailureView {
   MemberSet removed_, joining_;
   Duration wait_{};
   Time wanted_since_ = Time::never();
+  Time joiner_at_{};       ///< when one more was first heard, or found fit to join
   bool minority_ = false;  ///< it is the wish of one that is perhaps cut off
   bool takeover_ = false;  ///< it replaces members that may be alive
 

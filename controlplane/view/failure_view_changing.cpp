@@ -120,13 +120,14 @@ void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool
     wanted_since_ = local_.now();
   minority_ = minority;
   if (anew) read_store();
+  if (joining.size() > joining_.size()) joiner_at_ = local_.now();
   removed_ = std::move(removed);
   joining_ = std::move(joining);
   wait_ = wait;
 }
 
-/// When it is our turn to propose; not while a member is silent for suspiciously long, within bounds: it may
-/// belong to the same change.
+/// When it is our turn to propose; not while more joiners come, or a member is silent for suspiciously long,
+/// within bounds: they may belong to the same change.
 Time FailureView::not_before() const {
   if (state_ == State::joining) {
     const Time at = std::max(wanted_since_, member_heard_) + wait_;
@@ -134,11 +135,13 @@ Time FailureView::not_before() const {
     return claimed_since_ == Time::never() ? claimed_since_
                                            : std::max(at, claimed_since_ + timing_.claim_stands);
   }
-  Time at = wanted_since_ + (removed_.empty() ? timing_.batch_joins : timing_.batch);
+  const Time limit = wanted_since_ + timing_.batch_limit;
+  Time at = wanted_since_ + timing_.batch;
+  if (removed_.empty()) at = std::min(limit, std::max(wanted_since_, joiner_at_) + timing_.batch_joins);
   for (const auto& [id, peer] : peers_) {
     const bool doubtful = local_.now() - peer.suspicion.last_heard() > timing_.doubt;
     if (doubtful && heard_.contains(id) && !removed_.contains(id) && view_.contains(id))
-      at = std::max(at, std::min(peer.suspicion.suspect_at(), wanted_since_ + timing_.batch_limit));
+      at = std::max(at, std::min(peer.suspicion.suspect_at(), limit));
   }
   return at + wait_;
 }

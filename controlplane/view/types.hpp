@@ -70,8 +70,8 @@ struct Timing {
   Duration suspect_cap = milliseconds(600);    ///< and never later
   Duration doubt = milliseconds(250);          ///< silence that makes a change wait for a verdict
   Duration batch = milliseconds(1);            ///< a change waits for others to come along,
-  Duration batch_joins = milliseconds(8);      ///< if nobody is to be removed, so long,
-  Duration batch_limit = milliseconds(60);     ///< and for doubtful members at most this long
+  Duration batch_joins = milliseconds(8);      ///< if nobody is to be removed, so long after the last came,
+  Duration batch_limit = milliseconds(60);     ///< and for them and for doubtful members at most this long
   Duration stagger = milliseconds(30);         ///< between the turns of members to propose the same change
   Duration minority_wait =
       milliseconds(1500);                      ///< more, for those who see less than half of the others: time

@@ -156,6 +156,29 @@ BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
   BOOST_TEST((swaps[0].next == expected));
 }
 
+BOOST_AUTO_TEST_CASE(
+    those_who_come_one_after_the_other_join_in_one_change_that_waits_for_them_within_a_bound) {
+  for (const int coming : {1, 3, 30}) {  // every 5 ms, from the first on
+    Process process(1);
+    process.read(view_of(5, {1}));
+    int came = 0;
+    std::vector<SwapStore> swaps;
+    for (std::int64_t ms = 0; ms < 100 && swaps.empty(); ++ms) {
+      if (ms % 5 == 0 && came < coming) {
+        const Member joiner = member(static_cast<std::uint8_t>(2 + came++));
+        process.hear(
+            {.from = joiner.id, .sequence = 1, .epoch = Epoch{5}, .hears = ids({1}), .joining = joiner});
+      }
+      process.wait(milliseconds(1));
+      swaps = process.take<SwapStore>();
+      const std::int64_t due = std::min<std::int64_t>(5 * (coming - 1) + 8, 60);
+      BOOST_TEST(swaps.empty() == (ms + 1 < due), coming << " at " << ms);
+    }
+    BOOST_TEST_REQUIRE(swaps.size() == 1u);
+    BOOST_TEST(std::ssize(swaps[0].next.members) == 1 + came);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_dead_but_not_the_other_way) {
   OfThree process;
   Member again = member(3);
