@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What changes no view: a member that is stopped for 300 ms while others want all of the processors, and a store that is not there, which is
-said, and refuses changes until it is back."""
+"""What changes no view: a member that is stopped for 300 ms while others want all of the processors, and a store that is not there, etcd or
+three nodes of our own, which is said, and refuses changes until it is back."""
 import contextlib
 import os
 import signal
@@ -10,7 +10,7 @@ import time
 import unittest
 
 import control_test
-from control_test import FAILED, SECONDS, run
+from control_test import DONE, FAILED, SECONDS, run
 
 STOPPED_SECONDS, LATE_SECONDS = 0.3, 0.05
 STOPS, MOST_ATTEMPTS = 3, 5
@@ -78,6 +78,64 @@ class EtcdGone(control_test.Etcd):
             member.wait_for_view_of(others, before)
             member.wait_for_event("first_delivery", before)
         self.assertFalse([event for event in others[0].events[:count] if event["event"] == "installed" and event["us"] > before])
+
+
+class ThreeNodes(control_test.Scratch):
+    """The daemon's own three-node path: three `serve` that know each other, and members that know all three."""
+
+    def setUp(self):
+        super().setUp()
+        self.clients, self.nodes = ([control_test.free_address() for _ in range(3)] for _ in range(2))
+        self.common = ["--store", ",".join(self.clients), "--key-file", self.key("key")]
+        self.running = [self.serve(number) for number in range(3)]
+        self.wait_for_store()
+
+    def serve(self, number):
+        return self.start(control_test.CONTROL, "serve", "--directory", str(self.path / f"node{number}"), "--listen", self.clients[number],
+                          "--nodes", ",".join(self.nodes), "--self", str(number), *self.common[2:], stderr=subprocess.DEVNULL)
+
+    def wait_for_store(self):
+        deadline = time.monotonic() + SECONDS
+        while run("views", *self.common)[0] != DONE:
+            self.assertLess(time.monotonic(), deadline)
+
+    def wait_until_without_store(self, member):
+        last = lambda: [event["event"] for event in member.events if event["event"].startswith("store_")][-1:]
+        with member.changed:
+            self.assertTrue(member.changed.wait_for(lambda: last() == ["store_lost"], SECONDS), member.events)
+
+    def end(self, number):
+        self.running[number].kill()
+        self.running[number].wait()
+
+    def test_one_node_may_be_lost_and_come_back_and_without_two_of_them_changes_wait(self):
+        members = [control_test.Member(self, "--name", f"m{i}", "--beat", "20", *self.common) for i in range(3)]
+        for member in members:
+            member.wait_for_view_of(members)
+        for number in range(2):
+            self.end(number)
+            before = time.monotonic_ns() // 1000
+            members.append(control_test.Member(self, "--name", f"with-{number}-lost", "--beat", "20", *self.common))
+            members.pop(0).process.kill()
+            for member in members:
+                member.wait_for_view_of(members, before)
+                member.wait_for_event("first_delivery", before)
+            self.running[number] = self.serve(number)
+        self.end(0)
+        self.end(2)
+        for member in members:
+            self.wait_until_without_store(member)
+        before = time.monotonic_ns() // 1000
+        self.assertEqual(run("remove", "g", members[0].id, *self.common)[0], FAILED)
+        members.pop().process.kill()
+        # The store of one of three agrees to nothing, whatever is wished.
+        self.assertEqual(run("views", *self.common)[0], FAILED)
+        self.assertFalse([event for event in members[0].of_kind("installed") if event["us"] > before])
+        self.running[2] = self.serve(2)
+        for member in members:
+            member.wait_for_event("store_found", before)
+            member.wait_for_view_of(members, before)
+            member.wait_for_event("first_delivery", before)
 
 
 if __name__ == "__main__":
