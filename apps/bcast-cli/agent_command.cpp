@@ -11,6 +11,7 @@
 #include "apps/bcast-cli/reporter.hpp"
 #include "apps/bcast-cli/stop_signals.hpp"
 #include "apps/units/units.hpp"
+#include "controlplane/connect/identity_watch.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -60,13 +61,16 @@ Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& rep
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
   const auto agent = Agent::start(
-      **loop, std::move(*root), options.listen, std::move(*security),
+      **loop, std::move(*root), options.listen, *security,
       [&](const Reception::Outcome& outcome) { report(reporter, outcome); },
       [&](const Address& peer, const Error& cause, std::uint64_t others) {
         report_refused(reporter, peer, cause, others);
       },
       kMaxReceptions, options.fabric);
   if (!agent) return std::unexpected(agent.error());
+  const control::IdentityWatch identity(**loop, *security, [&](const Result<void>& readable) {
+    reporter.say(control::words_about_identity(readable));
+  });
   const auto address = to_string((*agent)->address());
   reporter.say(fmt::format("listening on {}; files go to {}{}", address, options.root,
                            options.identity.insecure ? "; without a key, anyone may send" : ""));

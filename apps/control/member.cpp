@@ -13,6 +13,7 @@
 #include "apps/control/metrics_server.hpp"
 #include "apps/control/printer.hpp"
 #include "apps/control/view_json.hpp"
+#include "controlplane/connect/identity_watch.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/clock.hpp"
@@ -40,7 +41,7 @@ class Member {
          .name = options_.name,
          .listen = *listen,
          .fabric = options_.fabric,
-         .channel = {.security = std::move(*security)},
+         .channel = {.security = *security},
          .window_bytes = static_cast<std::uint32_t>(kBeatBytes * view::kMaxMembers),
          .encrypt = options_.encrypt},
         {.installed = [this](const view::View& view) { on_installed(view); },
@@ -61,9 +62,14 @@ class Member {
                say("refused", {{"address", to_string(process)}, {"cause", cause.what}});
              }});
     if (!joined) return std::unexpected(joined.error());
-    auto metrics = MetricsServer::open(
-        session_.loop(), options_.metrics,
-        [group = options_.group, &membership = **joined] { return exposition(group, membership); });
+    const control::IdentityWatch identity(session_.loop(), *security, [this](const Result<void>& readable) {
+      if (readable) return say("identity_found");
+      say("identity_lost", {{"cause", readable.error().what}});
+    });
+    auto metrics = MetricsServer::open(session_.loop(), options_.metrics,
+                                       [group = options_.group, &membership = **joined, &identity] {
+                                         return exposition(group, membership, identity);
+                                       });
     if (!metrics) return std::unexpected(metrics.error());
     session_.loop().call([&] {
       membership_ = joined->get();

@@ -6,8 +6,19 @@
 #include "apps/control/view_json.hpp"
 
 namespace rdmc::control_app {
+namespace {
 
-std::string exposition(const std::string& group, const membership::Membership& membership) {
+void expose(Exposition& to, const control::IdentityWatch& identity) {
+  to.gauge("rdmc_identity_readable",
+           "0 while the key file, or the certificates, cannot be read and what was read before is in use",
+           identity.readable() ? 1 : 0);
+  to.counter("rdmc_identity_failures_total", "How often they ceased to be readable", identity.failures());
+}
+
+}  // namespace
+
+std::string exposition(const std::string& group, const membership::Membership& membership,
+                       const control::IdentityWatch& identity) {
   const view::FailureView& core = membership.view();
   const view::FailureView::Counters& views = core.counters();
   const membership::Counters links = membership.counters();
@@ -35,12 +46,16 @@ std::string exposition(const std::string& group, const membership::Membership& m
              "Processes of another group, or of which one side encrypts and the other does not",
              links.mismatched);
   to.counter("rdmc_messages_fenced_total", "Messages of an epoch that was over", links.fenced);
+  to.counter("rdmc_messages_dropped_total", "Messages that came faster than they were taken in",
+             links.dropped);
   to.counter("rdmc_packets_refused_total", "Packets of nobody that we are connected to",
              links.packets_refused);
+  expose(to, identity);
   return to.take();
 }
 
-std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic) {
+std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic,
+                       const control::IdentityWatch& identity) {
   const store::RaftStatus& status = pulse.status;
   const bool up = pulse.node_answers;
   Exposition to(label("node", std::to_string(node)));
@@ -64,6 +79,7 @@ std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store
     to.sample(found == traffic.refused.end() ? 0 : static_cast<double>(found->second),
               label("reason", std::string(name(reason))));
   }
+  expose(to, identity);
   return to.take();
 }
 

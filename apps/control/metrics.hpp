@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/control/pulse.hpp"
+#include "controlplane/connect/identity_watch.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/store/store_server.hpp"
 
@@ -13,8 +14,10 @@ namespace rdmc::control_app {
 // The text exposition format, version 0.0.4.
 
 /// Every series has the label group.
-std::string exposition(const std::string& group, const membership::Membership& membership);
+std::string exposition(const std::string& group, const membership::Membership& membership,
+                       const control::IdentityWatch& identity);
 /// Every series has the label node, which of the store's it is.
-std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic);
+std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic,
+                       const control::IdentityWatch& identity);
 
 }  // namespace rdmc::control_app

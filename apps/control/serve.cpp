@@ -9,6 +9,7 @@
 
 #include "apps/control/metrics.hpp"
 #include "apps/control/metrics_server.hpp"
+#include "apps/control/printer.hpp"
 #include "apps/control/pulse.hpp"
 #include "apps/control/service_manager.hpp"
 #include "apps/control/view_json.hpp"
@@ -50,12 +51,16 @@ Error serve(const ServeOptions& options, int signals) {
                              });
   if (!node) return node.error();
   const auto server =
-      store::StoreServer::listen(**loop, *listen, {.channel = {.security = std::move(*security)}}, **node);
+      store::StoreServer::listen(**loop, *listen, {.channel = {.security = *security}}, **node);
   if (!server) return server.error();
   serving = server->get();
   Pulse pulse;
+  Printer errors(STDERR_FILENO);
+  const control::IdentityWatch identity(**loop, *security, [&](const Result<void>& readable) {
+    errors.print("rdmc_control: " + control::words_about_identity(readable));
+  });
   const auto metrics = MetricsServer::open(**loop, options.metrics, [&] {
-    return exposition(options.self, pulse.latest(), (*server)->traffic());
+    return exposition(options.self, pulse.latest(), (*server)->traffic(), identity);
   });
   if (!metrics) return metrics.error();
   const std::string address = to_string((*server)->address());

@@ -48,6 +48,10 @@ class TlsContext {
   /// looking at files.
   static Result<TlsContext> follow(const CertificateFiles& files);
 
+  /// Looks at the files, as every session does when it begins. Errors: why what they hold now is not what
+  /// sessions prove themselves with: they go on with what was read before.
+  Result<void> look() const;
+
  private:
   friend class TlsSession;
   class Shared;

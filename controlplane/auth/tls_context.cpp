@@ -66,7 +66,7 @@ std::optional<Stamp> stamp_of(const std::filesystem::path& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return Stamp{status.st_ino, status.st_size,
-               status.st_mtim.tv_sec * std::int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
+               status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
 }
 
 Result<std::shared_ptr<SSL_CTX>> make_context() {
@@ -135,8 +135,13 @@ std::string reason_text(unsigned long error) {
 
 Credentials TlsContext::Shared::credentials() {
   const std::lock_guard lock(mutex_);
-  if (!files_.empty()) (void)look();
+  (void)read_changes();
   return credentials_;
+}
+
+Result<void> TlsContext::Shared::look() {
+  const std::lock_guard lock(mutex_);
+  return read_changes();
 }
 
 Result<void> TlsContext::Shared::set(const ClusterKey& key) {
@@ -148,12 +153,12 @@ Result<void> TlsContext::Shared::set(const ClusterKey& key) {
 
 Result<void> TlsContext::Shared::follow(const std::filesystem::path& key_file) {
   files_ = {key_file};
-  return look();
+  return read_changes();
 }
 
 Result<void> TlsContext::Shared::follow(const CertificateFiles& files) {
   files_ = {files.authority, files.certificate, files.private_key};
-  return look();
+  return read_changes();
 }
 
 TlsContext::Shared::Stamps TlsContext::Shared::stamps() const {
@@ -170,15 +175,18 @@ Result<Credentials> TlsContext::Shared::load() const {
 }
 
 /// What is read belongs to the stamps or to what came after them: then the next look reads once more.
-Result<void> TlsContext::Shared::look() {
+Result<void> TlsContext::Shared::read_changes() {
   auto now = stamps();
-  const bool gone = std::ranges::any_of(now, [](const auto& stamp) { return !stamp; });
-  if (credentials_.context && (gone || now == stamps_)) return {};
+  if (credentials_.context && now == stamps_) return {};
   auto loaded = load();
   if (!loaded) return std::unexpected(loaded.error());
   credentials_ = std::move(*loaded);
   stamps_ = std::move(now);
   return {};
+}
+
+Result<void> TlsContext::look() const {
+  return shared_->look();
 }
 
 Result<TlsContext> TlsContext::create(const ClusterKey& key) {

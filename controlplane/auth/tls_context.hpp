@@ -29,11 +29,11 @@ struct Credentials {
 
 std::string reason_text(unsigned long error);
 
-/// Tells one content of a file from another.
+/// Tells one content of a file from another, and one mode.
 struct Stamp {
   ino_t inode = 0;
   off_t bytes = 0;
-  std::int64_t modified_ns = 0;
+  std::int64_t changed_ns = 0;
   bool operator==(const Stamp&) const = default;
 };
 
@@ -46,11 +46,13 @@ class TlsContext::Shared {
   Result<void> follow(const CertificateFiles& files);
 
   Credentials credentials();
+  /// Errors: of reading the files; what was read before stays.
+  Result<void> look();
 
  private:
   using Stamps = std::vector<std::optional<Stamp>>;
   Stamps stamps() const;
-  Result<void> look();
+  Result<void> read_changes();
   Result<Credentials> load() const;
 
   std::mutex mutex_;

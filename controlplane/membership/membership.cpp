@@ -229,6 +229,7 @@ void Membership::Impl::leave() {
 Counters Membership::Impl::counters() const {
   Counters counters = counters_;
   counters.packets_refused = data_->packets_refused();
+  counters.dropped = data_->dropped();
   if (listener_) counters.refused = listener_->counters().refused;
   return counters;
 }

@@ -59,6 +59,7 @@ struct Counters {
   std::uint64_t mismatched = 0;       ///< data paths, see Upcalls::refused
   std::uint64_t deaths_seen = 0;      ///< by the operating system's word
   std::uint64_t packets_refused = 0;  ///< see DataPath
+  std::uint64_t dropped = 0;          ///< messages, see DataPath
 };
 
 class Membership {

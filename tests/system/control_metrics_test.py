@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The metrics of a member and of a node of the store, as a monitor reads them: every line of the text format is checked, and the values follow what happens."""
 import json
+import os
 import re
 import socket
 import subprocess
@@ -73,6 +74,7 @@ class Metrics(control_test.Group):
         self.assertGreater(value(after, "rdmc_view_epoch"), value(before, "rdmc_view_epoch"))
         self.assertGreater(value(after, "rdmc_view_changes_total"), value(before, "rdmc_view_changes_total"))
         self.assertEqual(value(after, "rdmc_deaths_seen_total"), 1)
+        self.assertEqual([value(after, f"rdmc_{name}") for name in ("messages_dropped_total", "identity_readable", "identity_failures_total")], [0, 1, 0])
         host, port = self.address.split(":")
         for method, path, status in ("GET", "/", 404), ("POST", "/metrics", 405):
             with self.assertRaises(urllib.error.HTTPError) as refused:
@@ -134,6 +136,32 @@ class NodeMetrics(control_test.Scratch):
             self.scrape_until(refused[0], lambda count: count == 1, refused[1])
         member.process.kill()
         self.scrape_until("rdmc_node_clients", lambda clients: clients == 0)
+
+    def test_a_key_that_cannot_be_read_any_more_is_said_once_and_counted_and_so_is_its_return(self):
+        key, said = self.key("key"), self.path / "said"
+        with said.open("wb") as errors:
+            node = self.start(CONTROL, "serve", "--directory", str(self.path / "node"), "--listen", "127.0.0.1:0", "--key-file", key, "--json",
+                              "--metrics", "0", stdout=subprocess.PIPE, stderr=errors, text=True)
+        with node.stdout:
+            listening = json.loads(node.stdout.readline())
+        self.address = listening["metrics"]
+        member = control_test.Member(self, "--name", "one", "--store", listening["address"], "--key-file", key)
+        readable = lambda wanted: self.scrape_until("rdmc_identity_readable", lambda value: value == wanted)["rdmc_identity_failures_total", self.NODE]
+        self.assertEqual(readable(1), 0)
+        for times, (hide, show) in enumerate([(lambda: os.chmod(key, 0o644), lambda: os.chmod(key, 0o600)),
+                                              (lambda: os.rename(key, key + "-away"), lambda: os.rename(key + "-away", key))], 1):
+            hide()
+            self.assertEqual(readable(0), times)
+            cause = member.wait_for(lambda e: e["event"] == "identity_lost" and len(member.of_kind("identity_lost")) == times, "it is said")
+            self.assertIn(key, cause["cause"])
+            show()
+            self.assertEqual(readable(1), times)
+            member.wait_for(lambda e: e["event"] == "identity_found" and len(member.of_kind("identity_found")) == times, "it is said")
+        counts = lambda: [sum(words in line for line in said.read_text(encoding="utf-8").splitlines())
+                          for words in ("go on with the key", "can be read again")]
+        deadline = time.monotonic() + SECONDS
+        while counts() != [2, 2]:
+            self.assertLess(time.monotonic(), deadline, said.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

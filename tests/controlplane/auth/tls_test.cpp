@@ -69,7 +69,14 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
   }
   BOOST_TEST(!meet(old, second));  // who has only the old key
   BOOST_TEST(!meet(second, old));
+  BOOST_TEST(first.look().has_value());
+  std::filesystem::permissions(ours, std::filesystem::perms{0644});
+  BOOST_TEST((first.look().error().code == Errc::permission_denied));
+  BOOST_TEST(meet(first, second));
+  std::filesystem::permissions(ours, std::filesystem::perms{0600});
+  BOOST_TEST(first.look().has_value());
   std::filesystem::remove(ours);
+  BOOST_TEST((first.look().error().code == Errc::not_found));
   BOOST_TEST(meet(first, second));  // what was read stays
   BOOST_TEST((TlsContext::follow(ours).error().code == Errc::not_found));
   std::filesystem::remove_all(path);
