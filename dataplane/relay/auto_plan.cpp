@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <limits>
 
 namespace rdmc::relay {
 namespace {
@@ -10,6 +11,10 @@ namespace {
 /// What has not been tried is taken for so much quicker than foretold: an algorithm, and a block size of one
 /// that was tried in others. The less, the more is tried that is no better.
 constexpr double kDoubtOfAlgorithm = 0.6, kDoubtOfBlocks = 0.9;
+/// Messages of about one length after which a time must be taken again.
+constexpr std::uint64_t kAge = 256;
+/// Trials in a row that may tell nothing.
+constexpr std::uint32_t kMostUnknown = 3;
 
 /// For lengths of nothing, too.
 double length_of(std::uint64_t bytes) {
@@ -37,7 +42,7 @@ AutoPlan::AutoPlan(const AutoConfig& config, std::uint32_t members, const Racks&
   else
     for (std::uint32_t size = kLeastAutoBlock; size <= kMostAutoBlock; size *= 2)
       block_sizes_.push_back(size);
-  untried_.resize(algorithms_.size() * block_sizes_.size());
+  untried_.samples.resize(algorithms_.size() * block_sizes_.size());
   if (!racks_.are_shared()) return;
   for (const Algorithm algorithm : algorithms_)
     crossings_[algorithm] = uplink_messages(algorithm, {.members = members_, .racks = racks_, .bytes = 0});
@@ -63,28 +68,34 @@ double AutoPlan::foretold(std::uint64_t bytes, const MessagePlan& plan) const {
          way.hops * path_.hop_seconds;
 }
 
-/// One time that was longer than foretold may be chance; two are not.
-std::optional<double> AutoPlan::known(const Samples& samples, std::uint64_t bytes,
-                                      const MessagePlan& plan) const {
-  const auto& [last, count] = samples;
+/// One time that was longer than foretold may be chance; two are not, for a while.
+std::optional<AutoPlan::Known> AutoPlan::known(const Samples& samples, const Table& table,
+                                               std::uint64_t bytes, const MessagePlan& plan) const {
+  const auto& [last, count, taken] = samples;
   if (count == 0) return std::nullopt;
-  if (count == 1) return std::min(last[0] * length_of(bytes), foretold(bytes, plan));
-  return std::min(last[0], last[1]) * length_of(bytes);
+  const double least = (count == 1 ? last[0] : std::min(last[0], last[1])) * length_of(bytes);
+  if (table.sent - taken > kAge) return Known{std::min(least, foretold(bytes, plan)), false};
+  if (count > 1 || least <= foretold(bytes, plan)) return Known{least, true};
+  return Known{foretold(bytes, plan), false};
 }
 
 /// One algorithm in all block sizes. By as much as the model was wrong about one block size it is taken to be
 /// wrong about the next ones.
-void AutoPlan::consider(std::size_t algorithm, std::uint64_t bytes, const Table& table, Choice& best) const {
-  const auto samples = std::span(table).subspan(algorithm * block_sizes_.size(), block_sizes_.size());
+void AutoPlan::consider(std::size_t algorithm, std::uint64_t bytes, const Table& table, Next& best,
+                        double& best_seconds) const {
+  const auto samples = std::span(table.samples).subspan(algorithm * block_sizes_.size(), block_sizes_.size());
+  const bool tries = table.unknown < kMostUnknown;
   const auto plan = [&](std::size_t i) { return MessagePlan{algorithms_[algorithm], block_sizes_[i]}; };
-  std::vector<std::optional<double>> measured;
-  for (std::size_t i = 0; i < samples.size(); ++i) measured.push_back(known(samples[i], bytes, plan(i)));
-  double doubt = kDoubtOfAlgorithm;
+  std::vector<std::optional<Known>> measured;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    measured.push_back(known(samples[i], table, bytes, plan(i)));
+  double doubt = tries ? kDoubtOfAlgorithm : 1;
   const auto take = [&](std::size_t i) {
-    if (measured[i]) doubt = kDoubtOfBlocks * *measured[i] / foretold(bytes, plan(i));
-    const double seconds = measured[i].value_or(doubt * foretold(bytes, plan(i)));
-    if (best.block_bytes == 0 || seconds < best.seconds)
-      best = {algorithms_[algorithm], block_sizes_[i], seconds};
+    if (measured[i]) doubt = (tries ? kDoubtOfBlocks : 1) * measured[i]->seconds / foretold(bytes, plan(i));
+    const double seconds = measured[i] ? measured[i]->seconds : doubt * foretold(bytes, plan(i));
+    if (seconds >= best_seconds) return;
+    best_seconds = seconds;
+    best = {plan(i), tries && !(measured[i] && measured[i]->is_certain)};
   };
   const auto first = std::ranges::find_if(measured, [](const auto& m) { return m.has_value(); });
   const auto from = first == measured.end() ? 0 : static_cast<std::size_t>(first - measured.begin());
@@ -92,12 +103,18 @@ void AutoPlan::consider(std::size_t algorithm, std::uint64_t bytes, const Table&
   for (std::size_t i = from; i-- > 0;) take(i);
 }
 
-MessagePlan AutoPlan::plan_for(std::uint64_t bytes) const {
+AutoPlan::Next AutoPlan::next(std::uint64_t bytes) const {
   const auto tried = tables_.find(std::bit_width(bytes));
   const Table& table = tried == tables_.end() ? untried_ : tried->second;
-  Choice best;
-  for (std::size_t i = 0; i < algorithms_.size(); ++i) consider(i, bytes, table, best);
-  return {best.algorithm, best.block_bytes};
+  Next best;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < algorithms_.size(); ++i) consider(i, bytes, table, best, seconds);
+  if (members_ == 1) best.is_trial = false;
+  return best;
+}
+
+AutoPlan::Table& AutoPlan::table_of(std::uint64_t bytes) {
+  return tables_.try_emplace(std::bit_width(bytes), untried_).first->second;
 }
 
 void AutoPlan::took(std::uint64_t bytes, const MessagePlan& plan, double seconds) {
@@ -108,10 +125,23 @@ void AutoPlan::took(std::uint64_t bytes, const MessagePlan& plan, double seconds
   if (algorithm == algorithms_.end() || block_size == block_sizes_.end()) return;
   const auto index = static_cast<std::size_t>(algorithm - algorithms_.begin()) * block_sizes_.size() +
                      static_cast<std::size_t>(block_size - block_sizes_.begin());
-  auto& [last, count] = tables_.try_emplace(std::bit_width(bytes), untried_).first->second[index];
+  Table& table = table_of(bytes);
+  table.unknown = 0;
+  auto& [last, count, taken] = table.samples[index];
+  if (table.sent - taken > kAge) count = 0;
   last[count++ % last.size()] = seconds / length_of(bytes);
+  taken = table.sent;
   fit_.observe(path_of(bytes, plan), seconds);
   path_ = fit_.parameters();
+}
+
+void AutoPlan::sent(std::uint64_t bytes) {
+  Table& table = table_of(bytes);
+  if (++table.sent % kAge == 0) table.unknown = 0;
+}
+
+void AutoPlan::took_what_somebody_needed(std::uint64_t bytes) {
+  ++table_of(bytes).unknown;
 }
 
 }  // namespace rdmc::relay

@@ -4,13 +4,19 @@
 #include <cassert>
 
 namespace rdmc::relay {
+namespace {
+
+/// A path may become another: of what a message told so much is left when the next one has.
+constexpr double kMemory = 1 - 1.0 / 64;
+
+}  // namespace
 
 void PathFit::observe(const CriticalPath& path, double seconds) {
   assert(seconds > 0);
   const Vector row{path.bytes / seconds, path.blocks / seconds, path.hops / seconds, 1 / seconds};
   for (std::size_t i = 0; i < kUnknowns; ++i) {
-    for (std::size_t j = 0; j < kUnknowns; ++j) squares_[i][j] += row[i] * row[j];
-    products_[i] += row[i];
+    for (std::size_t j = 0; j < kUnknowns; ++j) squares_[i][j] = kMemory * squares_[i][j] + row[i] * row[j];
+    products_[i] = kMemory * products_[i] + row[i];
   }
 }
 

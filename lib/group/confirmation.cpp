@@ -11,7 +11,13 @@ Report least(const Report& a, const Report& b) {
   return {.delivered = std::min(a.delivered, b.delivered),
           .finished = std::min(a.finished, b.finished),
           .charge = std::min(a.charge, b.charge),
-          .closing = a.closing && b.closing};
+          .closing = a.closing && b.closing,
+          .waited = std::max(a.waited, b.waited)};
+}
+
+bool takes_back(const Report& last, const Report& now) {
+  return now.delivered < last.delivered || now.finished < last.finished || now.charge < last.charge ||
+         now.closing < last.closing || now.waited < last.waited;
 }
 
 }  // namespace
@@ -35,7 +41,7 @@ Tree Tree::of(Rank rank, std::uint32_t members) {
 
 Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
   Report& last = children_[child].report;
-  if (least(last, report) != last || report.finished > report.delivered)
+  if (takes_back(last, report) || report.finished > report.delivered)
     return fail(Errc::protocol_error, "a report that takes something back");
   last = report;
   return {};

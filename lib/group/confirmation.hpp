@@ -29,6 +29,7 @@ struct Report {
   std::uint64_t finished = 0;   ///< messages below are delivered, passed on and acknowledged
   std::uint64_t charge = 0;     ///< of the small messages delivered, see SmallWindow
   bool closing = false;         ///< all wish the group's end
+  std::uint64_t waited = 0;     ///< one more than the last message that waited for memory; the most
   friend bool operator==(const Report&, const Report&) = default;
 };
 

@@ -166,10 +166,9 @@ Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes, const rela
 
 Result<std::uint64_t> Group::send(Store& store, std::uint64_t bytes, std::optional<relay::MessagePlan> plan) {
   if (auto may = may_send(); !may) return std::unexpected(may.error());
-  const bool is_alone = auto_plan_ && stable_ == next_number_;
+  const bool is_alone = stable_ == next_number_;
   const auto number = begin(store, bytes, plan.value_or(usual_plan()));
-  if (number && is_alone)
-    timed_ = {.message = *number, .bytes = bytes, .plan = plan.value_or(usual_plan()), .begin = {}};
+  if (number && auto_plan_) count_sent(*number, bytes, plan.value_or(usual_plan()), is_alone);
   return number;
 }
 

@@ -127,6 +127,12 @@ class Group final : public GroupPart {
                              std::optional<relay::MessagePlan> plan = std::nullopt);
   /// Root: how the next message of so many bytes should travel.
   relay::MessagePlan plan_for(std::uint64_t bytes) const;
+  /// Root: nothing should be sent before stable(), since what is under way is to show how long it takes
+  /// alone.
+  bool is_trying() const { return timed_ && timed_->is_trial; }
+  /// Root: so should what plan_for() says of a message of so many bytes, which something under way forbids
+  /// until stable().
+  bool should_wait(std::uint64_t bytes) const;
   /// How this message under way travels.
   relay::MessagePlan plan_of(std::uint64_t message) const;
   /// Root: sends a small message, which is the application's until completed(). Errors: as send.
@@ -255,12 +261,13 @@ class Group final : public GroupPart {
   Result<void> on_report(Edge& edge, const Report& report);
   Result<void> on_verdict(Edge& edge, const Verdict& verdict);
   void confirm_own();
-  std::size_t confirm();
+  std::size_t confirm(Time now);
 
   // group_automatic.cpp
   Result<relay::MessagePlan> announced_plan(const Announcement& announcement) const;
   void keep_grant(Rank from, const GrantRecord& record);
   Result<void> use_kept_grants(Message& message);
+  void count_sent(std::uint64_t number, std::uint64_t bytes, const relay::MessagePlan& plan, bool is_alone);
   void learn(Time now);
 
   // group_notes.cpp
@@ -323,7 +330,8 @@ class Group final : public GroupPart {
   struct Timed {
     std::uint64_t message = 0, bytes = 0;
     relay::MessagePlan plan;
-    std::optional<Time> begin;
+    bool is_trial = false;
+    std::optional<Time> begin{};
   };
   std::optional<Timed> timed_;
   struct KeptGrant {
@@ -348,6 +356,7 @@ class Group final : public GroupPart {
   std::uint64_t kept_charge_ = 0;       // of smalls_, at receivers
   std::uint64_t charge_delivered_ = 0;  // at receivers
   std::uint64_t stable_ = 0;
+  std::uint64_t waited_ = 0;         // one more than the last message that waited for this member's memory
   Time memory_due_ = Time::never();  // the oldest message has waited for memory too long then
   std::optional<bool> memory_awaited_;
   bool watching_ = false;

@@ -27,8 +27,7 @@ std::size_t Group::work(Time now) {
   }
   if (phase_ == Phase::open) done += forward_smalls() + finish_messages();
   if (phase_ == Phase::open) watch_memory(now);
-  if (phase_ == Phase::open) done += pass_notes() + confirm();
-  learn(now);
+  if (phase_ == Phase::open) done += pass_notes() + confirm(now);
   return done;
 }
 
@@ -254,10 +253,11 @@ bool Group::finish_next() {
 }
 
 void Group::watch_memory(Time now) {
-  if (config_.memory_patience == Duration{}) return;
   const Message* const next = find(next_to_deliver_);
   const bool waits =
       next != nullptr ? next->upcalled && next->store == nullptr : smalls_.find(next_to_deliver_) != nullptr;
+  if (waits && !is_root()) waited_ = next_to_deliver_ + 1;
+  if (config_.memory_patience == Duration{}) return;
   if (!memory_awaited_.value_or(!is_root() && waits))
     memory_due_ = Time::never();
   else if (memory_due_ == Time::never())

@@ -7,7 +7,20 @@
 namespace rdmc::group {
 
 relay::MessagePlan Group::plan_for(std::uint64_t bytes) const {
-  return auto_plan_ ? auto_plan_->plan_for(bytes) : usual_plan();
+  return auto_plan_ ? auto_plan_->next(bytes).plan : usual_plan();
+}
+
+bool Group::should_wait(std::uint64_t bytes) const {
+  return auto_plan_ && stable_ != next_number_ && auto_plan_->next(bytes).is_trial;
+}
+
+void Group::count_sent(std::uint64_t number, std::uint64_t bytes, const relay::MessagePlan& plan,
+                       bool is_alone) {
+  if (is_alone) {
+    const bool is_trial = auto_plan_->next(bytes).is_trial;
+    timed_ = {.message = number, .bytes = bytes, .plan = plan, .is_trial = is_trial};
+  }
+  auto_plan_->sent(bytes);
 }
 
 relay::MessagePlan Group::plan_of(std::uint64_t number) const {
@@ -15,10 +28,14 @@ relay::MessagePlan Group::plan_of(std::uint64_t number) const {
   return found == messages_.end() || found->number != number ? usual_plan() : found->plan;
 }
 
-/// From the root's turn that sent it to the one in which it knows that all have it.
+/// From the root's turn that sent it to the one in which it knows that all have it, unless somebody's memory
+/// took a part of that.
 void Group::learn(Time now) {
   if (!timed_ || stable_ <= timed_->message) return;
-  if (const Duration took = now - *timed_->begin; took > Duration{})
+  const Duration took = now - timed_->begin.value_or(now);
+  if (confirmation_.gathered().waited > timed_->message)
+    auto_plan_->took_what_somebody_needed(timed_->bytes);
+  else if (took > Duration{})
     auto_plan_->took(timed_->bytes, timed_->plan, static_cast<double>(took.ns) * 1e-9);
   timed_.reset();
 }

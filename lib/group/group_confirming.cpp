@@ -43,16 +43,18 @@ void Group::confirm_own() {
     confirmation_.set_own({.delivered = next_number_,
                            .finished = next_to_finish_,
                            .charge = small_window_.charge(),
-                           .closing = done});
+                           .closing = done,
+                           .waited = 0});
   } else {
     confirmation_.set_own({.delivered = next_to_deliver_,
                            .finished = next_to_finish_,
                            .charge = charge_delivered_,
-                           .closing = closing_});
+                           .closing = closing_,
+                           .waited = waited_});
   }
 }
 
-std::size_t Group::confirm() {
+std::size_t Group::confirm(Time now) {
   if (!config_.confirms) return 0;
   confirm_own();
   std::size_t done = 0;
@@ -72,6 +74,7 @@ std::size_t Group::confirm() {
   }
   if (verdict.stable != stable_) {
     stable_ = verdict.stable;
+    learn(now);  // before the next one is sent
     listener_.stable(stable_);
     ++done;
   }

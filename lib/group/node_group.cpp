@@ -76,31 +76,42 @@ void NodeGroup::run() {
 void NodeGroup::execute(Send& send) {
   const std::uint64_t number = next_to_send_++;
   const bool is_small = send.bytes.size() <= config_.small_bytes;
-  if (is_small && !can_continue_) {
+  if (is_small && !can_continue_ && number == next_to_submit_ && !group().is_trying()) {
+    ++next_to_submit_;
     (void)group().send_small(send.bytes);  // what a group that has failed refuses, failed() has told already
     return;
   }
   // A root's memory is only read.
   held_[number].bytes = {const_cast<std::byte*>(send.bytes.data()), send.bytes.size()};
-  submit(number);
+  submit_all();
+}
+
+/// As many as may be under way together; stable() goes on.
+void NodeGroup::submit_all() {
+  while (next_to_submit_ < next_to_send_ && submit(next_to_submit_)) ++next_to_submit_;
+  if (done_ && next_to_submit_ == next_to_send_ && !failure_) (void)group().close();
 }
 
 /// Gives a message that is held to the data path. One that a failed group refuses is kept for the next epoch.
-void NodeGroup::submit(std::uint64_t number) {
-  if (phase_ == Phase::continuing) return;
+/// False: it has to wait.
+bool NodeGroup::submit(std::uint64_t number) {
+  if (phase_ == Phase::continuing) return true;
+  if (group().is_trying()) return false;
   Held& held = held_[number];
   if (held.bytes.size() <= config_.small_bytes) {
     (void)group().send_small(held.bytes);
-    return;
+    return true;
   }
-  if (group().try_show(held.bytes)) return;
+  if (group().try_show(held.bytes)) return true;
+  if (group().should_wait(held.bytes.size())) return false;
   const relay::MessagePlan plan = group().plan_for(held.bytes.size());
   held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), plan.block_bytes);
   const auto sent = group().send(*held.store, held.bytes.size(), plan);
-  if (sent) return;
+  if (sent) return true;
   if (!can_continue_) held_.erase(number);
   // Its number is the application's by now: without it there are no later ones.
   if (sent.error().code != Errc::peer_failed) group().give_up(sent.error());
+  return true;
 }
 
 void NodeGroup::execute(Buffer& buffer) {
@@ -119,7 +130,7 @@ void NodeGroup::execute(Destroy& destroy) {
   next_.reset();
   if (phase_ == Phase::continuing && succession_)
     succession_->end({Errc::cancelled, "the group was destroyed"});
-  if (!failure_) (void)group().close();
+  submit_all();
   finish();
 }
 

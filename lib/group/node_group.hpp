@@ -99,7 +99,8 @@ class NodeGroup final : public Survivor {
   void execute(Buffer& buffer);
   void execute(Release& release);
   void execute(Destroy& destroy);
-  void submit(std::uint64_t number);
+  void submit_all();
+  bool submit(std::uint64_t number);
   void finish();
 
   // node_group_messages.cpp
@@ -157,8 +158,9 @@ class NodeGroup final : public Survivor {
   Phase phase_ = Phase::open;
 
   std::map<std::uint64_t, Held> held_;
-  std::uint64_t next_to_send_ = 0;  // root: messages below were given to the data path, or would have been
-  std::uint64_t delivered_ = 0;     // receivers: messages below
+  std::uint64_t next_to_send_ = 0;    // root: messages below are ours …
+  std::uint64_t next_to_submit_ = 0;  // … and were given to the data path, or would have been
+  std::uint64_t delivered_ = 0;       // receivers: messages below
   std::uint64_t completed_ = 0, stable_ = 0, reusable_ = 0;
   std::deque<std::span<std::byte>> buffers_;
   struct Waiting {

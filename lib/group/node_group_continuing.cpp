@@ -211,7 +211,7 @@ void NodeGroup::settle() {
   asked_.reset();
   delivered_ = completed_ = next;
   if (sends_on) return;
-  next_to_send_ = handed_ = next;
+  next_to_send_ = next_to_submit_ = handed_ = next;
   const std::lock_guard lock(mutex_);
   next_send_ = next_to_send_;
   is_root_ = value_of(config_.rank) == 0;
@@ -221,9 +221,10 @@ void NodeGroup::succeeded() {
   const std::uint64_t next = plan_->end();
   set_phase(Phase::open);
   failure_.reset();
+  next_to_submit_ = next;
   if (stable_ != next) stable(next);
   reuse();
-  for (std::uint64_t message = next; message < next_to_send_; ++message) submit(message);
+  submit_all();
   if (callbacks_.continued) callbacks_.continued(next);
 }
 

@@ -92,6 +92,7 @@ void NodeGroup::stable(std::uint64_t count) {
   stable_ = count;
   if (callbacks_.stable) callbacks_.stable(count);
   reuse();
+  submit_all();
 }
 
 /// In a group that can be continued not before nobody can need it any more.

@@ -11,7 +11,7 @@ namespace {
 enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict, note, view };
 
 constexpr std::size_t kPairBytes = 16, kPartBytes = 24, kNoteHead = 8, kGrantBody = 8 + relay::kGrantBytes,
-                      kEndHead = 8, kReportBytes = 32, kViewBytes = 32;
+                      kEndHead = 8, kReportBytes = 40, kViewBytes = 32;
 constexpr std::uint32_t kNobody = 0xFFFF'FFFF;
 constexpr auto kLastCode = Errc::resource_limit;
 
@@ -107,6 +107,7 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                  [&](const Report& report) {
                    put_pair(body, report.delivered, report.finished);
                    put_pair(body + kPairBytes, report.charge, report.closing);
+                   store_be(body + 2 * kPairBytes, report.waited);
                    return kReportBytes;
                  },
                  [&](const Verdict& verdict) { return put_pair(body, verdict.stable, verdict.closed); },
@@ -169,7 +170,8 @@ Result<Record> RecordReader::next() {
       if (bytes != kReportBytes) break;
       const auto closing = load_be<std::uint64_t>(&body[24]);
       if (closing > 1) return bad("record: a report that makes no sense");
-      return Report{pair().first, pair().second, load_be<std::uint64_t>(&body[16]), closing == 1};
+      return Report{pair().first, pair().second, load_be<std::uint64_t>(&body[16]), closing == 1,
+                    load_be<std::uint64_t>(&body[32])};
     }
     case Kind::verdict:
       if (bytes != kPairBytes) break;

@@ -55,9 +55,10 @@ struct GroupOptions {
   /// Messages travel in blocks of it; the same at every member. 0: chosen for each message with its
   /// algorithm, else - and in a group that `can_continue` - 256 KB.
   std::uint32_t block_bytes = 0;
-  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces. It tries
-  /// and times messages that it sends alone; what it has not tried yet it guesses, also in the midst of a
-  /// queue, and a successor group begins anew. A host's members take blocks from the network once for all of
+  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces. It
+  /// learns from what has the network to itself: behind a message that travels as none of its length did
+  /// lately, a queue waits until all have it - a dozen of the first 50 of a length, then hardly any. A
+  /// successor group begins anew. A host's members take blocks from the network once for all of
   /// them only with host_pipeline (which needs connections between all), or where kAutomatic has chosen it.
   std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline;
   /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little

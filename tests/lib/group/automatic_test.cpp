@@ -106,6 +106,50 @@ constexpr sim::LinkOptions kNear{.queue_bytes = kQueue},
     kFar{.delay = milliseconds(2), .queue_bytes = kQueue},
     kSlow{.bits_per_second = 5'000'000'000, .queue_bytes = kQueue};
 
+/// The members as applications see them; NodeId 0 sends. `ids`: any order.
+struct Applications {
+  Applications(const Scene& scene, const std::vector<NodeId>& ids)
+      : world(7, scene.members, {}, placed(scene), {.mtu = 9000}), members(ids.size()) {
+    for (std::uint32_t i = 0; i < members.size(); ++i) {
+      SimApplication& process = *world.processes[i];
+      const auto hosts = hosts_of(ids, NodeId{i}, process.peers());
+      BOOST_TEST_REQUIRE(hosts.has_value());
+      const auto ranking = by_rank(ids, NodeId{0}, NodeId{i}, *hosts);
+      BOOST_TEST_REQUIRE((ranking && (scene.hosts.empty() || ranking->racks.sizes() == scene.hosts)));
+      GroupConfig config{.name = {.number = 1},
+                         .members = {},
+                         .racks = ranking->racks,
+                         .automatic = relay::AutoConfig{.racks_are_hosts = !scene.hosts.empty()},
+                         .connected_only = true,
+                         .confirms = true};
+      for (const NodeId id : ranking->members) config.members.push_back(PeerId{value_of(id)});
+      const auto rank = std::ranges::find(ranking->members, NodeId{i}) - ranking->members.begin();
+      config.rank = Rank{static_cast<std::uint32_t>(rank)};
+      process.group = std::make_unique<NodeGroup>(ranking->members, *hosts, false, members[i].callbacks(),
+                                                  process.changed);
+      BOOST_TEST_REQUIRE(process.group->open(process.peers(), config).has_value());
+    }
+  }
+  void send(std::span<const std::byte> bytes) {
+    BOOST_TEST_REQUIRE(world.processes[0]->group->send(bytes).has_value());
+    world.processes[0]->wake();
+    ++sent;
+  }
+  /// How long it takes until all know that all have it.
+  Duration settle() {
+    const Time begin = world.simulation.now();
+    const auto all_know = [&] {
+      return std::ranges::all_of(members, [&](const Member& m) { return m.stable == sent; });
+    };
+    BOOST_TEST_REQUIRE(world.simulation.run_until(all_know, begin + seconds(60)));
+    return world.simulation.now() - begin;
+  }
+
+  WorldOf<SimApplication> world;
+  std::vector<Member> members;
+  std::uint64_t sent = 0;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_algorithm_is_chosen_where_it_is_quickest) {
@@ -122,48 +166,23 @@ BOOST_AUTO_TEST_CASE(each_algorithm_is_chosen_where_it_is_quickest) {
 }
 
 BOOST_AUTO_TEST_CASE(hosts_that_members_share_are_found_and_the_network_carries_each_byte_to_each_once) {
-  const Scene scene{.members = 9, .link = kNear, .hosts = {3, 3, 3}};
-  WorldOf<SimApplication> world(7, scene.members, {}, placed(scene), {.mtu = 9000});
   std::vector<NodeId> ids;
   for (const std::uint32_t i : {4, 0, 8, 3, 1, 6, 2, 5, 7}) ids.push_back(NodeId{i});
-  std::vector<Member> members(ids.size());
-  for (std::uint32_t i = 0; i < members.size(); ++i) {
-    SimApplication& process = *world.processes[i];
-    const auto hosts = hosts_of(ids, NodeId{i}, process.peers());
-    BOOST_TEST_REQUIRE(hosts.has_value());
-    const auto ranking = by_rank(ids, NodeId{0}, NodeId{i}, *hosts);
-    BOOST_TEST_REQUIRE((ranking && ranking->racks.sizes() == std::vector<std::uint32_t>{3, 3, 3}));
-    GroupConfig config{.name = {.number = 1},
-                       .members = {},
-                       .racks = ranking->racks,
-                       .automatic = relay::AutoConfig{.racks_are_hosts = true},
-                       .connected_only = true,
-                       .confirms = true};
-    for (const NodeId id : ranking->members) config.members.push_back(PeerId{value_of(id)});
-    const auto rank = std::ranges::find(ranking->members, NodeId{i}) - ranking->members.begin();
-    config.rank = Rank{static_cast<std::uint32_t>(rank)};
-    process.group =
-        std::make_unique<NodeGroup>(ranking->members, *hosts, false, members[i].callbacks(), process.changed);
-    BOOST_TEST_REQUIRE(process.group->open(process.peers(), config).has_value());
-  }
+  Applications group({.members = 9, .link = kNear, .hosts = {3, 3, 3}}, ids);
   std::vector<std::byte> message(2 << 20);
   const auto received = [&] {
     std::vector<std::uint64_t> bytes;
     for (std::uint32_t host = 0; host < 3; ++host)
-      bytes.push_back(world.network.received_bytes(sim::HostId{host}));
+      bytes.push_back(group.world.network.received_bytes(sim::HostId{host}));
     return bytes;
   };
   std::vector<std::uint64_t> before;
-  for (std::uint64_t sent = 1; sent <= 20; ++sent) {
+  for (int i = 0; i < 20; ++i) {
     before = received();
-    for (std::byte& b : message) b = static_cast<std::byte>(world.simulation.random().next());
-    BOOST_TEST_REQUIRE(world.processes[0]->group->send(message).has_value());
-    world.processes[0]->wake();
-    const auto all_know = [&] {
-      return std::ranges::all_of(members, [&](const Member& m) { return m.stable == sent; });
-    };
-    BOOST_TEST_REQUIRE(world.simulation.run_until(all_know, world.simulation.now() + seconds(1)));
-    for (std::size_t i = 1; i < members.size(); ++i) BOOST_TEST((members[i].copies.back() == message));
+    for (std::byte& b : message) b = static_cast<std::byte>(group.world.simulation.random().next());
+    group.send(message);
+    group.settle();
+    for (std::size_t m = 1; m < ids.size(); ++m) BOOST_TEST((group.members[m].copies.back() == message));
   }
   const auto after = received();
   for (const std::size_t host : {1U, 2U}) {
@@ -173,4 +192,68 @@ BOOST_AUTO_TEST_CASE(hosts_that_members_share_are_found_and_the_network_carries_
                "host " << host << " got each byte " << carried << " times");
   }
   BOOST_TEST(after[0] - before[0] < message.size() / 10);
+}
+
+BOOST_AUTO_TEST_CASE(an_application_that_keeps_a_queue_learns_what_one_that_waits_learns) {
+  const Scene scene{.members = 5, .bytes = 100'000, .link = kFar};
+  const std::vector<NodeId> ids{NodeId{0}, NodeId{1}, NodeId{2}, NodeId{3}, NodeId{4}};
+  const std::vector<std::byte> large(scene.bytes, std::byte{1}), small(100, std::byte{2});
+  const auto is_small = [](int i) { return i % 5 == 3; };
+  const auto last_of = [&](bool in_a_queue) {
+    Applications group(scene, ids);
+    for (int i = 0; i < 50; ++i) {
+      group.send(is_small(i) ? small : large);
+      if (!in_a_queue) group.settle();
+    }
+    if (in_a_queue) group.settle();
+    for (std::size_t m = 1; m < ids.size(); ++m) {
+      BOOST_TEST_REQUIRE((group.members[m].copies.size() == 50 && group.members[m].in_order));
+      for (int i = 0; i < 50; ++i)
+        BOOST_TEST((group.members[m].copies[static_cast<std::size_t>(i)] == (is_small(i) ? small : large)));
+    }
+    group.send(large);
+    return static_cast<double>(group.settle().ns);
+  };
+  const double alone = last_of(false), in_a_queue = last_of(true);
+  BOOST_TEST(in_a_queue < 1.25 * alone);
+}
+
+/// What is sent and waits for its turn is sent before the group is closed.
+BOOST_AUTO_TEST_CASE(a_group_that_is_destroyed_behind_a_queue_closes_when_all_have_all_of_it) {
+  Applications group({.members = 3, .link = kFar}, {NodeId{0}, NodeId{1}, NodeId{2}});
+  const std::vector<std::byte> large(100'000);
+  for (int i = 0; i < 10; ++i) group.send(large);
+  std::size_t closed = 0;
+  for (auto& process : group.world.processes) {
+    const auto count = [&](const Result<void>& result) { closed += result ? 1 : 0; };
+    BOOST_TEST_REQUIRE(process->group->destroy(count).has_value());
+    process->wake();
+  }
+  BOOST_TEST(group.world.simulation.run_until([&] { return closed == 3; }, Time{} + seconds(5)));
+  BOOST_TEST((group.members[1].copies.size() == 10 && group.members[2].copies.size() == 10));
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_for_an_applications_memory_says_nothing_about_the_network) {
+  for (const std::size_t late : {1, 11}) {  // a child of the root, and one farther down
+    World world(1, 12, {}, placed({.members = 12, .link = kNear}), {.mtu = 9000});
+    std::vector<std::uint32_t> members(12);
+    std::iota(members.begin(), members.end(), 0u);
+    SharedGroup group(world, {.number = 1}, members,
+                      {.automatic = relay::AutoConfig{}, .confirms = true, .small_bytes = 1000});
+    group.make_all();
+    const auto send = [&](Duration waits) {
+      group.ends[late]->accept_at_once = waits == Duration{};
+      group.send(1 << 20);
+      world.run_for(waits);
+      group.ends[late]->accept_waiting();
+      world.wake_all();
+      const auto is_stable = [&] { return group.ends[0]->stable_count == group.sent; };
+      BOOST_TEST_REQUIRE(world.simulation.run_until(is_stable, world.simulation.now() + seconds(20)));
+    };
+    for (int i = 0; i < 30; ++i) send({});
+    const relay::MessagePlan before = group.ends[0]->group().plan_for(1 << 20);
+    for (int i = 0; i < 2; ++i) send(milliseconds(100));
+    const relay::MessagePlan after = group.ends[0]->group().plan_for(1 << 20);
+    BOOST_TEST((after.algorithm == before.algorithm && after.block_bytes == before.block_bytes));
+  }
 }
