@@ -15,4 +15,18 @@ std::optional<std::uint32_t> SlotMemory::take() {
   return slot;
 }
 
+std::shared_ptr<std::byte[]> CopyPool::take() {
+  std::unique_ptr<std::byte[]> memory;
+  if (free_.empty()) {
+    memory = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+  } else {
+    memory = std::move(free_.back());
+    free_.pop_back();
+  }
+  return {memory.release(), [pool = shared_from_this()](std::byte* back) {
+            std::unique_ptr<std::byte[]> owned(back);
+            if (pool->free_.size() < kKept) pool->free_.push_back(std::move(owned));
+          }};
+}
+
 }  // namespace rdmc::sockets

@@ -66,11 +66,28 @@ class OwnedSlot {
   std::uint32_t slot_;
 };
 
+/// Memory for copies of what copying sends were given, while they are under way to slots. A trunk keeps a few
+/// for the next, a connection that has sent all has none. What take() has given comes back of itself.
+class CopyPool : public std::enable_shared_from_this<CopyPool> {
+ public:
+  static constexpr std::size_t kBytes = 256 * 1024, kKept = 6;
+
+  CopyPool() { free_.reserve(kKept); }
+  std::shared_ptr<std::byte[]> take();
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> free_;
+};
+
 /// Of the sender's: a piece of a message, and what keeps its memory.
 struct Chunk {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
-  std::uint64_t number = 0;  ///< of the send that it is the last piece of; 0: not the last
+  std::uint64_t number = 0;   ///< of the send that it is the last piece of; 0: not the last
+  std::byte* copy = nullptr;  ///< where `bytes` begin, if they are a copy of ours
+
+  /// For more bytes, behind these.
+  std::size_t room() const { return copy != nullptr ? CopyPool::kBytes - bytes.size() : 0; }
 };
 
 /// A chunk on its way.

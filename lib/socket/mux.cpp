@@ -167,7 +167,7 @@ void Mux::forget_if_over(ConnectionId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end() || !found->second.stream->is_over() || found->second.stream->wants_to_send())
     return;
-  if (!found->second.stream->has_heard_end()) fence(id, *found->second.stream);
+  fence(id, *found->second.stream);
   streams_.erase(found);
 }
 

@@ -98,6 +98,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   void on_wants_to_send(Stream& stream) override;
   const std::string& description() const override { return description_; }
   std::unique_ptr<ClaimedLane> claim_lane() override;
+  std::shared_ptr<std::byte[]> take_copy() override { return copies_->take(); }
   void on_granted(Stream& stream, const OwnedSlot& slot) override;
 
  private:
@@ -127,6 +128,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   bool has_slots_ = false;
   std::shared_ptr<SlotMemory> slots_;
   std::array<ConnectionId, SlotMemory::kSlots> slot_users_{};
+  const std::shared_ptr<CopyPool> copies_ = std::make_shared<CopyPool>();
   std::vector<std::span<std::byte>> granted_;
   std::deque<ConnectionId> askers_;    // the peer's streams that want slots
   std::deque<ConnectionId> chunkers_;  // ours that have something for the peer's slots

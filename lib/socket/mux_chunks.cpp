@@ -69,10 +69,11 @@ std::optional<std::pair<std::shared_ptr<Stream>, ChunkWrite>> Mux::next_chunk() 
   return std::nullopt;
 }
 
-/// The peer may have written, or be about to, into slots of a connection that is over here. It says `bulk`
-/// when it has heard of that.
+/// The peer may have written, or be about to, into slots of a connection that is over here, unless it has
+/// said its last word. It says `bulk` when it has heard of that.
 void Mux::fence(ConnectionId id, Stream& stream) {
-  if (auto granted = stream.take_granted(); !granted.empty()) fenced_.emplace(id, std::move(granted));
+  auto granted = stream.take_granted();
+  if (!granted.empty() && !stream.has_heard_end()) fenced_.emplace(id, std::move(granted));
 }
 
 }  // namespace rdmc::sockets

@@ -56,6 +56,12 @@ void OpenSocket::refresh(bool pulse) {
   pollable->show(static_cast<short>(events), pulse);
 }
 
+void OpenSocket::show_full() {
+  if (!pollable) return;
+  pollable->show_not_writable();
+  refresh();
+}
+
 Woken OpenSocket::sleep(std::uint32_t seen, Time deadline) {
   sleepers_.fetch_add(1);
   const Woken woken = sleep_on(changes, seen, FUTEX_PRIVATE_FLAG, deadline);

@@ -55,6 +55,8 @@ class OpenSocket final : public Watcher {
   void on_change(bool data) override;
   /// Shows waiters what there is to show; `pulse`: anew.
   void refresh(bool pulse = false);
+  /// Had no room for a send: there is none until waiters are told anew, also edge-triggered ones.
+  void show_full();
   /// The kernel's TCP socket, which `descriptor` is no more once it can be polled.
   int kernel() const { return tcp ? tcp.get() : descriptor; }
 

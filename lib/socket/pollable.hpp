@@ -18,6 +18,9 @@ class Pollable {
   /// edge-triggered waiters anew that there is something to read. An end and a hang-up cannot be taken back.
   void show(short events, bool pulse = false);
 
+  /// Until show() says otherwise.
+  void show_not_writable() { set_writable(false); }
+
  private:
   Pollable(int shown, Descriptor other) : shown_(shown), other_(std::move(other)) {}
   void set_readable(bool readable, bool pulse);

@@ -58,6 +58,7 @@ Answer Stack::send_in_place(int fd, std::span<const std::byte> bytes, int flags,
   const auto sent = until_done(
       lock, socket, may_wait(*socket, flags), deadline_of(socket->send_timeout),
       [&] { return socket->socket.stream()->send_in_place(bytes, owner, number); }, EAGAIN, Wants::room);
+  if (!sent && sent.error() == EAGAIN) socket->show_full();
   if (!sent && sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) raise_broken_pipe(lock);
   return sent;
 }

@@ -18,7 +18,7 @@ std::optional<int> Stream::refusal() {
 Answer Stream::send(std::span<const std::byte> bytes) {
   if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
-  if (has_chunk() && !takes_slots(bytes.size())) return std::unexpected(EAGAIN);  // it goes first
+  if (has_chunk()) return send_staged(bytes);  // behind it
   if (outgoing_ || takes_lane()) return send_in_lane(bytes);
   if (takes_slots(bytes.size())) return send_staged(bytes);
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
@@ -32,7 +32,11 @@ Answer Stream::send(std::span<const std::byte> bytes) {
 Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes) {
   if (const auto error = refusal()) return std::unexpected(*error);
   const std::size_t count = head.size() + bytes.size();
-  if (!send_.empty() && send_.size() + count > kSendBytes) return std::unexpected(EAGAIN);
+  if (!send_.empty() && send_.size() + count > kSendBytes) {
+    refused_ = count;
+    return std::unexpected(EAGAIN);
+  }
+  refused_ = 0;
   send_.push(head);
   send_.push(bytes);
   stir();
@@ -71,9 +75,11 @@ Answer Stream::shutdown(unsigned how) {
 void Stream::close(bool abort) {
   watcher_ = nullptr;
   is_orphan_ = true;
+  const bool leaves_unread = has_unread();
+  if (chunks_) chunks_->arrived.clear();  // their slots go back now, with the lock
   if (state_ == State::closed) return;
   want_records();
-  if (abort || has_unread() || state_ == State::connecting) {
+  if (abort || leaves_unread || state_ == State::connecting) {
     received_.clear();
     return reset_peer();
   }
@@ -102,14 +108,21 @@ short Stream::events() const {
   if (shut_read()) events |= kReadable | kPeerEnded;
   if (state_ != State::connecting) {
     if (has_unread()) events |= kReadable;
-    // As Linux: a third of the buffer is free.
-    const bool has_room = has_chunk() ? false
-                          : outgoing_ ? outgoing_->writer.is_writable()
-                                      : send_.size() <= kSendBytes / 3 * 2;
-    if (shut_write() || has_room) events |= kWritable;
+    if (shut_write() || has_room()) events |= kWritable;
   }
   if (error_ != 0) events |= kFailed;
   return static_cast<short>(events);
+}
+
+/// A send would take something, of whatever kind the last one was. As Linux: a third of the buffer is free.
+bool Stream::has_room() const {
+  if (chunks_ && chunks_->must_wait && !takes_in_place()) return false;
+  const bool may_copy = !chunks_ || chunks_->staged <= kMostStaged / 3 * 2;
+  if (has_chunk()) return may_copy;
+  if (outgoing_) return outgoing_->writer.is_writable();
+  if (!may_copy) return false;
+  if (refused_ != 0 && !send_.empty() && send_.size() + refused_ > kSendBytes) return false;
+  return send_.size() <= kSendBytes / 3 * 2;
 }
 
 void Stream::take_the_place_of(Stream& last) {

@@ -42,6 +42,8 @@ class Outlet {
   virtual const std::string& description() const = 0;
   /// A way past the frames, if there is one: see LanePool.
   virtual std::unique_ptr<ClaimedLane> claim_lane() { return nullptr; }
+  /// Memory for a copy that goes to a slot: CopyPool::kBytes.
+  virtual std::shared_ptr<std::byte[]> take_copy() { return nullptr; }
   /// The peer is being told that it may write there, in this order.
   virtual void on_granted(Stream&, const OwnedSlot&) {}
 };
@@ -69,8 +71,8 @@ class Stream {
   /// And worth slots of the peer's when it has sent so many, without a lane; sends of so many bytes go there.
   static constexpr std::uint64_t kBytesBeforeSlots = 512 * 1024;
   static constexpr std::size_t kLeastInSlot = 64 * 1024;
-  /// A send that is copied goes in pieces of so many bytes, of which so many are under way.
-  static constexpr std::size_t kStagedBytes = 256 * 1024, kMostStaged = 6;
+  /// So many pieces of what is copied there are under way at most.
+  static constexpr std::size_t kMostStaged = 6;
 
   explicit Stream(ConnectionKind kind = ConnectionKind::bytes) : kind_(kind) {}
   Stream(const Stream&) = delete;
@@ -226,16 +228,18 @@ class Stream {
     std::deque<Grant> grants;    // the peer's
     std::uint64_t asked = 0, sent = 0;
     std::size_t under_way = 0;
+    std::size_t staged = 0;  // of `outgoing` and under way, those that are copies
+    bool must_wait = false;  // a send in place found no room, or nobody to answer yet
     bool has_asked = false, must_ask = false, is_answered = false, is_refused = false;
     std::deque<OwnedSlot> to_grant, granted;
     bool was_asked = false, must_refuse = false;
     std::deque<ArrivedChunk> arrived;
-    /// Copies of what send() was given, one of which is free when nobody else holds it.
-    std::vector<std::shared_ptr<std::vector<std::byte>>> staged;
   };
   void ask_for_slots();
   bool takes_slots(std::size_t bytes);
   Answer send_staged(std::span<const std::byte> bytes);
+  bool takes_in_place() const;
+  bool has_room() const;
   Chunks& chunks();
   bool is_chunk_due() const;
   std::size_t queue_due() const;
@@ -243,6 +247,7 @@ class Stream {
   std::optional<Record> next_of_chunks();
   std::unique_ptr<Chunks> chunks_;  // most streams have none
   std::uint64_t copied_ = 0;
+  std::size_t refused_ = 0;                             // of a message that there was no room for: its bytes
   std::uint64_t sent_ = 0, limit_ = 0;                  // ours, and as far as the peer lets us
   std::uint64_t arrived_ = 0, granted_ = kWindowBytes;  // the peer's, and as far as we let it
   int error_ = 0;

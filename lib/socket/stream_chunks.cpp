@@ -29,11 +29,16 @@ Answer Stream::send_in_place(std::span<const std::byte> bytes, std::shared_ptr<c
   if (bytes.empty()) return 0;
   if (mine.is_refused) return send(bytes);
   ask_for_slots();
-  if (!mine.is_answered || mine.outgoing.size() >= kMostQueued) return std::unexpected(EAGAIN);
+  mine.must_wait = !takes_in_place();
+  if (mine.must_wait) return std::unexpected(EAGAIN);
   number = ++mine.asked;
   mine.outgoing.push_back({.bytes = bytes, .owner = std::move(owner), .number = number});
   outlet_->on_wants_to_send(*this);
   return bytes.size();
+}
+
+bool Stream::takes_in_place() const {
+  return chunks_->is_answered && (chunks_->is_refused || chunks_->outgoing.size() < kMostQueued);
 }
 
 void Stream::ask_for_slots() {
@@ -50,20 +55,23 @@ bool Stream::takes_slots(std::size_t bytes) {
   return chunks_ && chunks_->is_answered && !chunks_->is_refused;
 }
 
+/// Behind all that waits to be written, into the last copy while it has room.
 Answer Stream::send_staged(std::span<const std::byte> bytes) {
-  auto& staged = chunks_->staged;
-  auto free = std::ranges::find_if(staged, [](const auto& one) { return one.use_count() == 1; });
-  if (free == staged.end()) {
-    if (staged.size() == kMostStaged) return std::unexpected(EAGAIN);
-    staged.push_back(std::make_shared<std::vector<std::byte>>(kStagedBytes));
-    free = std::prev(staged.end());
+  Chunks& mine = *chunks_;
+  if (mine.outgoing.empty() || mine.outgoing.back().room() == 0) {
+    auto memory = mine.staged < kMostStaged ? outlet_->take_copy() : nullptr;
+    if (memory == nullptr) return std::unexpected(EAGAIN);
+    ++mine.staged;
+    std::byte* const copy = memory.get();
+    mine.outgoing.push_back({.bytes = {copy, 0}, .owner = std::move(memory), .copy = copy});
   }
-  const auto copy = std::span(**free).first(std::min(bytes.size(), kStagedBytes));
-  std::memcpy(copy.data(), bytes.data(), copy.size());
-  copied_ += copy.size();
-  chunks_->outgoing.push_back({.bytes = copy, .owner = *free});
+  Chunk& last = mine.outgoing.back();
+  const std::size_t count = std::min(bytes.size(), last.room());
+  std::memcpy(last.copy + last.bytes.size(), bytes.data(), count);
+  last.bytes = {last.copy, last.bytes.size() + count};
+  copied_ += count;
   outlet_->on_wants_to_send(*this);
-  return copy.size();
+  return count;
 }
 
 bool Stream::is_sent(std::uint64_t number) const {
@@ -94,6 +102,7 @@ std::optional<ChunkWrite> Stream::next_chunk() {
 
 void Stream::on_chunk_sent(const Chunk& chunk) {
   --chunks_->under_way;
+  if (chunk.copy != nullptr) --chunks_->staged;
   if (chunk.number != 0) chunks_->sent = chunk.number;
   changed();
 }

@@ -1,9 +1,13 @@
 #define BOOST_TEST_MODULE socket_zero_copy
+#include <fcntl.h>
+#include <sys/epoll.h>
+
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <future>
 
+#include "dataplane/base/descriptor.hpp"
 #include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
 
@@ -90,6 +94,37 @@ BOOST_DATA_TEST_CASE(sends_of_every_kind_keep_their_order_and_may_be_received_by
     BOOST_TEST((got.get() == expected));
     BOOST_TEST(two.client.deallocate(much.data()).has_value());
   }
+}
+
+BOOST_DATA_TEST_CASE(whoever_epoll_calls_writable_can_send_and_whoever_cannot_is_called_again,
+                     kFabrics* boost::unit_test::data::make({0U, unsigned{EPOLLET}}) *
+                         boost::unit_test::data::make({false, true}),
+                     fabric, edge, in_place) {
+  TwoStacks two(fabric);
+  const auto [ours, theirs] = two.pair();
+  const auto piece = filled(two.client, SlotMemory::kSlotBytes, 7);
+  constexpr std::size_t kAll = 40 * SlotMemory::kSlotBytes;
+  auto got = std::async(std::launch::async, [&, at = theirs] { return receive_all(two.server, at, kAll); });
+  const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{.events = EPOLLOUT | edge, .data = {}};
+  BOOST_REQUIRE((two.client.pollfd_of(ours) && two.client.control(ours, F_SETFL, O_NONBLOCK)));
+  BOOST_REQUIRE(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, ours, &event) == 0);
+  std::uint64_t number = 0;
+  for (std::size_t sent = 0; sent < kAll;) {
+    BOOST_REQUIRE(::epoll_wait(epoll.get(), &event, 1, 10'000) == 1);
+    for (bool is_first = true;; is_first = false) {
+      const auto rest = piece.subspan(sent % piece.size());
+      const auto taken =
+          in_place ? two.client.send_in_place(ours, rest, 0, number) : two.client.send(ours, rest, 0);
+      // In place the first has to ask; whether it may, nobody knows before.
+      BOOST_REQUIRE((taken || (taken.error() == EAGAIN && (!is_first || (in_place && number == 0)))));
+      sent += taken.value_or(0);
+      if (!taken || *taken < rest.size() || sent == kAll) break;  // full, as epoll(7) has it
+    }
+  }
+  const std::string once = text_of(piece), all = got.get();
+  for (std::size_t at = 0; at < kAll; at += once.size())
+    BOOST_REQUIRE((all.compare(at, once.size(), once) == 0));
 }
 
 BOOST_AUTO_TEST_CASE(only_memory_of_ours_is_sent_from_and_only_what_was_lent_is_released) {
