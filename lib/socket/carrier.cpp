@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <future>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -47,9 +48,22 @@ void Carrier::stop() {
 
 /// The fabric and all on it end on the thread that they lived on.
 void Carrier::run() {
-  engine_->run();
+  while (!run_while_memory_lasts()) {
+  }
   for (const auto& trunk : trunks_) trunk->lose(ECONNRESET);
   trunks_.clear();
+}
+
+/// False: the process had no memory for something of the fabric's; all that is on it may lack a piece.
+bool Carrier::run_while_memory_lasts() {
+  try {
+    engine_->run();
+    return true;
+  } catch (const std::bad_alloc&) {
+    for (const auto& trunk : trunks_) trunk->lose(ENOBUFS);
+    trunks_.clear();
+    return false;
+  }
 }
 
 void Carrier::post(engine::Engine::Task task) {
@@ -70,14 +84,26 @@ Result<std::shared_ptr<Trunk>> Carrier::make_trunk(std::shared_ptr<Mux> mux) {
 
 Result<memory::Arena> Carrier::make_arena(std::size_t bytes) {
   std::promise<Result<memory::Arena>> made;
-  post([&] { made.set_value(opened_.fabric->make_arena(bytes)); });
+  post([&] {
+    try {
+      made.set_value(opened_.fabric->make_arena(bytes));
+    } catch (const std::bad_alloc&) {
+      made.set_value(fail(Errc::resource_limit, "no memory for an arena"));
+    }
+  });
   return made.get_future().get();
 }
 
 std::size_t Carrier::work(Time) {
   const bool kicked = kicked_.exchange(false);
   std::size_t done = 0;
-  for (const auto& trunk : trunks_) done += trunk->work(kicked);
+  for (const auto& trunk : trunks_) {
+    try {
+      done += trunk->work(kicked);
+    } catch (const std::bad_alloc&) {  // for what this peer has sent; it goes, and with it what it took
+      trunk->lose(ENOBUFS);
+    }
+  }
   std::erase_if(trunks_, [](const auto& trunk) { return trunk->is_lost(); });
   return done;
 }

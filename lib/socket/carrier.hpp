@@ -51,6 +51,7 @@ class Carrier final : private engine::Agent {
   explicit Carrier(FairMutex& lock) : lock_(lock) {}
   std::size_t work(Time now) override;
   void run();
+  bool run_while_memory_lasts();
 
   FairMutex& lock_;
   fabric::OpenedFabric opened_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "dataplane/base/bytes.hpp"
@@ -22,6 +23,7 @@ void Messages::follow(std::shared_ptr<Stream> stream) {
   stream_->watch(this);
   length_.reset();
   begun_.clear();
+  kept_.give_back();
   look();
 }
 
@@ -55,6 +57,7 @@ Answer Messages::receive(std::span<std::byte> out, bool peek) {
   }
   length_.reset();
   begun_ = {};
+  kept_.give_back();
   look();
   return length;
 }
@@ -70,12 +73,26 @@ void Messages::look() {
       return stream_->abandon(EPROTO);
     }
   }
-  if (!length_ || *length_ <= kMostWaiting) return;
-  if (const std::size_t more = std::min(stream_->available(), *length_ - begun_.size()); more > 0) {
-    begun_.reserve(*length_);
-    begun_.resize(begun_.size() + more);
-    (void)stream_->receive(std::span(begun_).last(more));
+  if (!length_ || *length_ <= kMostWaiting || stream_->state() == Stream::State::closed) return;
+  const std::size_t more = std::min(stream_->available(), *length_ - begun_.size());
+  if (more == 0) return;
+  if (!keep(more)) {
+    begun_ = {};
+    kept_.give_back();
+    return stream_->abandon(ENOBUFS);
   }
+  (void)stream_->receive(std::span(begun_).last(more));
+}
+
+/// Makes room for so many bytes more of a message. False: there is none.
+bool Messages::keep(std::size_t more) {
+  if (stream_->outlet() != nullptr && !kept_.grow(stream_->outlet()->budget(), more)) return false;
+  try {
+    begun_.resize(begun_.size() + more);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 void Messages::on_change(bool data) {
@@ -87,6 +104,8 @@ void Messages::on_change(bool data) {
 void Messages::close(bool abort) {
   watcher_ = nullptr;
   stream_->close(abort || length_);
+  begun_ = {};
+  kept_.give_back();
 }
 
 short Messages::events() const {

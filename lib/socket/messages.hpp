@@ -14,7 +14,8 @@ namespace rdmc::sockets {
 
 class Messages final : public Endpoint, private Watcher {
  public:
-  /// The longest message, and what a peer can make us keep for a connection beyond its window.
+  /// The longest message, and what a peer can make us keep for a connection beyond its window; of all its
+  /// connections at once Mux::kMostOfMessages, then those that bring more end with ENOBUFS.
   static constexpr std::size_t kMostBytes = 16 << 20;
 
   explicit Messages(std::shared_ptr<Stream> stream) { follow(std::move(stream)); }
@@ -36,6 +37,7 @@ class Messages final : public Endpoint, private Watcher {
  private:
   void on_change(bool data) override;
   void look();
+  bool keep(std::size_t more);
   bool has_ended() const {
     return stream_->state() == Stream::State::closed || (stream_->shut() & Stream::kShutRead) != 0;
   }
@@ -44,6 +46,7 @@ class Messages final : public Endpoint, private Watcher {
   Watcher* watcher_ = nullptr;
   std::optional<std::size_t> length_;  // of the oldest message, once its head has come
   std::vector<std::byte> begun_;       // what has come of it, if it is too long to wait in the stream
+  Share kept_;                         // of what all the peer's may have begun
 };
 
 }  // namespace rdmc::sockets

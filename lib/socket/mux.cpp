@@ -31,6 +31,7 @@ bool Mux::asks_elsewhere(const std::shared_ptr<Stream>& stream) {
 void Mux::accept(ConnectionId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;  // withdrawn
+  found->second.stream->let_begin();
   say({.kind = RecordKind::accepted, .connection = id, .limit = found->second.stream->limit()});
 }
 
@@ -115,8 +116,10 @@ Result<void> Mux::on_record(const Record& record) {
     case RecordKind::credit: heard = stream->on_credit(record.limit); break;
     case RecordKind::lane: heard = on_lane(record, stream.get()); break;
     case RecordKind::pulse: stream->on_pulse(); break;
-    case RecordKind::bulk: on_bulk(record.connection); break;
-    case RecordKind::grant: stream->on_grant(record.grant); break;
+    case RecordKind::bulk:
+      if ((heard = stream->on_bulk())) on_bulk(record.connection);
+      break;
+    case RecordKind::grant: heard = stream->on_grant(record.grant); break;
     case RecordKind::fin: heard = stream->on_fin(); break;
     case RecordKind::stop: heard = stream->on_stop(); break;
     default:
@@ -184,6 +187,10 @@ void Mux::lose(int error) {
   ready_.clear();
   chunkers_.clear();
   fenced_.clear();
+  askers_.clear();
+  // Its memory goes with it; streams keep what they have still to read.
+  lanes_.reset();
+  slots_.reset();
 }
 
 }  // namespace rdmc::sockets

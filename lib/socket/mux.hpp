@@ -45,6 +45,8 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
  public:
   /// Answers to a peer that asks and does not read what it is told; one more, and it is a peer no more.
   static constexpr std::size_t kMostAnswers = 1 << 16;
+  /// What is kept of all its messages that are longer than a window; who begins more is reset.
+  static constexpr std::size_t kMostOfMessages = 256 << 20;
 
   /// `dialled`: whether we made the channel; the peer says the opposite.
   /// `description`: of what carries the frames, for people.
@@ -99,6 +101,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   const std::string& description() const override { return description_; }
   std::unique_ptr<ClaimedLane> claim_lane() override;
   std::shared_ptr<std::byte[]> take_copy() override { return copies_->take(); }
+  std::shared_ptr<Budget> budget() override { return budget_; }
   void on_granted(Stream& stream, const OwnedSlot& slot) override;
 
  private:
@@ -128,6 +131,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   bool has_slots_ = false;
   std::shared_ptr<SlotMemory> slots_;
   std::array<ConnectionId, SlotMemory::kSlots> slot_users_{};
+  const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>(kMostOfMessages);
   const std::shared_ptr<CopyPool> copies_ = std::make_shared<CopyPool>();
   std::vector<std::span<std::byte>> granted_;
   std::deque<ConnectionId> askers_;    // the peer's streams that want slots

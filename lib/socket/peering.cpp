@@ -1,6 +1,8 @@
 #include "lib/socket/peering.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace rdmc::sockets {
 namespace {
@@ -34,6 +36,9 @@ void Peering::begin(Stack& stack, control::Channel channel, std::optional<Addres
       [weak = std::weak_ptr(peering)](const Error& cause) {
         if (const auto self = weak.lock()) self->on_closed(cause);
       });
+  peering->patience_ = stack.loop_->after(stack.options_.introduction, [weak = std::weak_ptr(peering)] {
+    if (const auto self = weak.lock()) self->give_up({Errc::timed_out, "a peer does not introduce itself"});
+  });
   if (peering->is_dialler_) peering->say(Message::hello, stack.incarnation_);
 }
 
@@ -66,19 +71,40 @@ void Peering::on_hello(const Incarnation& theirs) {
     const auto found = stack_.trunks_.find(theirs);
     if (found != stack_.trunks_.end() && !found->second->is_lost()) known = found->second;
   }
-  if (known == nullptr) return make_trunk({});
-  finish(known);
+  if (known != nullptr) return share(known);
+  // It has several addresses, and another of ours is at it already.
+  const auto leader = std::ranges::find_if(stack_.peerings_, [&](const auto& entry) {
+    const Peering& other = *entry.second;
+    return &other != this && other.theirs_ == theirs && other.dialled_ && other.carrier_ != nullptr;
+  });
+  if (leader == stack_.peerings_.end()) return make_trunk({});
+  leader->second->followers_.push_back(shared_from_this());
+}
+
+/// The trunk is another's work.
+void Peering::share(const std::shared_ptr<Mux>& mux) {
+  finish(mux);
   channel_.close();
 }
 
+/// Of its trunks that it has dialled. Of one it may have forgotten while we have not heard yet.
+bool Peering::has_too_many() const {
+  return std::ranges::count_if(stack_.peerings_, [&](const auto& entry) {
+           const Peering& other = *entry.second;
+           return !other.is_dialler_ && other.theirs_ == theirs_ && other.carrier_ != nullptr;
+         }) >= kMostTrunks;
+}
+
 void Peering::on_offer(std::vector<std::byte> blob) {
+  if (!is_dialler_ && has_too_many())
+    return give_up({Errc::resource_limit, "a process that dials again and again"});
   if (!is_dialler_) return make_trunk(std::move(blob));
   carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(blob)] {
     auto connected = self->trunk_->connect(blob);
     loop->post([self, connected] {
       if (self->stack_.is_ending_) return;
       if (!connected) return self->give_up(connected.error());
-      self->is_ready_ = true;
+      self->set_ready();
       self->finish(self->mux_);
     });
   });
@@ -115,9 +141,14 @@ void Peering::make_trunk(std::vector<std::byte> their_blob) {
 void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
   if (stack_.is_ending_) return;
   if (!ours) return give_up(ours.error());
-  is_ready_ = !is_dialler_;
+  if (!is_dialler_) set_ready();
   has_offered_ = true;
   say(Message::offer, *ours);
+}
+
+void Peering::set_ready() {
+  is_ready_ = true;
+  patience_ = {};
 }
 
 /// Whoever waits for the dialled address hears of it.
@@ -129,6 +160,8 @@ void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
     stack_.trunks_[*theirs_] = *mux;
   }
   stack_.on_dialled(at, mux, host_of(channel_.local()));
+  for (const auto& follower : std::exchange(followers_, {}))
+    mux ? follower->share(*mux) : follower->give_up(mux.error());
 }
 
 void Peering::on_closed(const Error& cause) {
@@ -138,6 +171,7 @@ void Peering::on_closed(const Error& cause) {
 void Peering::give_up(const Error& cause) {
   if (stack_.is_ending_) return;
   const auto self = shared_from_this();
+  patience_ = {};
   finish(std::unexpected(cause));
   if (carrier_ != nullptr) {
     const int error = cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET;
@@ -149,6 +183,7 @@ void Peering::give_up(const Error& cause) {
     const std::lock_guard lock(stack_.lock_);
     const auto found = stack_.trunks_.find(*theirs_);
     if (found != stack_.trunks_.end() && found->second == mux_) stack_.trunks_.erase(found);
+    std::erase_if(stack_.known_, [&](const auto& known) { return known.second.mux == mux_; });
   }
   channel_.close();
   stack_.peerings_.erase(this);

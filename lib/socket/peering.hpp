@@ -22,14 +22,20 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   Peering(Stack& stack, control::Channel channel, std::optional<Address> dialled)
       : stack_(stack), channel_(std::move(channel)), dialled_(dialled) {}
 
+  /// Of one process that it has dialled, at any time.
+  static constexpr int kMostTrunks = 4;
+
   enum class Message : std::uint8_t { hello = 1, offer = 2 };
   void say(Message kind, std::span<const std::byte> body);
   void on_message(std::span<const std::byte> message);
   void on_closed(const Error& cause);
   void on_hello(const Incarnation& theirs);
   void on_offer(std::vector<std::byte> blob);
+  void share(const std::shared_ptr<Mux>& mux);
+  bool has_too_many() const;
   void make_trunk(std::vector<std::byte> their_blob);
   void on_trunk(const Result<fabric::ConnectionBlob>& ours);
+  void set_ready();
   void finish(const Result<std::shared_ptr<Mux>>& mux);
   void give_up(const Error& cause);
 
@@ -40,7 +46,9 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   bool is_dialler_ = dialled_.has_value(), has_heard_offer_ = false, has_offered_ = false, is_ready_ = false;
   Carrier* carrier_ = nullptr;
   std::shared_ptr<Mux> mux_;
-  std::shared_ptr<Trunk> trunk_;  // made on the carrier's thread
+  std::shared_ptr<Trunk> trunk_;                     // made on the carrier's thread
+  std::vector<std::shared_ptr<Peering>> followers_;  // at other addresses of the same process
+  control::Timer patience_;                          // until it is ready
 };
 
 }  // namespace rdmc::sockets

@@ -65,6 +65,7 @@ std::expected<Backlog::Connection, int> Socket::accept() {
   if (!backlog_) return std::unexpected(EINVAL);
   auto connection = backlog_->take();
   if (!connection) return std::unexpected(EAGAIN);
+  connection->stream->let_go_on();
   return std::move(*connection);
 }
 

@@ -31,6 +31,8 @@ struct StackOptions {
   std::string key_file;   ///< the cluster key, which both ends of a connection hold
   bool insecure = false;  ///< none; must be said
   bool encrypt = false;   ///< what leaves the host
+  /// How long a process at the other end of a control connection has to say which it is, and to make a trunk.
+  Duration introduction = seconds(10);
 };
 
 /// Names one life of a process to its peers.

@@ -173,8 +173,15 @@ void Stream::accept(Outlet& outlet, ConnectionId id, std::uint64_t limit) {
   outlet_ = &outlet;
   id_ = id;
   limit_ = limit;
+  granted_ = 0;
+  is_narrow_ = true;
   state_ = State::open;
   has_been_open_ = true;
+}
+
+void Stream::let_go_on() {
+  is_narrow_ = false;
+  stir();
 }
 
 Result<void> Stream::on_data(std::span<const std::byte> bytes) {
@@ -192,6 +199,7 @@ Result<void> Stream::on_data(std::span<const std::byte> bytes) {
   }
   received_.push(bytes);
   changed(true);
+  stir();  // of a connection that begins it may owe credit
   return {};
 }
 
@@ -263,8 +271,10 @@ void Stream::reset_peer() {
   stir();
 }
 
+/// In steps of a quarter; not before something has come, so that a connection without any costs no such
+/// record.
 bool Stream::owes_credit() const {
-  return state_ == State::open && !fin_received_ &&
+  return state_ == State::open && !fin_received_ && !is_narrow_ && (granted_ > kFirstBytes || arrived_ > 0) &&
          arrived_ - received_.size() + kWindowBytes - granted_ >= kWindowBytes / 4;
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "dataplane/base/error.hpp"
+#include "lib/socket/budget.hpp"
 #include "lib/socket/byte_queue.hpp"
 #include "lib/socket/chunks.hpp"
 #include "lib/socket/events.hpp"
@@ -44,6 +45,8 @@ class Outlet {
   virtual std::unique_ptr<ClaimedLane> claim_lane() { return nullptr; }
   /// Memory for a copy that goes to a slot: CopyPool::kBytes.
   virtual std::shared_ptr<std::byte[]> take_copy() { return nullptr; }
+  /// What is kept of the peer's beyond windows is taken off it; null: there is no limit.
+  virtual std::shared_ptr<Budget> budget() { return nullptr; }
   /// The peer is being told that it may write there, in this order.
   virtual void on_granted(Stream&, const OwnedSlot&) {}
 };
@@ -61,6 +64,8 @@ class Stream {
   /// Bytes taken from the application and not yet sent; bytes received and not yet read. Tuned in no way:
   /// two of Linux's default windows.
   static constexpr std::size_t kSendBytes = 256 * 1024, kWindowBytes = 256 * 1024;
+  /// What a peer may send before the application has accepted its connection.
+  static constexpr std::size_t kFirstBytes = 16 * 1024;
 
   /// As TCP's CLOSE, SYN_SENT, and all states in which the connection is there.
   enum class State : std::uint8_t { closed, connecting, open };
@@ -82,7 +87,7 @@ class Stream {
   State state() const { return state_; }
   ConnectionId id() const { return id_; }
   /// Not null while the stream is open.
-  const Outlet* outlet() const { return outlet_; }
+  Outlet* outlet() const { return outlet_; }
   /// Null: nobody, any more.
   void watch(Watcher* watcher) { watcher_ = watcher; }
 
@@ -144,8 +149,10 @@ class Stream {
   std::optional<ChunkWrite> next_chunk();
   /// In the order of next_chunk(): the piece is in the peer's memory, or will never be.
   void on_chunk_sent(const Chunk& chunk);
-  void on_grant(const Grant& grant);
-  /// The peer may write into these; none: it is told that it gets none. Once.
+  /// Errors of both: protocol_error (nobody has asked, more than there are; of messages, or again).
+  Result<void> on_grant(const Grant& grant);
+  Result<void> on_bulk();
+  /// The peer, which has asked, may write into these; none: it is told that it gets none.
   void grant(std::deque<OwnedSlot> slots);
   /// The peer has written `bytes` bytes into a slot that was granted. Errors: protocol_error.
   Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
@@ -167,8 +174,11 @@ class Stream {
   void on_refused(int error);
   /// As if nothing had been tried; after an attempt that failed, or to give one up.
   void disconnect();
-  /// The peer asks us.
+  /// The peer asks us, and waits …
   void accept(Outlet& outlet, ConnectionId id, std::uint64_t limit);
+  /// … until it is told that it may begin: kFirstBytes; and the rest, when the application takes it.
+  void let_begin() { granted_ = kFirstBytes; }
+  void let_go_on();
 
   // -- what the peer says --
 
@@ -257,6 +267,7 @@ class Stream {
   bool fin_received_ = false;  // the stream's end, not an abort
   bool fin_sent_ = false, must_reset_ = false, must_pulse_ = false;
   bool stops_ = false, stop_sent_ = false;  // we read no more
+  bool is_narrow_ = false;                  // the application has not accepted it yet
   bool is_orphan_ = false;                  // the socket is gone
   bool is_over_ = false, has_been_open_ = false;
 };

@@ -107,19 +107,34 @@ void Stream::on_chunk_sent(const Chunk& chunk) {
   changed();
 }
 
-void Stream::on_grant(const Grant& grant) {
-  if (is_over_) return;
-  Chunks& mine = chunks();
+Result<void> Stream::on_grant(const Grant& grant) {
+  if (is_over_) return {};
+  if (!chunks_ || !chunks_->has_asked || chunks_->must_ask || chunks_->is_refused)
+    return fail(Errc::protocol_error, "slots that nobody has asked for");
+  Chunks& mine = *chunks_;
+  if (grant.slot == Grant::kNone
+          ? mine.is_answered
+          : grant.slot >= SlotMemory::kSlots || mine.grants.size() >= SlotMemory::kSlotsPerStream)
+    return fail(Errc::protocol_error, "more slots than there are");
   mine.is_answered = true;
   if (grant.slot == Grant::kNone)
-    mine.is_refused = mine.outgoing.empty();
+    mine.is_refused = true;
   else
     mine.grants.push_back(grant);
   changed();
+  return {};
+}
+
+Result<void> Stream::on_bulk() {
+  if (is_over_) return {};
+  if (state_ != State::open || fin_received_ || kind_ != ConnectionKind::bytes ||
+      std::exchange(chunks().was_asked, true))
+    return fail(Errc::protocol_error, "slots are asked for where none can be, or again");
+  return {};
 }
 
 void Stream::grant(std::deque<OwnedSlot> slots) {
-  if (is_over_ || std::exchange(chunks().was_asked, true)) return;
+  if (is_over_) return;
   chunks_->must_refuse = slots.empty();
   chunks_->to_grant = std::move(slots);
   stir();

@@ -233,3 +233,23 @@ BOOST_AUTO_TEST_CASE(too_long_a_message_is_refused_and_a_peer_that_announces_one
   BOOST_TEST((pair.near->receive(few, false) == Answer(std::unexpected(ECONNRESET))));
   BOOST_TEST((pair.near->receive(few, false) == Answer(0)));
 }
+
+BOOST_AUTO_TEST_CASE(who_makes_us_keep_too_much_of_long_messages_loses_that_connection_and_what_was_kept) {
+  Pair pair(4096);
+  const auto budget = pair.server.mux->budget();
+  BOOST_REQUIRE(budget->take(budget->left() - Stream::kWindowBytes));
+  const std::vector<std::byte> most(Stream::kWindowBytes), more(most.size() + 1);
+  std::vector<std::byte> room(10);
+  for (int i = 0; i < 3; ++i) {
+    BOOST_REQUIRE(pair.near->send(most));
+    pair.settle();
+    BOOST_TEST(budget->left() == 0U);
+    BOOST_TEST((pair.far->receive(room, false) == Answer(most.size())));
+    BOOST_TEST(budget->left() == most.size());
+  }
+  BOOST_REQUIRE(pair.near->send(more));
+  pair.settle();
+  BOOST_TEST((pair.far->receive(room, false) == Answer(std::unexpected(ENOBUFS))));
+  BOOST_TEST((pair.near->receive(room, false) == Answer(std::unexpected(ECONNRESET))));
+  BOOST_TEST(budget->left() == most.size());
+}

@@ -43,6 +43,13 @@ struct Direction {
   }
 };
 
+bool says(Mux& mux, ConnectionId id, Record record) {
+  record.connection = id;
+  std::vector<std::byte> frame(encoded_bytes(record));
+  encode(record, frame);
+  return mux.on_frame(frame).has_value();
+}
+
 struct Connection {
   Socket client, server;
   Direction up, down;
@@ -162,12 +169,7 @@ BOOST_AUTO_TEST_CASE(what_breaks_the_protocol_is_named_and_what_is_late_is_ignor
   ConnectedWire wire;
   Socket& client = wire.connected;
   const ConnectionId id = client.stream()->id();
-  const auto says = [&](Mux& mux, Record record) {
-    record.connection = id;
-    std::vector<std::byte> frame(encoded_bytes(record));
-    encode(record, frame);
-    return mux.on_frame(frame).has_value();
-  };
+  const auto says = [&](Mux& mux, const Record& record) { return ::says(mux, id, record); };
   const std::vector<std::byte> bytes(Stream::kWindowBytes + 1);
   BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::open}));  // twice
   BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::open}));  // by our own number
@@ -199,4 +201,71 @@ BOOST_AUTO_TEST_CASE(a_lost_peer_ends_every_connection_with_its_error_after_what
   BOOST_TEST((client.receive({&byte, 1}, false) == Answer(1)));
   BOOST_TEST((client.receive({&byte, 1}, false) == Answer(std::unexpected(ETIMEDOUT))));
   BOOST_TEST((client.send({&byte, 1}) == Answer(std::unexpected(EPIPE))));
+}
+
+BOOST_AUTO_TEST_CASE(slots_are_granted_to_who_has_asked_and_no_more_than_there_are) {
+  ConnectedWire wire;
+  Stream& stream = *wire.connected.stream();
+  const auto grants = [&](std::uint32_t slot) {
+    return says(*wire.client.mux, stream.id(), {.kind = RecordKind::grant, .grant = {.slot = slot}});
+  };
+  const auto asks = [&](Side& side, ConnectionId id) {
+    return says(*side.mux, id, {.kind = RecordKind::bulk});
+  };
+  BOOST_TEST(!grants(1));
+  std::uint64_t number = 0;
+  const std::vector<std::byte> bytes(100);
+  BOOST_TEST((stream.send_in_place(bytes, nullptr, number) == Answer(std::unexpected(EAGAIN))));
+  BOOST_TEST(!(stream.events() & POLLOUT));  // nobody knows yet
+  BOOST_TEST(!grants(1));                    // before it was asked
+  while (wire.client.say()) BOOST_REQUIRE(wire.hear(wire.client));
+  BOOST_TEST(!asks(wire.server, stream.id()));  // again
+  BOOST_TEST(!grants(SlotMemory::kSlots));
+  for (std::uint32_t slot = 0; slot < SlotMemory::kSlotsPerStream; ++slot) BOOST_TEST(grants(slot));
+  BOOST_TEST(!grants(SlotMemory::kSlotsPerStream));
+  BOOST_TEST(!grants(Grant::kNone));
+  BOOST_TEST((stream.events() & POLLOUT));
+
+  Socket listener(ConnectionKind::messages), messages(ConnectionKind::messages);
+  listener.listen(1);
+  wire.server.listener = &listener;
+  wire.client.connect(messages);
+  wire.settle();
+  BOOST_TEST(!asks(wire.server, messages.stream()->id()));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_not_accepted_yet_may_send_little_and_who_waits_for_a_place_nothing) {
+  Wire wire;
+  Socket listener;
+  listener.listen(0);
+  wire.server.listener = &listener;
+  std::vector<Socket> clients(2);
+  for (Socket& client : clients) wire.client.connect(client);
+  wire.settle();
+  const std::vector<std::byte> bytes(Stream::kSendBytes);
+  BOOST_TEST(!says(*wire.server.mux, clients[1].stream()->id(),
+                   {.kind = RecordKind::data, .bytes = {bytes.data(), 1}}));
+  BOOST_REQUIRE((clients[0].connect() == Socket::Connecting::succeeded));
+  BOOST_REQUIRE((clients[0].send(bytes) == Answer(bytes.size())));
+  wire.settle();
+  const auto connection = listener.accept();
+  BOOST_REQUIRE(connection);
+  BOOST_TEST(connection->stream->available() == Stream::kFirstBytes);
+  wire.settle();
+  BOOST_TEST(connection->stream->available() == Stream::kWindowBytes);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_peers_memory_goes_with_it) {
+  ConnectedWire wire;
+  wire.share_lanes();
+  auto lanes = make_lane_pools();
+  auto arena = memory::Arena::make(SlotMemory::kSlots * SlotMemory::kSlotBytes);
+  BOOST_REQUIRE((lanes && arena));
+  auto slots = std::make_shared<SlotMemory>(std::move(*arena), RemoteKey{}, 0);
+  const std::weak_ptr<LanePool> lanes_are_there = lanes->first;
+  const std::weak_ptr<SlotMemory> slots_are_there = slots;
+  wire.server.mux->use_lanes(std::move(lanes->first), false);
+  wire.server.mux->use_slots(std::move(slots));
+  wire.server.mux->lose(ECONNRESET);
+  BOOST_TEST((lanes_are_there.expired() && slots_are_there.expired()));
 }

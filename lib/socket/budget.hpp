@@ -1,0 +1,54 @@
+// How much may be kept on account of somebody, in all: who keeps something takes its bytes first, and they
+// come back when the Share is gone. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace rdmc::sockets {
+
+class Budget {
+ public:
+  explicit Budget(std::size_t bytes) : left_(bytes) {}
+
+  bool take(std::size_t bytes) {
+    std::size_t left = left_.load();
+    while (left >= bytes)
+      if (left_.compare_exchange_weak(left, left - bytes)) return true;
+    return false;
+  }
+  void give_back(std::size_t bytes) { left_ += bytes; }
+  std::size_t left() const { return left_; }
+
+ private:
+  std::atomic<std::size_t> left_;
+};
+
+/// What one has taken of a budget.
+class Share {
+ public:
+  Share() = default;
+  ~Share() { give_back(); }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+
+  /// So many bytes more, of `budget`, the same at each call until give_back(); null: there is no limit.
+  bool grow(const std::shared_ptr<Budget>& budget, std::size_t bytes) {
+    if (budget == nullptr) return true;
+    if (!budget->take(bytes)) return false;
+    budget_ = budget;
+    bytes_ += bytes;
+    return true;
+  }
+  void give_back() {
+    if (budget_) std::exchange(budget_, nullptr)->give_back(std::exchange(bytes_, 0));
+  }
+
+ private:
+  std::shared_ptr<Budget> budget_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace rdmc::sockets

@@ -1,0 +1,115 @@
+#include "lib/socket/peering.hpp"
+
+#include <poll.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "tests/lib/socket/two_stacks.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace {
+
+const control::ChannelOptions kPlain{.security = control::Insecure{}, .max_message_bytes = 4096};
+
+struct Kept {
+  long descriptors = 0, shared_pages = 0;
+};
+
+/// Of this process.
+Kept kept() {
+  Kept now;
+  now.descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  long other = 0;
+  std::ifstream("/proc/self/statm") >> other >> other >> now.shared_pages;
+  return now;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(peers_that_come_and_go_are_forgotten_with_their_descriptors_and_memory) {
+  Stack client({.fabric = "shm", .insecure = true});
+  const std::vector<std::byte> much(LanePool::kRingBytes);
+  const auto meet_one = [&] {
+    TwoStacks two("shm");
+    const int fd = TwoStacks::new_socket(client);
+    BOOST_REQUIRE(client.connect(fd, reinterpret_cast<const sockaddr*>(&two.address), sizeof two.address));
+    const auto theirs = two.server.accept(two.listener, nullptr, nullptr, 0);
+    BOOST_REQUIRE(theirs);
+    const auto at = static_cast<int>(*theirs);
+    for (int i = 0; i < 6; ++i) {  // by and by in a lane, all of which is touched
+      BOOST_REQUIRE(client.send(fd, much, 0) == much.size());
+      BOOST_REQUIRE(receive_all(two.server, at, much.size()).size() == much.size());
+    }
+    two.server.end();
+    std::byte byte;
+    BOOST_TEST(client.receive(fd, {&byte, 1}, 0).value_or(0) == 0U);
+    BOOST_REQUIRE(client.close(fd));
+  };
+  for (int i = 0; i < 4; ++i) meet_one();
+  const Kept before = kept();
+  constexpr long kPeers = 16;
+  for (int i = 0; i < kPeers; ++i) meet_one();
+  const Kept after = kept();
+  // The last of them may still be on their way out.
+  BOOST_TEST(after.descriptors - before.descriptors < kPeers / 2);
+  BOOST_TEST((after.shared_pages - before.shared_pages) * 4096 < kPeers / 2 * static_cast<long>(much.size()));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_either_side) {
+  const auto loop = control::ControlLoop::create();
+  BOOST_REQUIRE(loop);
+  std::vector<control::Channel> silent;
+  const auto listener = control::Listener::listen(
+      **loop, Address::ipv4(127, 0, 0, 1, 0), {.channel = kPlain},
+      {.on_channel = [&](control::Channel channel) { silent.push_back(std::move(channel)); },
+       .on_refused = {}});
+  BOOST_REQUIRE(listener);
+  TwoStacks two("udp");
+  Stack impatient({.fabric = "udp", .insecure = true, .introduction = milliseconds(50)});
+  const auto to = loopback(listener->address().port);
+  const int fd = TwoStacks::new_socket(impatient);
+  BOOST_TEST((impatient.connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) ==
+              Answer(std::unexpected(ETIMEDOUT))));
+
+  const int listens = TwoStacks::new_socket(impatient);
+  auto at = loopback();
+  socklen_t length = sizeof at;
+  BOOST_REQUIRE(impatient.bind(listens, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+  BOOST_REQUIRE(impatient.listen(listens, 1));
+  BOOST_REQUIRE(impatient.get_name(listens, reinterpret_cast<sockaddr*>(&at), &length, false));
+  for (const bool says_hello : {false, true}) {
+    std::promise<void> dropped;
+    std::optional<control::Channel> stranger;  // the loop's
+    const auto attempt = control::connect(
+        **loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30), [&](Result<control::Channel> channel) {
+          if (!channel) return;
+          stranger.emplace(std::move(*channel));
+          stranger->start([](const auto&) {}, [&](const Error&) { dropped.set_value(); });
+          if (says_hello) (void)stranger->send(std::vector<std::byte>(17, std::byte{1}));
+        });
+    BOOST_TEST((dropped.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready));
+    (*loop)->call([&] { stranger.reset(); });
+  }
+  (*loop)->call([&] { silent.clear(); });
+}
+
+BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
+  TwoStacks two("udp");
+  std::vector<pollfd> all;
+  for (int i = 0; i < 12; ++i) {
+    two.listen(TwoStacks::new_socket(two.server));
+    all.push_back({.fd = TwoStacks::new_socket(two.client, SOCK_NONBLOCK), .events = POLLOUT, .revents = 0});
+    BOOST_TEST((two.connect(all.back().fd) == Answer(std::unexpected(EINPROGRESS))));
+  }
+  for (pollfd& each : all) {
+    BOOST_REQUIRE(two.client.poll({&each, 1}, 30'000));
+    BOOST_TEST((each.revents == POLLOUT && two.connect(each.fd)));
+  }
+}
