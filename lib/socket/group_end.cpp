@@ -22,7 +22,8 @@ Answer GroupEnd::send(std::span<const std::byte> bytes) {
 }
 
 Answer GroupEnd::receive(std::span<std::byte> out, bool peek) {
-  while (!received_.empty() && received_.front().bytes == nullptr) received_.pop_front();
+  while (take_event()) {
+  }
   if (!received_.empty()) {
     const Bytes bytes = received_.front().bytes;
     std::copy_n(bytes->begin(), std::min(bytes->size(), out.size()), out.begin());
@@ -42,7 +43,13 @@ std::optional<rdmc_member_event> GroupEnd::take_event() {
   if (received_.empty() || received_.front().bytes != nullptr) return std::nullopt;
   const rdmc_member_event event = received_.front().event;
   received_.pop_front();
+  --events_;
   return event;
+}
+
+void GroupEnd::want_events(bool wanted) {
+  if (!(wants_events_ = wanted))
+    events_ -= std::erase_if(received_, [](const Received& one) { return !one.bytes; });
 }
 
 short GroupEnd::events() const {
@@ -76,7 +83,15 @@ void GroupEnd::end(int error) {
 }
 
 void GroupEnd::on_event(const rdmc_member_event& event) {
+  if (!wants_events_) return;
   received_.push_back({.bytes = nullptr, .event = event});
+  if (++events_ > kMostEvents) {
+    const auto is_event = [](const Received& one) { return one.bytes == nullptr; };
+    const auto oldest = std::ranges::find_if(received_, is_event);
+    std::find_if(oldest + 1, received_.end(), is_event)->event.missed += oldest->event.missed + 1;
+    received_.erase(oldest);
+    --events_;
+  }
   changed(true);
 }
 

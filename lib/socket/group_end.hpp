@@ -22,6 +22,8 @@ class GroupEnd final : public Endpoint {
   /// read, beyond one message.
   static constexpr std::size_t kMostKept = 16 << 20;
   static constexpr std::size_t kMostMessageBytes = 1 << 30;
+  /// What was told of members and waits to be read; the oldest goes when there is more.
+  static constexpr std::size_t kMostEvents = 256;
   using Bytes = std::shared_ptr<std::vector<std::byte>>;
 
   enum class State { idle, joining, open, ended };
@@ -33,6 +35,8 @@ class GroupEnd final : public Endpoint {
   void watch(Watcher* watcher) override { watcher_ = watcher; }
   /// Errors: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
   Answer send(std::span<const std::byte> bytes) override;
+  /// Whether its receive calls take what is told of members. It is kept until a call does not.
+  void want_events(bool wanted);
   /// Passes over what was told of members. Errors: EAGAIN, ENOTCONN, or what ended the group.
   Answer receive(std::span<std::byte> out, bool peek) override;
   bool has_message() const override { return !received_.empty() && received_.front().bytes != nullptr; }
@@ -79,7 +83,8 @@ class GroupEnd final : public Endpoint {
   bool is_root_ = false;
   int error_ = 0;
   std::deque<Received> received_;
-  std::size_t kept_bytes_ = 0;
+  std::size_t kept_bytes_ = 0, events_ = 0;
+  bool wants_events_ = true;
   std::deque<Bytes> kept_;
   std::uint64_t first_ = 0, next_ = 0;
 };

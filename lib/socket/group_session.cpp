@@ -120,7 +120,7 @@ void GroupSession::tell(const GroupWord& view) {
   end_->members = static_cast<std::uint32_t>(view.nodes.size());
   if (!view.node) return;
   end_->on_event(
-      {.kind = view.event, .member = *view.node, .members = end_->members, .zero = 0, .view = view.epoch});
+      {.kind = view.event, .member = *view.node, .members = end_->members, .missed = 0, .view = view.epoch});
 }
 
 GroupCallbacks GroupSession::callbacks(const Held& generation) {

@@ -77,6 +77,7 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
     const auto got = until_done(
         lock, socket, waits, deadline, [&] { return socket->socket.receive(out.subspan(done), peek); },
         EAGAIN, Wants::bytes);
+    if (socket->group) socket->group->want_events(event != nullptr);
     if (!got) return done > 0 ? Answer(done) : got;
     done += *got;
     if (*got == 0 || done == out.size() || !wants_all) return done;

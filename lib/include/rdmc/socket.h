@@ -53,15 +53,17 @@ extern "C" {
 
 /* What rdmc_recvmsg tells of members, in order with messages, to who gives it room for control data: a
  * message of no bytes with MSG_OOB in msg_flags and one cmsg (RDMC_SOL_SOCKET, RDMC_MEMBER_EVENT, this
- * struct). Who calls rdmc_recv is not told. */
+ * struct). They make the socket readable. Who receives without such room is not told: what waits is dropped
+ * at that call, and until one has room again nothing is kept, nor is the socket readable for it. Before the
+ * first one it is: who never gives room had better not block in that one because poll said POLLIN. */
 #define RDMC_MEMBER_EVENT 1
 enum { RDMC_MEMBER_JOINED = 1, RDMC_MEMBER_LEFT = 2, RDMC_MEMBER_FAILED = 3 };
 struct rdmc_member_event {
   uint32_t kind;
   uint32_t member;  /* its number, which no other member has or had; the root's is 0 */
   uint32_t members; /* how many there are now, the root included */
-  uint32_t zero;
-  uint64_t view; /* counts the changes */
+  uint32_t missed;  /* so many before it are lost, since more than 256 waited to be read */
+  uint64_t view;    /* counts the changes */
 };
 
 /* `domain` AF_INET or AF_INET6, `type` SOCK_STREAM or SOCK_SEQPACKET with SOCK_NONBLOCK and SOCK_CLOEXEC or

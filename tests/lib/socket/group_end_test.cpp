@@ -96,6 +96,43 @@ BOOST_AUTO_TEST_CASE(who_may_not_send_or_receive_is_told_why_and_a_root_that_is_
   BOOST_TEST((member.receive(out, false) == Answer(0)));
 }
 
+BOOST_AUTO_TEST_CASE(of_members_it_is_kept_what_somebody_reads_and_no_more_than_the_newest) {
+  BOOST_TEST(rc::check([] {
+    GroupEnd end;
+    end.begin(false);
+    end.open(0);
+    const auto steps = *rc::gen::container<std::vector<std::uint16_t>>(rc::gen::arbitrary<std::uint16_t>());
+    std::uint64_t messages = 0, read = 0;
+    std::uint32_t told = 0, heard = 0;
+    std::size_t waiting = 0;
+    std::array<std::byte, 8> out;
+    for (const auto step : steps) {
+      const bool is_burst = step % 4 == 0;
+      for (int i = is_burst ? step % 600 : 0; i > 0; --i)
+        end.on_event({.kind = RDMC_MEMBER_JOINED, .member = ++told});
+      if (is_burst) waiting = std::min<std::size_t>(waiting + step % 600, GroupEnd::kMostEvents);
+      if (step % 4 == 1) end.on_message(messages, shared(messages)), ++messages;
+      if (step % 4 == 2) {
+        end.want_events(true);
+        while (const auto event = end.take_event()) {
+          heard += event->missed + 1;
+          RC_ASSERT(event->member == heard);
+          RC_ASSERT(waiting-- > 0U);
+        }
+      }
+      if (step % 4 == 3) {
+        end.want_events(false);
+        waiting = 0, heard = told;
+        for (; read < messages; ++read) RC_ASSERT((end.receive(out, false) == Answer(read % 7)));
+        end.on_event({.kind = RDMC_MEMBER_LEFT});
+        RC_ASSERT(!(end.events() & kReadable));
+        end.want_events(true);
+      }
+      RC_ASSERT(((end.events() & kReadable) != 0) == (waiting > 0 || read < messages));
+    }
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(views_have_ascending_epochs_and_exactly_those_who_are_ready_and_not_gone) {
   BOOST_TEST(rc::check([] {
     GroupBook book;
