@@ -42,6 +42,12 @@ void Stack::end() {
     open = descriptors();
   }
   for (const int fd : open) close(fd);
+  {  // those that other threads close
+    const Lock lock(lock_);
+    is_over_ = true;
+    for (const auto& [fd, socket] : sockets_) socket->on_change(false);
+  }
+  while (const auto closes = closes_.load()) closes_.wait(closes);
   if (!loop_) return;
   drain(kFarewell);
   std::map<Address, Dial> dials;
@@ -65,13 +71,15 @@ void Stack::end() {
 
 std::expected<Stack::Held, int> Stack::find(int fd) const {
   const auto found = sockets_.find(fd);
+  if (found != sockets_.end() && found->second->is_closing) return std::unexpected(EBADF);
   if (found != sockets_.end()) return found->second;
   return std::unexpected(::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK);
 }
 
 bool Stack::has(int fd) {
   const Lock lock(lock_);
-  return sockets_.contains(fd);
+  const auto found = sockets_.find(fd);
+  return found != sockets_.end() && !found->second->is_closing;
 }
 
 std::vector<int> Stack::descriptors() const {

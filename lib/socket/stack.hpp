@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -176,6 +177,9 @@ class Stack final : private Opens {
 
   // The loop's thread alone, and the destructor once that is gone.
   bool is_ending_ = false;
+  std::atomic<std::uint32_t> closes_ = 0;  // calls of close() under way
+  bool is_over_ = false;                   // nobody lingers any more
+
   std::map<Address, std::unique_ptr<Carrier>> carriers_;
   std::map<Peering*, std::shared_ptr<Peering>> peerings_;
 };

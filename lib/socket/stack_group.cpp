@@ -93,7 +93,7 @@ void Stack::finish_group(Lock& lock, const Held& socket) {
   const int longest = socket->linger_seconds.value_or(kLingerSeconds);
   if (longest == 0) return;
   (void)until_done(lock, socket, true, monotonic_now() + seconds(longest), [&]() -> Answer {
-    if (group.first() == group.next() || group.state() == GroupEnd::State::ended) return 0;
+    if (is_over_ || group.first() == group.next() || group.state() == GroupEnd::State::ended) return 0;
     return std::unexpected(EAGAIN);
   });
 }

@@ -10,6 +10,23 @@
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
+namespace {
+
+class UnderWay {
+ public:
+  explicit UnderWay(std::atomic<std::uint32_t>& calls) : calls_(calls) { ++calls_; }
+  ~UnderWay() {
+    --calls_;
+    calls_.notify_all();
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& calls_;
+};
+
+}  // namespace
 
 bool Stack::may_wait(const OpenSocket& socket, int flags) {
   return !socket.non_blocking && (flags & MSG_DONTWAIT) == 0;
@@ -104,27 +121,30 @@ Answer Stack::shutdown(int fd, int how) {
 }
 
 Answer Stack::close(int fd) {
+  const UnderWay counted(closes_);
   std::optional<control::Listener> listener;  // ends without the lock
   Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const Held socket = *found;
+  socket->is_closing = true;  // before anything is waited for
   if (socket->group) finish_group(lock, socket);
-  sockets_.erase(fd);
   listener = stop_listening(*socket);
   const auto& stream = socket->socket.stream();
   socket->socket.close(socket->linger_seconds == 0);
   deliver_own();
   if (socket->linger_seconds.value_or(0) > 0) {
     stream->watch(socket.get());
-    (void)until_done(lock, socket, true, deadline_of(seconds(*socket->linger_seconds)),
-                     [&]() -> Answer { return stream->is_flushed() ? Answer(0) : std::unexpected(EAGAIN); });
+    (void)until_done(lock, socket, true, deadline_of(seconds(*socket->linger_seconds)), [&]() -> Answer {
+      return is_over_ || stream->is_flushed() ? Answer(0) : std::unexpected(EAGAIN);
+    });
     stream->watch(nullptr);
   }
   socket->is_closed = true;
   socket->pollable.reset();
   socket->on_change(false);  // for calls of other threads
   // With the lock: nobody is to see a descriptor that is there and is no socket.
+  sockets_.erase(fd);
   socket->tcp.reset();
   socket->owned.reset();
   lock.unlock();
@@ -152,9 +172,9 @@ Answer Stack::pollfd_of(int fd) {
 
 short Stack::events(int fd, short wanted) {
   const Lock lock(lock_);
-  const auto found = sockets_.find(fd);
-  if (found == sockets_.end()) return POLLNVAL;
-  return static_cast<short>(found->second->socket.events() & (wanted | POLLERR | POLLHUP));
+  const auto found = find(fd);
+  if (!found) return POLLNVAL;
+  return static_cast<short>((*found)->socket.events() & (wanted | POLLERR | POLLHUP));
 }
 
 Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
