@@ -128,6 +128,7 @@ std::optional<control::Listener> Stack::stop_listening(OpenSocket& socket) {
 
 Answer Stack::accept(int fd, sockaddr* address, socklen_t* length, int flags) {
   if ((flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != 0) return std::unexpected(EINVAL);
+  if (address != nullptr && length == nullptr) return std::unexpected(EFAULT);
   Lock lock(lock_);
   const auto listener = find(fd);
   if (!listener) return std::unexpected(listener.error());

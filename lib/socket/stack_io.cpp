@@ -178,6 +178,7 @@ short Stack::events(int fd, short wanted) {
 }
 
 Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
+  if (descriptors.data() == nullptr && !descriptors.empty()) return std::unexpected(EFAULT);
   const Time deadline = timeout_ms < 0 ? Time::never() : monotonic_now() + milliseconds(timeout_ms);
   for (const pollfd& each : descriptors)
     if (each.fd >= 0 && has(each.fd))

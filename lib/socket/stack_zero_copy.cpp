@@ -12,6 +12,10 @@ namespace {
 /// What did not come in a slot is given out in pieces of so many bytes at most.
 constexpr std::size_t kCopiedAtOnce = 256 * 1024;
 
+bool is_of_bytes(const OpenSocket& socket) {
+  return socket.socket.kind() == ConnectionKind::bytes && !socket.group;
+}
+
 }  // namespace
 
 std::expected<void*, int> Stack::allocate(std::size_t bytes) {
@@ -51,7 +55,7 @@ Answer Stack::send_in_place(int fd, std::span<const std::byte> bytes, int flags,
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const Held socket = *found;
-  if (socket->socket.kind() != ConnectionKind::bytes) return std::unexpected(EOPNOTSUPP);
+  if (!is_of_bytes(*socket)) return std::unexpected(EOPNOTSUPP);
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) != 0) return std::unexpected(EOPNOTSUPP);
   const auto owner = owner_of(bytes);
   if (owner == nullptr) return std::unexpected(EFAULT);
@@ -68,6 +72,9 @@ Answer Stack::wait_sent(int fd, std::uint64_t number, int flags) {
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const Held socket = *found;
+  if (!is_of_bytes(*socket) || socket->socket.backlog() != nullptr) return std::unexpected(EOPNOTSUPP);
+  if ((flags & ~MSG_DONTWAIT) != 0) return std::unexpected(EOPNOTSUPP);
+  if (!socket->socket.stream()->has_given(number)) return std::unexpected(EINVAL);
   return until_done(lock, socket, may_wait(*socket, flags), deadline_of(socket->send_timeout),
                     [&]() -> Answer {
                       return socket->socket.stream()->is_sent(number) ? Answer(0) : std::unexpected(EAGAIN);
@@ -79,7 +86,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const Held socket = *found;
-  if (socket->socket.kind() != ConnectionKind::bytes) return std::unexpected(EOPNOTSUPP);
+  if (!is_of_bytes(*socket)) return std::unexpected(EOPNOTSUPP);
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) != 0) return std::unexpected(EOPNOTSUPP);
   if (bytes == nullptr) return std::unexpected(EFAULT);
   std::vector<std::byte> room;

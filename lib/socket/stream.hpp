@@ -134,6 +134,8 @@ class Stream {
   /// peer has no slots for us, a copy of as much as there is room for. Errors: those of send.
   Answer send_in_place(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                        std::uint64_t& number);
+  /// Whether send_in_place has given `number`; 0, before it gave any, it always has.
+  bool has_given(std::uint64_t number) const { return number <= (chunks_ ? chunks_->asked : 0); }
   /// So has every send before it.
   bool is_sent(std::uint64_t number) const;
   /// What is to be read next, if that lies in one piece.

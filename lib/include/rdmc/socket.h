@@ -100,7 +100,8 @@ ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
  * has no room to write into, it copies, as much as there is room for.
  *
  * rdmc_sent waits until the memory of send `number`, and of all before it on that connection, is the caller's
- * again (MSG_DONTWAIT: EAGAIN). Larger sends are better: 1 MB is a message to the fabric.
+ * again (MSG_DONTWAIT: EAGAIN; a number that was not given: EINVAL). Larger sends are better: 1 MB is a
+ * message to the fabric.
  *
  * rdmc_recv_zc gives what has come next where it lies, in `*bytes`, and its length; 0: the end. It belongs to
  * the caller, who may write it, until rdmc_release (EINVAL: not from rdmc_recv_zc). The peer has 8 MB to

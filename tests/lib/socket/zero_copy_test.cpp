@@ -154,6 +154,18 @@ BOOST_AUTO_TEST_CASE(only_memory_of_ours_is_sent_from_and_only_what_was_lent_is_
   BOOST_TEST(two.server.release(where).has_value());
   BOOST_TEST((two.server.release(where) == Answer(std::unexpected(EINVAL))));
   BOOST_TEST(two.client.wait_sent(ours, number, 0).has_value());
+  BOOST_TEST((two.client.wait_sent(ours, number + 1, 0) == Answer(std::unexpected(EINVAL))));
+  BOOST_TEST((two.client.wait_sent(ours, number, MSG_PEEK) == Answer(std::unexpected(EOPNOTSUPP))));
+  BOOST_TEST((two.server.wait_sent(two.listener, 0, 0) == Answer(std::unexpected(EOPNOTSUPP))));
+  const int untouched = TwoStacks::new_socket(two.client);
+  BOOST_TEST((two.client.wait_sent(untouched, 1, 0) == Answer(std::unexpected(EINVAL))));
+  for (const int type : {SOCK_SEQPACKET, RDMC_GROUP}) {
+    const Answer none = std::unexpected(EOPNOTSUPP);
+    const int other = TwoStacks::new_socket(two.client, 0, type);
+    BOOST_TEST((two.client.wait_sent(other, 0, 0) == none));
+    BOOST_TEST((two.client.send_in_place(other, mine, 0, number) == none));
+    BOOST_TEST((two.client.receive_in_place(other, &where, MSG_DONTWAIT) == none));
+  }
   BOOST_TEST(two.client.deallocate(mine.data()).has_value());
   BOOST_TEST((two.client.deallocate(mine.data()) == Answer(std::unexpected(EINVAL))));
 }
