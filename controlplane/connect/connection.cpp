@@ -12,7 +12,6 @@ namespace rdmc::control {
 namespace {
 
 using boost::system::error_code;
-using Descriptors = boost::asio::posix::stream_descriptor;
 
 /// Plaintext per TLS record, and how much ciphertext is made ahead of the socket.
 constexpr std::size_t kRecordBytes = 16 * 1024;
@@ -36,13 +35,11 @@ Connection::Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const 
       options_(options),
       peer_(peer),
       local_(local_address(socket.get())),
-      socket_(core_->context()),
+      socket_(*core_),
       timer_(core_->context()),
       protocol_(role, options) {
   set_channel_options(socket.get(), options.silence_limit);
-  error_code error;
-  socket_.assign(socket.get(), error);
-  if (!error) (void)socket.release();  // else it is closed here, and the handshake fails
+  (void)socket_.take(socket);  // else it is closed here, and the handshake fails
 }
 
 // ---- waiting
@@ -50,7 +47,7 @@ Connection::Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const 
 void Connection::arm_read() {
   if (read_armed_ || !socket_.is_open()) return;
   read_armed_ = true;
-  socket_.async_wait(Descriptors::wait_read, [self = shared_from_this()](error_code error) {
+  socket_.async_wait(LoopSocket::Wait::wait_read, [self = shared_from_this()](error_code error) {
     self->read_armed_ = false;
     if (!error) self->on_readable();
   });
@@ -59,7 +56,7 @@ void Connection::arm_read() {
 void Connection::arm_write() {
   if (write_armed_ || !socket_.is_open()) return;
   write_armed_ = true;
-  socket_.async_wait(Descriptors::wait_write, [self = shared_from_this()](error_code error) {
+  socket_.async_wait(LoopSocket::Wait::wait_write, [self = shared_from_this()](error_code error) {
     self->write_armed_ = false;
     if (!error) self->flush();
   });
@@ -109,7 +106,7 @@ void Connection::refuse(Error error) {
 
 void Connection::on_readable() {
   const auto buffer = core_->scratch();
-  const ssize_t got = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
+  const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return arm_read();
   if (state_ == State::closing || state_ == State::draining) {
     if (got > 0) return arm_read();  // discarded: we only wait for the end
@@ -257,7 +254,7 @@ void Connection::flush() {
   auto& output = protocol_.output();
   while (fill_output()) {
     const auto rest = std::span<const std::byte>(output).subspan(output_sent_);
-    const ssize_t sent = ::send(socket_.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) {
@@ -279,7 +276,7 @@ void Connection::flush() {
   }
   if ((state_ == State::closing || state_ == State::draining) && !shut_) {
     shut_ = true;
-    ::shutdown(socket_.native_handle(), SHUT_WR);
+    ::shutdown(socket_.get(), SHUT_WR);
   }
   tell_drained();
 }
@@ -357,8 +354,7 @@ void Connection::shut() {
   state_ = State::closed;
   core_->remove(this);
   timer_.cancel();
-  error_code ignored;
-  socket_.close(ignored);
+  socket_.close();
 }
 
 void Connection::on_loop_stop() {

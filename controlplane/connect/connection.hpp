@@ -3,13 +3,13 @@
 // are sent even when the handle is gone. Internal to this room; the loop's thread only.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/channel_protocol.hpp"
 #include "controlplane/connect/loop_core.hpp"
+#include "controlplane/connect/loop_socket.hpp"
 #include "controlplane/connect/socket.hpp"
 
 namespace rdmc::control {
@@ -73,7 +73,7 @@ class Connection final : public LoopMember, public std::enable_shared_from_this<
   const ChannelOptions options_;
   const Address peer_;
   Address local_;
-  boost::asio::posix::stream_descriptor socket_;
+  LoopSocket socket_;
   boost::asio::steady_timer timer_;
   ChannelProtocol protocol_;
   State state_ = State::handshaking;

@@ -25,7 +25,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
         deadline_(Clock::now() + std::chrono::nanoseconds(deadline.ns)),
         allowed_ms_(deadline.ns / 1'000'000),
         done_(std::move(done)),
-        socket_(core->context()),
+        socket_(*core),
         timer_(core->context()) {}
 
   void begin() {
@@ -77,8 +77,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
 
   void try_next() {
     ++turn_;  // whatever waits for the address before is void
-    error_code ignored;
-    socket_.close(ignored);
+    socket_.close();
     if (next_ == addresses_.size()) return finish(std::unexpected(std::move(*error_)));
     const Address& address = addresses_[next_];
     const auto left = deadline_ - Clock::now();
@@ -87,24 +86,22 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
     arm_timer(Clock::now() + share);
     auto socket = begin_connect(address);
     if (!socket) return failed(socket.error());
-    error_code error;
-    socket_.assign(socket->get(), error);
-    if (error) return failed({Errc::resource_limit, "the socket cannot be watched: " + error.message()});
-    (void)socket->release();
-    socket_.async_wait(boost::asio::posix::stream_descriptor::wait_write,
+    if (const auto error = socket_.take(*socket))
+      return failed({Errc::resource_limit, "the socket cannot be watched: " + error.message()});
+    socket_.async_wait(LoopSocket::Wait::wait_write,
                        [self = shared_from_this(), turn = turn_](error_code aborted) {
                          if (!aborted && self->done_ && self->turn_ == turn) self->on_connected();
                        });
   }
 
   void on_connected() {
-    if (const int error = connect_result(socket_.native_handle()); error != 0)
+    if (const int error = connect_result(socket_.get()); error != 0)
       return failed(fail_socket("connect", error).error());
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(timer_.expiry() - Clock::now());
     ++turn_;
     timer_.cancel();
-    connection_ = std::make_shared<Connection>(core, Descriptor(socket_.release()), addresses_[next_ - 1],
-                                               Role::client, options_);
+    connection_ =
+        std::make_shared<Connection>(core, socket_.release(), addresses_[next_ - 1], Role::client, options_);
     connection_->handshake(
         std::min(options_.handshake_deadline, Duration{std::max<std::int64_t>(left.count(), 1)}),
         [self = shared_from_this()](Result<void> established) {
@@ -139,8 +136,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
     ++turn_;
     core->remove(this);
     timer_.cancel();
-    error_code ignored;
-    socket_.close(ignored);
+    socket_.close();
     if (const auto connection = std::exchange(connection_, nullptr)) connection->abandon();
   }
 
@@ -150,7 +146,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
   const Clock::time_point deadline_;
   const std::int64_t allowed_ms_;
   ConnectHandler done_;
-  boost::asio::posix::stream_descriptor socket_;
+  LoopSocket socket_;
   boost::asio::steady_timer timer_;
   std::shared_ptr<Connection> connection_;
   std::vector<Address> addresses_;

@@ -1,7 +1,6 @@
 #include "controlplane/connect/listener.hpp"
 
 #include <algorithm>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cassert>
 #include <chrono>
@@ -31,20 +30,17 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
         on_channel_(std::move(handlers.on_channel)),
         on_refused_(std::move(handlers.on_refused)),
         pending_socket_(std::move(socket)),
-        socket_(core->context()),
+        socket_(*core),
         pause_(core->context()) {}
 
   void begin() {
     if (closed_) return;
     core->add(shared_from_this());
-    error_code error;
-    socket_.assign(pending_socket_.get(), error);
-    if (error) {
+    if (socket_.take(pending_socket_)) {
       // epoll has no room for it now (max_user_watches)
       ++counters.accept_failures;
       return pause([this] { begin(); });
     }
-    (void)pending_socket_.release();
     arm();
   }
 
@@ -52,8 +48,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     closed_ = true;
     core->remove(this);
     pause_.cancel();
-    error_code ignored;
-    socket_.close(ignored);
+    socket_.close();
     pending_socket_.reset();
     for (const auto& connection : std::exchange(handshakes_, {})) connection->abandon();
     if (in_handler_ == 0) release_handlers();
@@ -67,10 +62,9 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
 
  private:
   void arm() {
-    socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                       [self = shared_from_this()](error_code error) {
-                         if (!error && !self->closed_) self->on_readable();
-                       });
+    socket_.async_wait(LoopSocket::Wait::wait_read, [self = shared_from_this()](error_code error) {
+      if (!error && !self->closed_) self->on_readable();
+    });
   }
 
   template <typename Function>
@@ -84,7 +78,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
   void on_readable() {
     for (int i = 0; i < kAcceptsPerTurn && !closed_; ++i) {
       Address peer;
-      auto socket = accept_one(socket_.native_handle(), peer);
+      auto socket = accept_one(socket_.get(), peer);
       if (!socket && socket.error().code == Errc::would_block) break;
       if (!socket) {
         ++counters.accept_failures;
@@ -137,7 +131,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
   std::move_only_function<void(Channel)> on_channel_;
   std::move_only_function<void(const Address&, const Error&)> on_refused_;
   Descriptor pending_socket_;  // until the loop takes it
-  boost::asio::posix::stream_descriptor socket_;
+  LoopSocket socket_;
   boost::asio::steady_timer pause_;
   std::list<std::shared_ptr<Connection>> handshakes_;  // oldest first
   int in_handler_ = 0;

@@ -1,10 +1,13 @@
 // Owns one file descriptor, so that no path of an error leaks it. Descriptors are handed between
-// files, sockets, processes and threads; every one is opened close-on-exec. Move-only; any thread.
+// files, sockets, processes and threads; every one is opened close-on-exec, and known to be ours when the
+// process forks. Move-only; any thread.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
+
+#include "dataplane/base/own_descriptors.hpp"
 
 namespace rdmc {
 
@@ -12,7 +15,7 @@ class Descriptor {
  public:
   Descriptor() = default;
   /// Takes over `fd`; -1 stands for none.
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  explicit Descriptor(int fd) noexcept : fd_(fd) { note_own(fd); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
@@ -26,9 +29,12 @@ class Descriptor {
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
   /// The caller owns the descriptor from here on.
-  int release() noexcept { return std::exchange(fd_, -1); }
+  int release() noexcept {
+    forget_own(fd_);
+    return std::exchange(fd_, -1);
+  }
   void reset() noexcept {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ >= 0) ::close(release());
   }
 
  private:

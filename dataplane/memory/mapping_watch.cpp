@@ -28,17 +28,16 @@ const std::byte* at(std::uint64_t address) {
 
 Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
   // Faults of the kernel's own would take a privilege; there are none.
-  const int fault_fd =
-      static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
-  if (fault_fd < 0) return fail(Errc::unsupported, "this kernel has no userfaultfd for us");
-  std::unique_ptr<MappingWatch> self(new MappingWatch(fault_fd, eventfd(0, EFD_CLOEXEC)));
+  Descriptor fault(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
+  if (!fault) return fail(Errc::unsupported, "this kernel has no userfaultfd for us");
+  std::unique_ptr<MappingWatch> self(new MappingWatch(std::move(fault), Descriptor(eventfd(0, EFD_CLOEXEC))));
   uffdio_api api{.api = UFFD_API,
                  .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP |
                              UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP,
                  .ioctls = 0};
-  if (ioctl(fault_fd, UFFDIO_API, &api) != 0)
+  if (ioctl(self->fault_.get(), UFFDIO_API, &api) != 0)
     return fail(Errc::unsupported, "this kernel does not tell of unmapped memory");
-  if (self->stop_fd_ < 0) return fail_errno("eventfd", errno);
+  if (!self->stop_) return fail_errno("eventfd", errno);
   // No signal handlers there: one might give memory back, and wait for this very thread.
   auto thread = start_quiet_thread("to watch mappings", [watch = self.get()] { watch->listen(); });
   if (!thread) return std::unexpected(thread.error());
@@ -53,12 +52,9 @@ MappingWatch::~MappingWatch() {
   for (const Range& range : watched_) unregister(range);
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = write(stop_fd_, &one, sizeof one);
+    [[maybe_unused]] const auto written = write(stop_.get(), &one, sizeof one);
     thread_.join();
-  } else {
-    close(fault_fd_);
   }
-  if (stop_fd_ >= 0) close(stop_fd_);
 }
 
 Result<void> MappingWatch::watch(std::span<const std::byte> memory) {
@@ -68,7 +64,7 @@ Result<void> MappingWatch::watch(std::span<const std::byte> memory) {
   uffdio_register wanted{.range = {.start = range.begin, .len = range.end - range.begin},
                          .mode = UFFDIO_REGISTER_MODE_WP,
                          .ioctls = 0};
-  if (ioctl(fault_fd_, UFFDIO_REGISTER, &wanted) != 0)
+  if (ioctl(fault_.get(), UFFDIO_REGISTER, &wanted) != 0)
     return fail(Errc::unsupported, "the kernel does not watch this memory");
   if (std::ranges::find(watched_, range) == watched_.end()) watched_.push_back(range);
   return {};
@@ -87,19 +83,19 @@ MappingWatch::Range MappingWatch::pages_around(std::span<const std::byte> memory
 
 void MappingWatch::unregister(const Range& range) {
   uffdio_range gone{.start = range.begin, .len = range.end - range.begin};
-  ioctl(fault_fd_, UFFDIO_UNREGISTER, &gone);  // not there any more: all the better
+  ioctl(fault_.get(), UFFDIO_UNREGISTER, &gone);  // not there any more: all the better
 }
 
 void MappingWatch::listen() {
-  std::array<pollfd, 2> watched{
-      {{.fd = fault_fd_, .events = POLLIN, .revents = 0}, {.fd = stop_fd_, .events = POLLIN, .revents = 0}}};
+  std::array<pollfd, 2> watched{{{.fd = fault_.get(), .events = POLLIN, .revents = 0},
+                                 {.fd = stop_.get(), .events = POLLIN, .revents = 0}}};
   for (;;) {
     const int ready = poll(watched.data(), watched.size(), -1);
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0 || watched[1].revents != 0) break;
     const std::scoped_lock lock(mutex_);
     uffd_msg event{};
-    while (read(fault_fd_, &event, sizeof event) == sizeof event) {
+    while (read(fault_.get(), &event, sizeof event) == sizeof event) {
       switch (event.event) {
         case UFFD_EVENT_UNMAP:
         case UFFD_EVENT_REMOVE: note(event.arg.remove.start, event.arg.remove.end); break;
@@ -108,7 +104,7 @@ void MappingWatch::listen() {
       }
     }
   }
-  close(fault_fd_);
+  fault_.reset();
   const std::scoped_lock lock(mutex_);
   dead_ = true;
 }

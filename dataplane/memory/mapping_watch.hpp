@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::memory {
@@ -45,11 +46,11 @@ class MappingWatch {
   Gone take();
 
  private:
-  MappingWatch(int fault_fd, int stop_fd) : fault_fd_(fault_fd), stop_fd_(stop_fd) {}
+  MappingWatch(Descriptor fault, Descriptor stop) : fault_(std::move(fault)), stop_(std::move(stop)) {}
   void listen();
   void note(std::uint64_t begin, std::uint64_t end);
 
-  int fault_fd_, stop_fd_;
+  Descriptor fault_, stop_;
   /// Held over the reading of an event, which lets the one who caused it go on, and the noting of it. Nothing
   /// is allocated or given back under it: that might unmap watched memory, and wait for this thread.
   std::mutex mutex_;

@@ -1,11 +1,11 @@
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 
 #include "dataplane/base/clock.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/port/readiness.hpp"
 #include "dataplane/port/wake_event.hpp"
 
@@ -19,14 +19,9 @@ class EpollReadiness final : public Readiness {
  public:
   explicit EpollReadiness(std::uint64_t& system_calls)
       : system_calls_(system_calls), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
-  ~EpollReadiness() override {
-    if (epoll_ >= 0) close(epoll_);
-  }
-  EpollReadiness(const EpollReadiness&) = delete;
-  EpollReadiness& operator=(const EpollReadiness&) = delete;
 
   Result<void> start() {
-    if (epoll_ < 0) return fail_errno("epoll_create1", errno);
+    if (!epoll_) return fail_errno("epoll_create1", errno);
     if (wake_.descriptor() < 0) return fail_errno("eventfd", errno);
     return watch(wake_.descriptor(), kWakeTag);
   }
@@ -35,13 +30,13 @@ class EpollReadiness final : public Readiness {
 
   void remove(FlowId, int descriptor) override {
     ++system_calls_;
-    epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   }
 
   void poll(std::vector<FlowId>& readable) override {
     std::array<epoll_event, kEventsPerCall> events;
     ++system_calls_;
-    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count; ++i) {
       const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
       if (tag != kWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
@@ -64,7 +59,8 @@ class EpollReadiness final : public Readiness {
     event.events = EPOLLIN | EPOLLET;
     event.data.u64 = tag;
     ++system_calls_;
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event) != 0) return fail_errno("epoll_ctl", errno);
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+      return fail_errno("epoll_ctl", errno);
     return {};
   }
 
@@ -76,13 +72,13 @@ class EpollReadiness final : public Readiness {
       if (left.ns <= 0) return false;
       rest = {left.ns / 1'000'000'000, left.ns % 1'000'000'000};
     }
-    pollfd any{epoll_, POLLIN, 0};
+    pollfd any{epoll_.get(), POLLIN, 0};
     ++system_calls_;
     return ppoll(&any, 1, deadline == Time::never() ? nullptr : &rest, nullptr) != 0;
   }
 
   std::uint64_t& system_calls_;
-  int epoll_;
+  Descriptor epoll_;
   WakeEvent wake_;
 };
 

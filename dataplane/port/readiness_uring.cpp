@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "dataplane/base/clock.hpp"
+#include "dataplane/base/own_descriptors.hpp"
 #include "dataplane/port/readiness.hpp"
 #include "dataplane/port/wake_event.hpp"
 
@@ -28,7 +29,9 @@ class UringReadiness final : public Readiness {
  public:
   explicit UringReadiness(std::uint64_t& system_calls) : system_calls_(system_calls) {}
   ~UringReadiness() override {
-    if (made_) io_uring_queue_exit(&ring_);
+    if (!made_) return;
+    forget_own(ring_.ring_fd);
+    io_uring_queue_exit(&ring_);
   }
   UringReadiness(const UringReadiness&) = delete;
   UringReadiness& operator=(const UringReadiness&) = delete;
@@ -42,6 +45,7 @@ class UringReadiness final : public Readiness {
     const int failed = io_uring_queue_init_params(kSubmissions, &ring_, &parameters);
     if (failed == -EINVAL) return fail(Errc::unsupported, "io_uring as Linux 6.1 has it");
     if (failed != 0) return fail_errno("io_uring", -failed);
+    note_own(ring_.ring_fd);
     made_ = true;
     return {};
   }

@@ -1,31 +1,26 @@
 #include "dataplane/port/udp_socket.hpp"
 
 #include <netinet/udp.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 namespace rdmc::port {
 
-UdpSocket::~UdpSocket() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 bool UdpSocket::set(int level, int option, int value) const {
-  return setsockopt(descriptor_, level, option, &value, sizeof value) == 0;
+  return setsockopt(descriptor_.get(), level, option, &value, sizeof value) == 0;
 }
 
 int UdpSocket::get(int level, int option) const {
   int value = 0;
   socklen_t length = sizeof value;
-  getsockopt(descriptor_, level, option, &value, &length);
+  getsockopt(descriptor_.get(), level, option, &value, &length);
   return value;
 }
 
 Address UdpSocket::address() const {
   SocketAddress bound;
   socklen_t length = sizeof bound;
-  getsockname(descriptor_, &bound.generic, &length);
+  getsockname(descriptor_.get(), &bound.generic, &length);
   return bound.address();
 }
 
@@ -55,10 +50,10 @@ Result<void> UdpSocket::configure(bool ipv6, const UdpSocketOptions& options) co
 
 Result<UdpSocket> UdpSocket::bind(const SocketAddress& address, const UdpSocketOptions& options) {
   const int family = address.generic.sa_family;
-  UdpSocket made(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (made.descriptor_ < 0) return fail_errno("UDP socket", errno);
+  UdpSocket made(Descriptor(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  if (!made.descriptor_) return fail_errno("UDP socket", errno);
   if (auto done = made.configure(family == AF_INET6, options); !done) return std::unexpected(done.error());
-  if (::bind(made.descriptor_, &address.generic, address.size()) != 0) {
+  if (::bind(made.descriptor(), &address.generic, address.size()) != 0) {
     const std::string where = "UDP address " + to_string(address.address());
     if (errno == EADDRINUSE) return fail(Errc::already_exists, where + " is in use");
     if (errno == EADDRNOTAVAIL) return fail(Errc::not_found, where + " is not on this host");

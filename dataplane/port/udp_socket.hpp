@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/port/socket_address.hpp"
 
@@ -22,27 +23,21 @@ struct UdpSocketOptions {
 class UdpSocket {
  public:
   UdpSocket() = default;
-  ~UdpSocket();
-  UdpSocket(UdpSocket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  UdpSocket& operator=(UdpSocket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
 
   /// Bound to `address`; non-blocking. Options that only tune are tried and not insisted on.
   /// Errors: already_exists, not_found, permission_denied, resource_limit, unsupported, io_error.
   static Result<UdpSocket> bind(const SocketAddress& address, const UdpSocketOptions& options);
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   Address address() const;  ///< with the port that the kernel chose
   bool set(int level, int option, int value) const;
   int get(int level, int option) const;  ///< 0 when there is no such option
 
  private:
-  explicit UdpSocket(int descriptor) : descriptor_(descriptor) {}
+  explicit UdpSocket(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
   Result<void> configure(bool ipv6, const UdpSocketOptions& options) const;
 
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace rdmc::port

@@ -1,115 +1,28 @@
-// The C functions: a Stack for the process, errno, and fork.
-#include <pthread.h>
-#include <unistd.h>
+// The C functions: the process's Stack, and errno.
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <vector>
 
-#include "controlplane/auth/tls_setup.hpp"
-#include "controlplane/launch/key_file.hpp"
 #include "lib/include/rdmc/socket.h"
-#include "lib/socket/stack.hpp"
+#include "lib/socket/process.hpp"
 
 namespace {
 
 using rdmc::sockets::Answer;
+using rdmc::sockets::Process;
 using rdmc::sockets::Stack;
-using rdmc::sockets::StackOptions;
-
-std::string environment(const char* name) {
-  const char* const value = ::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-StackOptions options_of_environment() {
-  StackOptions options;
-  if (const auto fabric = environment("RDMC_FABRIC"); !fabric.empty()) options.fabric = fabric;
-  options.insecure = environment("RDMC_INSECURE") == "1";
-  options.encrypt = environment("RDMC_ENCRYPT") == "1";
-  // Without a key nothing can be listened for or connected to: EHOSTUNREACH and EOPNOTSUPP say so then.
-  if (!options.insecure)
-    options.key_file = rdmc::control::key_file(rdmc::control::environment()).value_or("");
-  return options;
-}
-
-/// The process's sockets, from the first call until it exits.
-class Process {
- public:
-  /// The stack that `fd` (-1: none yet) is to be looked for in. Errors: EOPNOTSUPP (it is our parent's),
-  /// EBADF (the process is at its end).
-  std::expected<Stack*, int> stack_for(int fd) {
-    const std::lock_guard lock(mutex_);
-    if (has_ended_) return std::unexpected(EBADF);
-    if (inherited_.contains(fd)) return std::unexpected(EOPNOTSUPP);
-    if (stack_ == nullptr) {
-      if (!std::exchange(is_registered_, true)) {
-        ::pthread_atfork(before_fork, in_parent, in_child);
-        rdmc::control::prepare_tls();
-        std::atexit(end);
-      }
-      stack_ = new Stack(options_of_environment());
-    }
-    return stack_;
-  }
-  /// Whether `fd` was a socket of our parent's, which it is no more.
-  bool disown(int fd) {
-    const std::lock_guard lock(mutex_);
-    return inherited_.erase(fd) != 0;
-  }
-
- private:
-  /// When the process exits, while there is TLS. Threads may be inside; they find no socket any more, and the
-  /// memory stays.
-  static void end();
-  static void before_fork();
-  static void in_parent();
-  static void in_child();
-
-  std::mutex mutex_;
-  Stack* stack_ = nullptr;
-  bool is_registered_ = false, has_ended_ = false;
-  std::set<int> inherited_;
-};
-
-Process process;
-
-void Process::end() {
-  {
-    const std::lock_guard lock(process.mutex_);
-    process.has_ended_ = true;
-  }
-  if (process.stack_ != nullptr) process.stack_->end();
-}
-
-void Process::before_fork() {
-  process.mutex_.lock();
-  if (process.stack_ != nullptr) process.stack_->lock().lock();
-}
-
-void Process::in_parent() {
-  if (process.stack_ != nullptr) process.stack_->lock().unlock();
-  process.mutex_.unlock();
-}
-
-/// The stack's threads are not here: it is left as it is, and never touched again.
-void Process::in_child() {
-  if (process.stack_ != nullptr)
-    for (const int fd : process.stack_->descriptors()) process.inherited_.insert(fd);
-  process.stack_ = nullptr;
-  process.mutex_.unlock();
-}
 
 template <typename Call>
 ssize_t answer_of(int fd, Call call) {
   try {
-    const auto stack = process.stack_for(fd);
+    const auto stack = Process::instance().stack_for(fd);
     const Answer answer = stack ? call(**stack) : Answer(std::unexpected(stack.error()));
     if (answer) return static_cast<ssize_t>(*answer);
     errno = answer.error();
@@ -124,14 +37,24 @@ int int_of(int fd, Call call) {
   return static_cast<int>(answer_of(fd, call));
 }
 
-/// EINVAL: more than a ssize_t can say.
+/// EMSGSIZE: too many pieces; EINVAL: more than a ssize_t can say; EFAULT.
 Answer bytes_in(const msghdr& message) {
+  if (message.msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
+  if (message.msg_iov == nullptr && message.msg_iovlen != 0) return std::unexpected(EFAULT);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < message.msg_iovlen; ++i) {
+    if (message.msg_iov[i].iov_base == nullptr && message.msg_iov[i].iov_len != 0)
+      return std::unexpected(EFAULT);
     if (message.msg_iov[i].iov_len > std::size_t{SSIZE_MAX} - bytes) return std::unexpected(EINVAL);
     bytes += message.msg_iov[i].iov_len;
   }
   return bytes;
+}
+
+/// What needs no gathering.
+std::optional<std::span<std::byte>> only_piece(const msghdr& message) {
+  if (message.msg_iovlen != 1) return std::nullopt;
+  return std::span(static_cast<std::byte*>(message.msg_iov[0].iov_base), message.msg_iov[0].iov_len);
 }
 
 constexpr std::size_t kEventBytes = CMSG_SPACE(sizeof(rdmc_member_event));
@@ -188,27 +111,30 @@ ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags) {
 ssize_t rdmc_sendmsg(int fd, const msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
-    if (message->msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
     if (message->msg_name != nullptr || message->msg_controllen != 0) return std::unexpected(EOPNOTSUPP);
-    std::vector<std::byte> gathered;
     const Answer bytes = bytes_in(*message);
     if (!bytes) return bytes;
+    if (const auto whole = only_piece(*message)) return stack.send(fd, *whole, flags);
+    std::vector<std::byte> gathered;
     gathered.reserve(*bytes);
     for (std::size_t i = 0; i < message->msg_iovlen; ++i) {
       const auto* const from = static_cast<const std::byte*>(message->msg_iov[i].iov_base);
       gathered.insert(gathered.end(), from, from + message->msg_iov[i].iov_len);
     }
-    return stack.send(fd, gathered, flags);
+    const Answer sent = stack.send(fd, gathered, flags);
+    if (sent) stack.count_copied(fd, *sent);
+    return sent;
   });
 }
 
 ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
-    if (message->msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
     const Answer room = bytes_in(*message);
     if (!room) return room;
-    std::vector<std::byte> received(*room);
+    const auto whole = only_piece(*message);
+    const auto scattered = std::make_unique_for_overwrite<std::byte[]>(whole ? 0 : *room);
+    const std::span received = whole.value_or(std::span(scattered.get(), whole ? 0 : *room));
     int said = 0;
     std::optional<rdmc_member_event> event;
     const bool wants_events = message->msg_control != nullptr && message->msg_controllen >= kEventBytes;
@@ -216,14 +142,16 @@ ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
     if (!got) return got;
     message->msg_namelen = 0;
     put_event(*message, event);
-    const std::size_t here_are = std::min(got.value_or(0), received.size());
+    message->msg_flags = said;
+    if (whole) return got;
+    const std::size_t here_are = std::min(*got, received.size());
     std::size_t given = 0;
     for (std::size_t i = 0; i < message->msg_iovlen && given < here_are; ++i) {
       const std::size_t here = std::min(message->msg_iov[i].iov_len, here_are - given);
       std::memcpy(message->msg_iov[i].iov_base, &received[given], here);
       given += here;
     }
-    message->msg_flags = said;
+    stack.count_copied(fd, given);
     return got;
   });
 }
@@ -268,7 +196,7 @@ int rdmc_shutdown(int fd, int how) {
 }
 
 int rdmc_close(int fd) {
-  if (process.disown(fd)) return ::close(fd);
+  if (Process::instance().close_inherited(fd)) return 0;
   return int_of(fd, [&](Stack& stack) { return stack.close(fd); });
 }
 

@@ -74,6 +74,8 @@ class Stack final : private Opens {
   Answer get_option(int fd, int level, int name, void* value, socklen_t* length);
   Answer set_option(int fd, int level, int name, const void* value, socklen_t length);
   Answer get_name(int fd, sockaddr* address, socklen_t* length, bool of_peer);
+  /// Of a call that has copied once more than send() and receive() do.
+  void count_copied(int fd, std::size_t bytes);
   /// fcntl's F_GETFL and F_SETFL; of the flags O_NONBLOCK.
   Answer control(int fd, int command, int argument);
   /// Readies the descriptor itself for epoll and its like, and returns it.
@@ -175,11 +177,11 @@ class Stack final : private Opens {
   std::unique_ptr<control::ControlLoop> loop_;
   std::optional<control::ChannelOptions> channel_;
 
-  // The loop's thread alone, and the destructor once that is gone.
-  bool is_ending_ = false;
   std::atomic<std::uint32_t> closes_ = 0;  // calls of close() under way
   bool is_over_ = false;                   // nobody lingers any more
 
+  // The loop's thread alone, and the destructor once that is gone.
+  bool is_ending_ = false;
   std::map<Address, std::unique_ptr<Carrier>> carriers_;
   std::map<Peering*, std::shared_ptr<Peering>> peerings_;
 };

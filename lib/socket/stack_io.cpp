@@ -77,6 +77,7 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
   const bool wants_all = (flags & MSG_WAITALL) != 0 && !peek;
   const Time deadline = deadline_of(socket->receive_timeout);
   if (of_messages) {
+    if (socket->group) socket->group->want_events(event != nullptr);
     bool is_message = false;  // not the end
     const auto got = until_done(lock, socket, waits, deadline, [&]() -> Answer {
       if (event != nullptr && socket->group && (*event = socket->group->take_event())) return 0;
@@ -94,7 +95,6 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
     const auto got = until_done(
         lock, socket, waits, deadline, [&] { return socket->socket.receive(out.subspan(done), peek); },
         EAGAIN, Wants::bytes);
-    if (socket->group) socket->group->want_events(event != nullptr);
     if (!got) return done > 0 ? Answer(done) : got;
     done += *got;
     if (*got == 0 || done == out.size() || !wants_all) return done;

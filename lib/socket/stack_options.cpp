@@ -126,6 +126,11 @@ Answer Stack::set_own_option(OpenSocket& socket, int name, const void* value, so
   return 0;
 }
 
+void Stack::count_copied(int fd, std::size_t bytes) {
+  const Lock lock(lock_);
+  if (const auto found = find(fd)) (*found)->socket.stream()->count_copied(bytes);
+}
+
 Answer Stack::get_name(int fd, sockaddr* address, socklen_t* length, bool of_peer) {
   const Lock lock(lock_);
   const auto found = find(fd);

@@ -144,6 +144,7 @@ class Stream {
   void give_back(OwnedSlot slot);
   /// Payload bytes that were copied on this side.
   std::uint64_t copied() const { return copied_; }
+  void count_copied(std::size_t bytes) { copied_ += bytes; }
 
   bool has_chunk() const { return chunks_ && !chunks_->outgoing.empty(); }
   bool has_chunks() const { return chunks_ != nullptr; }

@@ -13,8 +13,13 @@
  *   RDMC_INSECURE  1: no key and no proof of one
  *   RDMC_ENCRYPT   1: AES-256-GCM for all that leaves the host; at both ends alike
  *
- * A child of fork() has none of its parent's sockets: calls on them fail with EOPNOTSUPP, but it may close
- * them, and make its own. */
+ * A child of fork() has none of its parent's sockets, and keeps none of them alive: calls on them fail with
+ * EOPNOTSUPP, but it may close them, and make its own.
+ *
+ * No function here is async-signal-safe, also those whose namesakes are (accept, bind, close, connect, poll,
+ * recv, send, ... and fork()): one lock guards all sockets of a process, and a handler would wait for the
+ * call that it has interrupted. Where a handler has something to send, let it write to a pipe that rdmc_poll
+ * waits for. */
 #ifndef RDMC_SOCKET_H
 #define RDMC_SOCKET_H
 
@@ -34,7 +39,7 @@ extern "C" {
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
 /* uint64_t, to be read: payload bytes of this connection that this side has copied so far, beside what the
- * fabric and the kernel do. */
+ * fabric and the kernel do; those that rdmc_sendmsg and rdmc_recvmsg gather and scatter twice. */
 #define RDMC_SO_COPIED 4
 /* Of a group socket: its group's name, a string of 1 to 255 bytes, to be set before it listens or connects.
  */
@@ -105,7 +110,9 @@ ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
  *
  * rdmc_recv_zc gives what has come next where it lies, in `*bytes`, and its length; 0: the end. It belongs to
  * the caller, who may write it, until rdmc_release (EINVAL: not from rdmc_recv_zc). The peer has 8 MB to
- * write into; who keeps them keeps it waiting. */
+ * write into; who keeps them keeps it waiting. A peer that holds our key and is hostile can write there
+ * again, also while they are the caller's: what must not change between a check and its use is to be copied
+ * first, or received by rdmc_recv. */
 void* rdmc_alloc(size_t bytes);
 int rdmc_free(void* memory);
 ssize_t rdmc_send_zc(int fd, const void* bytes, size_t count, int flags, uint64_t* number);
@@ -120,8 +127,9 @@ int rdmc_close(int fd);
 int rdmc_poll(struct pollfd* descriptors, nfds_t count, int timeout_ms);
 /* Readies the descriptor itself for the kernel's epoll, poll, select and io_uring, and returns it: from now
  * on it is readable, writable, at its end and hung up whenever the socket is. Only what has an error is shown
- * as all of these, and a socket that has not been connected as no hang-up. Costs a second descriptor and a
- * system call for each change, so only those who ask have it. */
+ * as all of these, and a socket that has not been connected as no hang-up. Costs two more descriptors
+ * (EMFILE) and a system call for each change, so only those who ask have it; rdmc_poll asks for all that it
+ * is given, and unlike poll may say EMFILE. */
 int rdmc_pollfd(int fd);
 
 /* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT,

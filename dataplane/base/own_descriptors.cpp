@@ -1,0 +1,41 @@
+#include "dataplane/base/own_descriptors.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmc {
+namespace {
+
+/// As many as Linux allows a process unless an administrator raises it (fs.nr_open); pages of zeros until
+/// they are used. Those above are not known here.
+constexpr std::size_t kDescriptors = std::size_t{1} << 20, kBits = 64;
+std::array<std::atomic<std::uint64_t>, kDescriptors / kBits> own;
+
+}  // namespace
+
+void note_own(int fd) noexcept {
+  const auto at = static_cast<std::size_t>(fd);
+  if (fd >= 0 && at < kDescriptors)
+    own[at / kBits].fetch_or(std::uint64_t{1} << at % kBits, std::memory_order_relaxed);
+}
+
+void forget_own(int fd) noexcept {
+  const auto at = static_cast<std::size_t>(fd);
+  if (fd >= 0 && at < kDescriptors)
+    own[at / kBits].fetch_and(~(std::uint64_t{1} << at % kBits), std::memory_order_relaxed);
+}
+
+void close_inherited() noexcept {
+  for (std::size_t word = 0; word < own.size(); ++word) {
+    if (own[word].load(std::memory_order_relaxed) == 0) continue;
+    for (auto left = own[word].exchange(0, std::memory_order_relaxed); left != 0; left &= left - 1)
+      ::close(static_cast<int>(word * kBits) + std::countr_zero(left));
+  }
+}
+
+}  // namespace rdmc

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Closing what another thread closes already, of every kind, and at the end of the process: for one it works, for others there is no such
+socket."""
+import ctypes
+import errno
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import unittest
+
+from librdmc_calls import call, connect, listen, option, receive_all, send
+
+LINGER = struct.pack("ii", 1, 1)  # for a second
+KINDS = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_RDM)
+
+
+class Member:
+    """A process that joins and does not read."""
+
+    def __init__(self, port):
+        self.process = subprocess.Popen([sys.executable, __file__, "--member", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+
+    def end(self):
+        self.process.communicate()
+
+
+def root_of_a_member_that_does_not_read():
+    """Its close waits as long as it lingers."""
+    root, port = listen(kind=socket.SOCK_RDM)
+    member = Member(port)
+    option(root, socket.SO_SNDTIMEO, struct.pack("ll", 0, 300_000))
+    while send(root, bytes(1 << 20)) > 0:
+        pass
+    option(root, socket.SO_LINGER, LINGER)
+    return root, member
+
+
+def close_in_threads(fd, count):
+    results, together = [], threading.Barrier(count)
+
+    def close():
+        together.wait()
+        results.append(call("close", fd))
+    threads = [threading.Thread(target=close) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(results)
+
+
+def exit_while_a_thread_closes():
+    root, _ = root_of_a_member_that_does_not_read()
+    threading.Thread(target=call, args=("close", root), daemon=True).start()
+    value, length = ctypes.c_int(), ctypes.c_uint(4)
+    for _ in range(1000):  # it is under way; its lingering ends much later
+        if call("getsockopt", root, socket.SOL_SOCKET, socket.SO_TYPE, ctypes.byref(value), ctypes.byref(length)) < 0:
+            break
+    ctypes.CDLL(None).exit(7)  # the member goes when its stdin does
+
+
+class Close(unittest.TestCase):
+    def test_of_several_threads_that_close_at_once_one_does(self):
+        for kind in KINDS:
+            for make in (lambda kind: listen(kind=kind)[0], lambda kind: connect(listen(kind=kind)[1], kind=kind)):
+                fd = make(kind)
+                with self.subTest(kind=kind, fd=fd):
+                    self.assertEqual(close_in_threads(fd, 3), [-errno.EBADF, -errno.EBADF, 0])
+
+    def test_while_a_close_lingers_others_find_nothing_to_close(self):
+        root, member = root_of_a_member_that_does_not_read()
+        self.assertEqual(close_in_threads(root, 2), [-errno.EBADF, 0])
+        member.end()
+
+    def test_a_stream_whose_close_lingers_is_closed_already(self):
+        listener, port = listen()
+        fd = connect(port)
+        end = call("accept", listener, None, None)
+        sent = send(fd, bytes(1 << 20), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        option(fd, socket.SO_LINGER, LINGER)
+        self.assertEqual(close_in_threads(fd, 2), [-errno.EBADF, 0])
+        self.assertEqual(len(receive_all(end, sent)), sent)
+
+    def test_a_process_exits_while_a_thread_of_it_closes(self):
+        ended = subprocess.run([sys.executable, __file__, "--exit"], capture_output=True, check=False)
+        self.assertEqual((ended.returncode, ended.stderr), (7, b""))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--exit"]:
+        exit_while_a_thread_closes()
+    if sys.argv[1:2] == ["--member"]:
+        assert connect(int(sys.argv[2]), kind=socket.SOCK_RDM) > 0
+        print("joined", flush=True)
+        sys.exit(len(sys.stdin.read()))
+    unittest.main()
