@@ -38,8 +38,8 @@ class PerPairFabric final : public Fabric {
 
   std::unique_ptr<Fabric> remote_;
   std::unique_ptr<ShmFabric> local_;  // goes first: its thread wakes who sleeps in the other
-  std::uint32_t local_pairs_ = 0;   // queue pairs that chose so
-  std::uint32_t remote_pairs_ = 0;  // that chose so, or have not chosen
+  std::uint32_t local_pairs_ = 0;     // queue pairs that chose so
+  std::uint32_t remote_pairs_ = 0;    // that chose so, or have not chosen
 };
 
 }  // namespace rdmc::fabric
