@@ -43,7 +43,7 @@ Result<Job> hostlist_job(std::string_view hosts, std::optional<std::uint32_t> ra
   if (*rank >= members->size())
     return fail(Errc::invalid_argument,
                 fmt::format("there is no rank {} of {}: they count from 0", *rank, members->size()));
-  return Job{.rank = *rank, .members = std::move(*members)};
+  return Job{.rank = *rank, .members = std::move(*members), .name = {}};
 }
 
 }  // namespace rdmc::control

@@ -22,6 +22,9 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 struct Job {
   std::uint32_t rank = 0;     ///< ours
   std::vector<Host> members;  ///< by rank: the host, and the port that the process listens on
+  /// Tells it from every other one that may have the same places, if anything is known that does; the same
+  /// for all ranks.
+  std::string name;
 };
 
 /// What `variable` says; empty: nothing, or it is not set.

@@ -97,6 +97,12 @@ Result<void> check_own(const Variables& variables, const Place& place) {
   return {};
 }
 
+/// Empty where it does not say.
+std::string name_of(const Variables& variables) {
+  const auto job = value_in(variables, "SLURM_JOB_ID"), step = value_in(variables, "SLURM_STEP_ID");
+  return job.empty() || step.empty() ? std::string() : fmt::format("slurm {:.64}.{:.64}", job, step);
+}
+
 Result<std::uint32_t> first_port_of(const Variables& variables) {
   const auto job = number_in(variables, "SLURM_JOB_ID"), step = number_in(variables, "SLURM_STEP_ID");
   if (!job || !step) return std::unexpected(job ? step.error() : job.error());
@@ -139,7 +145,7 @@ Result<Job> slurm_job(const Variables& variables, std::uint16_t first_port) {
   if (port + *std::ranges::max_element(*counts) > 65536)
     return fail(Errc::invalid_argument,
                 fmt::format("from port {} up there are not enough for the tasks of a node", port));
-  Job job{.rank = *rank, .members = {}};
+  Job job{.rank = *rank, .members = {}, .name = name_of(variables)};
   for (const Place& place : places)
     job.members.push_back({(*nodes)[place.node].name, static_cast<std::uint16_t>(port + place.on_node)});
   return job;

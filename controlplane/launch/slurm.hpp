@@ -16,9 +16,9 @@ bool is_slurm_step(const Variables& variables);
 
 /// The tasks of the step; nodes are called by the names that Slurm has for them. The ports on a node count
 /// up from `first_port`; 0: from one between 16384 and 32512 that the job's and the step's numbers give, so
-/// that steps that share a node seldom collide. Errors: not_found and invalid_argument, naming the variable;
-/// unsupported for a distribution whose order the variables do not tell (arbitrary, heterogeneous steps),
-/// with the remedy.
+/// that steps that share a node seldom collide; its name tells it from those that do. Errors: not_found and
+/// invalid_argument, naming the variable; unsupported for a distribution whose order the variables do not
+/// tell (arbitrary, heterogeneous steps), with the remedy.
 Result<Job> slurm_job(const Variables& variables, std::uint16_t first_port);
 
 }  // namespace rdmc::control

@@ -72,9 +72,10 @@ Result<Located> by_pmix(const LaunchOptions& options) {
   if (!port) return std::unexpected(port.error());
   const auto told = (*client)->exchange(to_string(control::local_address(port->get())), options.timeout);
   if (!told) return std::unexpected(told.error());
-  Located located{.job = {.rank = (*client)->rank(), .members = {}},
-                  .address = *address,
-                  .port = std::make_shared<Descriptor>(std::move(*port))};
+  Located located{
+      .job = {.rank = (*client)->rank(), .members = {}, .name = "pmix " + told->front().substr(0, 80)},
+      .address = *address,
+      .port = std::make_shared<Descriptor>(std::move(*port))};
   for (const std::string& text : *told) {
     const auto theirs = parse_address(text, 0);
     if (!theirs || theirs->port == 0)
@@ -115,7 +116,8 @@ Result<LaunchedJob> launched_job(const LaunchOptions& options) {
                   .mesh = {.key_file = *key,
                            .certificates = options.certificates,
                            .insecure = options.insecure,
-                           .timeout = options.timeout},
+                           .timeout = options.timeout,
+                           .job = located->job.name},
                   .why = std::move(choice->why),
                   .port = std::move(located->port)};
   job.address.port = 0;

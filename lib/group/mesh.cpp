@@ -1,5 +1,5 @@
-// Everybody listens, and connects to those with lower numbers; on each channel both say their number and
-// offer, and then that they are connected.
+// Everybody listens, and connects to those with lower numbers; on each channel both say their number, their
+// job and their offer, and then that they are connected.
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/identity.hpp"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr Duration kAskAgain = milliseconds(50);
 constexpr std::uint32_t kMostMessageBytes = 4096;
+constexpr std::size_t kMostJobBytes = 255;
+constexpr std::size_t kGreetingHead = sizeof(std::uint32_t) + 1;  // and the job's name, so long, follows
 
 Result<control::Security> security_of(const MeshOptions& options) {
   const Certificates& files = options.certificates;
@@ -32,8 +35,8 @@ Result<control::Security> security_of(const MeshOptions& options) {
 class Mesh {
  public:
   Mesh(Node& node, std::span<const MeshMember> members, const control::ChannelOptions& options,
-       Duration timeout)
-      : node_(node), members_(members), options_(options), timeout_(timeout) {
+       Duration timeout, std::string_view job)
+      : node_(node), members_(members), options_(options), timeout_(timeout), job_(job) {
     for (const MeshMember& member : members) {
       if (member.node != node.id()) missing_.insert(member.node);
     }
@@ -66,6 +69,7 @@ class Mesh {
     std::optional<NodeId> peer;  // once it is known
     bool greeted = false;        // its greeting has come, and we are connected
     bool is_done = false;        // so is it
+    bool is_stranger = false;    // of another job
   };
 
   Result<void> wait() {
@@ -110,10 +114,17 @@ class Mesh {
     talk.peer = peer;
     const auto offer = node_.offer(peer);
     if (!offer) return give_up(offer.error());
-    std::vector<std::byte> greeting(sizeof(std::uint32_t));
+    say(talk, greeting_with(*offer));
+  }
+
+  std::vector<std::byte> greeting_with(std::span<const std::byte> offer) const {
+    std::vector<std::byte> greeting(kGreetingHead);
     store_be(greeting.data(), value_of(node_.id()));
-    greeting.insert(greeting.end(), offer->begin(), offer->end());
-    say(talk, std::move(greeting));
+    greeting.back() = static_cast<std::byte>(job_.size());
+    const auto job = std::as_bytes(std::span(job_));
+    greeting.insert(greeting.end(), job.begin(), job.end());
+    greeting.insert(greeting.end(), offer.begin(), offer.end());
+    return greeting;
   }
 
   void say(Talk& talk, std::vector<std::byte> message) {
@@ -126,7 +137,12 @@ class Mesh {
       talk.channel.close();
       return;
     }
-    if (message.size() < sizeof(std::uint32_t)) return give_up({Errc::protocol_error, "a greeting cut off"});
+    if (message.size() < kGreetingHead) return give_up({Errc::protocol_error, "a greeting cut off"});
+    const auto job_bytes = std::to_integer<std::size_t>(message[kGreetingHead - 1]);
+    if (message.size() < kGreetingHead + job_bytes)
+      return give_up({Errc::protocol_error, "a greeting cut off"});
+    const auto job = std::span(message).subspan(kGreetingHead, job_bytes);
+    if (!std::ranges::equal(job, std::as_bytes(std::span(job_)))) return on_stranger(talk);
     const NodeId peer{load_be<std::uint32_t>(message.data())};
     const bool is_member = std::ranges::find(members_, peer, &MeshMember::node) != members_.end();
     if (!is_member || peer == node_.id() || (talk.peer && talk.peer != peer)) {
@@ -134,13 +150,25 @@ class Mesh {
                                                 to_string(talk.channel.peer()) + " is not who was expected"});
     }
     if (!talk.peer) greet(talk, peer);
-    const auto offered = std::span(message).subspan(sizeof(std::uint32_t));
+    const auto offered = std::span(message).subspan(kGreetingHead + job_bytes);
     if (auto connected = node_.connect(peer, offered); !connected) return give_up(connected.error());
     talk.greeted = true;
     say(talk, {std::byte{1}});
   }
 
+  /// Whoever has dialed is told; what it does is no reason for us to end.
+  void on_stranger(Talk& talk) {
+    if (talk.peer)
+      return give_up({Errc::not_found, "another job is at " + to_string(talk.channel.peer()) +
+                                           ", where node " + std::to_string(value_of(*talk.peer)) +
+                                           " should be"});
+    if (std::exchange(talk.is_stranger, true)) return;
+    static_cast<void>(talk.channel.send(greeting_with({})));
+    talk.channel.close();
+  }
+
   void on_closed(Talk& talk, const Error& cause) {
+    if (talk.is_stranger) return;
     if (!talk.is_done) return give_up(cause);
     const std::lock_guard lock(mutex_);
     missing_.erase(*talk.peer);
@@ -151,6 +179,7 @@ class Mesh {
   std::span<const MeshMember> members_;
   control::ChannelOptions options_;
   Duration timeout_;
+  const std::string job_;
   std::unique_ptr<control::ControlLoop> loop_;
   std::map<NodeId, control::Connecting> dialing_;
   std::map<NodeId, control::Timer> again_;
@@ -175,10 +204,12 @@ Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const
   if (us == members.end()) return fail(Errc::invalid_argument, "a mesh that this node is no member of");
   if (options.insecure && node.encrypts())
     return fail(Errc::invalid_argument, "an insecure mesh would show the keys of a node that encrypts");
+  if (options.job.size() > kMostJobBytes)
+    return fail(Errc::invalid_argument, "a job's name of more than 255 bytes");
   const auto security = security_of(options);
   if (!security) return std::unexpected(security.error());
   const control::ChannelOptions channel{.security = *security, .max_message_bytes = kMostMessageBytes};
-  return Mesh(node, members, channel, options.timeout).run(*us);
+  return Mesh(node, members, channel, options.timeout, options.job).run(*us);
 }
 
 }  // namespace rdmc

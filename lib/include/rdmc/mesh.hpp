@@ -31,12 +31,16 @@ struct MeshOptions {
   /// Without a key, and without any protection: must be said.
   bool insecure = false;
   Duration timeout = seconds(30);  ///< for all of them to be there
+  /// Whose members they are, the same for all: nobody of another job that listens at one of their places is
+  /// taken for one, nor they for one of its. At most 255 bytes.
+  std::string job;
 };
 
 /// Connects `node` with all other members; they call it, too, at about the same time. Blocks, at most for the
 /// timeout; not in an upcall. Errors: invalid_argument (we are no member; a member twice; not one of the
-/// three), those of reading the key or certificates and of listening, authentication (another key), timed_out
-/// (naming who is missing), protocol_error.
+/// three; a job's name that is too long), those of reading the key or certificates and of listening,
+/// authentication (another key), not_found (another job is where a member should be), timed_out (naming who
+/// is missing), protocol_error.
 Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const MeshOptions& options);
 
 }  // namespace rdmc

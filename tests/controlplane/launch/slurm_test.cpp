@@ -75,6 +75,21 @@ BOOST_AUTO_TEST_CASE(ports_follow_from_the_step_and_stay_below_those_that_linux_
     first.insert(members[0].port);
   }
   BOOST_TEST(first.size() == 64u);
+  // Those that get the same are told apart by their names.
+  std::set<std::string> names;
+  for (const auto& [job, step] : {std::pair("1", "0"), {"65", "0"}, {"2", "27"}}) {
+    for (const auto rank : {"2", "3"}) {
+      const auto of = slurm_job(with(step_of_six(), {{"SLURM_JOB_ID", job},
+                                                     {"SLURM_STEP_ID", step},
+                                                     {"SLURM_PROCID", rank},
+                                                     {"SLURM_LOCALID", rank[0] == '2' ? "0" : "1"}}),
+                                0)
+                          .value();
+      BOOST_TEST(of.members[0].port == 16384 + 256 * 37);
+      names.insert(of.name);
+    }
+  }
+  BOOST_TEST(names.size() == 3u);
   BOOST_TEST(mentions(told(step_of_six(), 65535), "from port 65535"));
   auto without = step_of_six();
   without.erase("SLURM_STEP_ID");

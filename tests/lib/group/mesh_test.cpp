@@ -97,6 +97,26 @@ BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_r
               failed_with(mixed.results[1], Errc::authentication)));
 }
 
+BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apart_and_goes_on_unharmed) {
+  const auto place = [](std::uint32_t node, std::uint8_t host) {
+    return MeshMember{NodeId{node}, host_string(Address::ipv4(127, 0, 4, host, 0)), 7806};
+  };
+  const auto join = [](std::vector<MeshMember> members, std::size_t self, const char* job) {
+    const auto node = Node::create(
+        {.id = members[self].node, .address = *parse_address(members[self].host, 0), .fabric = "udp"});
+    return connect_mesh(**node, members, {.insecure = true, .job = job});
+  };
+  // Both have a node 1 at 127.0.4.2; the one whose is there dials nobody before its node 0 is.
+  const std::vector ours{place(0, 1), place(1, 2)}, theirs{place(1, 2), place(2, 3)};
+  Result<void> first, second;
+  std::jthread waiting([&] { first = join(ours, 1, "64.0"); });
+  BOOST_TEST(failed_with(join(theirs, 1, "128.0"), Errc::not_found));
+  second = join(ours, 0, "64.0");
+  waiting.join();
+  for (const auto& result : {first, second})
+    BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
+}
+
 BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_name) {
   Party party(2, 7803);
   const auto join = [&](std::vector<MeshMember> members, const MeshOptions& options) {
