@@ -217,6 +217,7 @@ class Group final : public GroupPart {
     Link* link = nullptr;      // none: it was lost
     std::uint32_t writes = 0;  // ours, not completed
     bool granted = false;      // it may write here
+    std::uint64_t kept = 0;    // of its grants
     bool said_end = false, heard_end = false;
     bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
   };
@@ -236,7 +237,8 @@ class Group final : public GroupPart {
   std::uint64_t end_of_window() const { return next_to_finish_ + kMessagesUnderWay; }
   relay::RelayConfig relay_config(std::uint64_t number, const relay::MessagePlan& plan) const;
   relay::MessagePlan usual_plan() const { return {config_.algorithm, config_.block_bytes}; }
-  std::uint64_t most_messages_ahead() const;
+  std::uint64_t most_large_ahead() const;
+  std::uint64_t most_messages_ahead() const { return most_large_ahead() + SmallWindow::kMostAhead; }
   Result<Message*> open(std::uint64_t number, const relay::MessagePlan& plan);
   Result<std::uint64_t> begin(Store& store, std::uint64_t bytes, const relay::MessagePlan& plan);
   Result<void> attach(Message& message, Store& store, std::uint64_t bytes);
@@ -250,6 +252,7 @@ class Group final : public GroupPart {
   Result<void> check_turn(const Edge& edge, std::uint64_t number);
   bool take_small(SmallMessages::Entry& small);
   void count_delivered(SmallMessages::Entry& small);
+  void forget_bytes(SmallMessages::Entry& small);
   std::size_t forward_smalls();
 
   // group_views.cpp
@@ -265,7 +268,8 @@ class Group final : public GroupPart {
 
   // group_automatic.cpp
   Result<relay::MessagePlan> announced_plan(const Announcement& announcement) const;
-  void keep_grant(Rank from, const GrantRecord& record);
+  Result<void> keep_grant(Edge& from, const GrantRecord& record);
+  void drop_grants_below(std::uint64_t message);
   Result<void> use_kept_grants(Message& message);
   void count_sent(std::uint64_t number, std::uint64_t bytes, const relay::MessagePlan& plan, bool is_alone);
   void learn(Time now);
@@ -334,13 +338,9 @@ class Group final : public GroupPart {
     std::optional<Time> begin{};
   };
   std::optional<Timed> timed_;
-  struct KeptGrant {
-    Rank from{};
-    GrantRecord record;
-  };
-  std::vector<KeptGrant> kept_grants_;      // of messages that were not announced to us yet
-  std::optional<std::size_t> tree_parent_;  // an edge
-  std::vector<std::size_t> tree_children_;  // edges
+  std::map<std::pair<std::uint64_t, Rank>, relay::Grant> kept_grants_;  // of messages not announced yet
+  std::optional<std::size_t> tree_parent_;                              // an edge
+  std::vector<std::size_t> tree_children_;                              // edges
   Confirmation confirmation_{true, 0};
   SmallMessages smalls_;  // not finished, in as far as they had to wait
   struct KeptNote {

@@ -52,21 +52,29 @@ Result<relay::MessagePlan> Group::announced_plan(const Announcement& announcemen
 }
 
 /// A destination of ours knows the message already, from another source. What it grants later replaces that.
-void Group::keep_grant(Rank from, const GrantRecord& record) {
-  std::erase_if(kept_grants_, [&](const KeptGrant& kept) {
-    return kept.record.message < next_to_finish_ ||
-           (kept.from == from && kept.record.message == record.message);
-  });
-  kept_grants_.push_back({from, record});
+/// It works on no more messages than we think possible, and on none that the root has not sent.
+Result<void> Group::keep_grant(Edge& from, const GrantRecord& record) {
+  drop_grants_below(next_to_finish_);
+  const auto [kept, is_new] = kept_grants_.insert_or_assign({record.message, from.rank}, record.grant);
+  if (is_new && (is_root() || ++from.kept > most_large_ahead()))
+    return rdmc::fail(Errc::protocol_error, "grants for messages that nobody has begun");
+  return {};
+}
+
+void Group::drop_grants_below(std::uint64_t message) {
+  const auto end = kept_grants_.lower_bound({message, Rank{}});
+  for (auto kept = kept_grants_.begin(); kept != end; kept = kept_grants_.erase(kept))
+    --find(kept->first.second)->kept;
 }
 
 Result<void> Group::use_kept_grants(Message& message) {
-  for (const KeptGrant& kept : kept_grants_) {
-    if (kept.record.message != message.number) continue;
+  for (auto kept = kept_grants_.lower_bound({message.number, Rank{}});
+       kept != kept_grants_.end() && kept->first.first == message.number; kept = kept_grants_.erase(kept)) {
+    Edge& edge = *find(kept->first.second);
+    --edge.kept;
     ++counters_.grants_received;
-    if (auto taken = message.relay.on_grant(kept.from, kept.record.grant); !taken) return taken;
+    if (auto taken = message.relay.on_grant(edge.rank, kept->second); !taken) return taken;
   }
-  std::erase_if(kept_grants_, [&](const KeptGrant& kept) { return kept.record.message == message.number; });
   return {};
 }
 

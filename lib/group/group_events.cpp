@@ -8,11 +8,11 @@ namespace rdmc::group {
 /// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
 /// oldest unfinished one may therefore be so far ahead of ours, and so on to the root; beyond what the root
 /// works on another member may grant as many again.
-std::uint64_t Group::most_messages_ahead() const {
+std::uint64_t Group::most_large_ahead() const {
   std::uint64_t hops = 0;
   for (const relay::Algorithm algorithm : algorithms_)
     hops = std::max(hops, relay::most_hops(algorithm, static_cast<std::uint32_t>(config_.members.size())));
-  return kMessagesUnderWay * (hops + 2) + SmallWindow::kMostAhead;
+  return kMessagesUnderWay * (hops + 2);
 }
 
 void Group::on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) {
@@ -60,8 +60,7 @@ Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
   if (record.message - next_to_finish_ >= most_messages_ahead() && record.message >= next_number_) {
     return rdmc::fail(Errc::protocol_error, "a grant for a message far ahead");
   }
-  if (config_.automatic && find(record.message) == nullptr)
-    return keep_grant(edge.rank, record), Result<void>{};
+  if (config_.automatic && find(record.message) == nullptr) return keep_grant(edge, record);
   auto message = open(record.message, usual_plan());
   if (!message) return std::unexpected(message.error());
   ++counters_.grants_received;

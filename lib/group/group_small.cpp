@@ -46,7 +46,8 @@ Result<void> Group::check_turn(const Edge& edge, std::uint64_t number) {
   if (tree_parent_ != static_cast<std::size_t>(&edge - edges_.data()))
     return refuse("a small message where none belongs");
   if (number < next_small_ || number < next_to_deliver_ ||
-      number - next_to_deliver_ > SmallWindow::kMostAhead + kMessagesUnderWay)
+      number - next_to_deliver_ > SmallWindow::kMostAhead + kMessagesUnderWay ||
+      number - next_to_finish_ >= SmallWindow::kMostUnfinished)
     return refuse("a small message out of turn");
   if (const Message* const known = find(number); known != nullptr && known->relay.has_length())
     return refuse("a message that is small and large");
@@ -83,12 +84,16 @@ bool Group::take_small(SmallMessages::Entry& small) {
   return true;
 }
 
-/// It may have to wait for one before it to be finished, but its bytes need no more room when it was passed
-/// on.
 void Group::count_delivered(SmallMessages::Entry& small) {
   charge_delivered_ += small_charge(small.bytes.size());
   next_to_deliver_ = small.number + 1;
-  if (!small.forwarded) return;
+  forget_bytes(small);
+}
+
+/// It may have to wait for one before it to be finished, but its bytes need no more room when it was both
+/// delivered and passed on.
+void Group::forget_bytes(SmallMessages::Entry& small) {
+  if (is_root() || !small.forwarded || small.number >= next_to_deliver_) return;
   kept_charge_ -= std::exchange(small.charge, 0);
   small.bytes = {};
   small.kept = {};
@@ -99,6 +104,7 @@ std::size_t Group::forward_smalls() {
   for (auto* next = smalls_.next_to_forward(); next != nullptr; next = smalls_.next_to_forward()) {
     if (!forward(*next)) break;
     next->forwarded = true;
+    forget_bytes(*next);
     ++done;
   }
   return done;

@@ -62,22 +62,26 @@ class SmallWindow {
  public:
   /// Small messages that somebody has not delivered, at most: numbers far ahead are a protocol error.
   static constexpr std::uint64_t kMostAhead = 16384;
+  /// And that somebody has not finished, since what it delivered keeps its place until all before it is.
+  static constexpr std::uint64_t kMostUnfinished = 4 * kMostAhead;
 
   explicit SmallWindow(std::uint64_t bytes) : bytes_(bytes) {}
-  /// Everybody has delivered so much.
-  void confirmed(std::uint64_t delivered, std::uint64_t charge) {
+  /// Everybody has delivered so much, and all others finished so much.
+  void confirmed(std::uint64_t delivered, std::uint64_t finished, std::uint64_t charge) {
     delivered_ = delivered;
+    finished_ = finished;
     charge_ = charge;
   }
   bool admits(std::uint64_t number, std::size_t bytes) const {
-    return number < delivered_ + kMostAhead && sent_ + small_charge(bytes) <= charge_ + bytes_;
+    return number < delivered_ + kMostAhead && number < finished_ + kMostUnfinished &&
+           sent_ + small_charge(bytes) <= charge_ + bytes_;
   }
   void sent(std::size_t bytes) { sent_ += small_charge(bytes); }
   std::uint64_t charge() const { return sent_; }
 
  private:
   std::uint64_t bytes_;
-  std::uint64_t delivered_ = 0, sent_ = 0, charge_ = 0;
+  std::uint64_t delivered_ = 0, finished_ = 0, sent_ = 0, charge_ = 0;
 };
 
 }  // namespace rdmc::group

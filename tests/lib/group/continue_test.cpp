@@ -57,7 +57,9 @@ bool die(std::uint64_t seed, std::size_t count, std::uint64_t blocks, const std:
       std::to_string(count) + " members, " + std::to_string(blocks) + " blocks, seed " + std::to_string(seed);
   for (const Death& death : deaths)
     what += ", " + std::to_string(death.victim) + " killed at " + std::to_string(death.step);
-  Survivors group(seed, count, seed % 2 == 0);
+  using relay::Algorithm;
+  Survivors group(seed, count, seed % 2 == 0,
+                  seed % 4 == 1 ? std::nullopt : std::optional(Algorithm::binomial_pipeline));
   sim::Simulation& simulation = group.world.simulation;
   for (const std::uint64_t bytes :
        {blocks * kBlock - 5, std::uint64_t{77}, std::uint64_t{0}, blocks * kBlock})

@@ -74,8 +74,9 @@ class GroupEnd : public Listener {
     return *kept.store;
   }
   /// Sends `bytes` random bytes as the next message.
-  Result<std::uint64_t> send_random(std::uint64_t bytes, Random& random) {
-    const relay::MessagePlan plan = group_->plan_for(bytes);
+  Result<std::uint64_t> send_random(std::uint64_t bytes, Random& random,
+                                    std::optional<relay::MessagePlan> by = std::nullopt) {
+    const relay::MessagePlan plan = by.value_or(group_->plan_for(bytes));
     Store& store = store_for(sent_, bytes, plan.block_bytes);
     for (std::byte& b : messages_[sent_].bytes) b = static_cast<std::byte>(random.next());
     ++sent_;

@@ -23,18 +23,23 @@ std::uint64_t steps_of(GroupEnd& end) {
   return c.blocks_sent + c.blocks_received + c.smalls_sent + c.smalls_delivered;
 }
 
-/// A large message of `blocks`, a small one, and a large one again; `victim` dies when it has done `step`.
-/// False: it never came so far.
+/// A large message of `blocks`, a small one, and a large one again, by an algorithm each where `automatic`;
+/// `victim` dies when it has done `step`. False: it never came so far.
 bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::size_t victim,
-             std::uint64_t step) {
+             std::uint64_t step, bool automatic = false) {
   World world(seed, count, kPeers);
   std::vector<std::uint32_t> members(count);
   std::iota(members.begin(), members.end(), 0u);
   SharedGroup group(world, {.number = 1}, members, {.confirms = true, .small_bytes = 1000});
   group.config.block_bytes = kBlock;
+  const relay::AutoConfig chosen{.fixed = {.block_bytes = kBlock}};
+  if (automatic) group.config.automatic = chosen;
   group.make_all();
-  for (const std::uint64_t bytes : {blocks * kBlock - 5, std::uint64_t{77}, blocks * kBlock})
-    group.send(bytes);
+  const auto all = relay::auto_algorithms(chosen, {});
+  for (const std::uint64_t bytes : {blocks * kBlock - 5, std::uint64_t{77}, blocks * kBlock}) {
+    const relay::MessagePlan plan{all[world.simulation.random().below(all.size())], kBlock};
+    group.send(bytes, automatic ? std::optional(plan) : std::nullopt);
+  }
   const auto reached = [&] { return steps_of(*group.ends[victim]) >= step; };
   if (!world.simulation.run_until(reached, Time{} + seconds(1))) return false;
   world.simulation.kill(world.processes[victim]->process());
@@ -97,9 +102,10 @@ BOOST_DATA_TEST_CASE(
     return;
   }
   Random random(static_cast<std::uint64_t>(members));
-  for (int sample = 0; sample < 14; ++sample) {
+  for (int sample = 0; sample < 21; ++sample) {
     const std::uint64_t blocks = random.between(1, 8);
     const auto victim = static_cast<std::size_t>(random.below(count));
-    kill_at(static_cast<std::uint64_t>(sample), count, blocks, victim, random.below(4 * blocks + 4));
+    kill_at(static_cast<std::uint64_t>(sample), count, blocks, victim, random.below(4 * blocks + 4),
+            sample % 3 == 2);
   }
 }

@@ -1,5 +1,5 @@
-// What an application can do wrong, and what it may do that looks wrong: named errors, and nothing else is
-// lost.
+// What an application can do wrong, what it may do that looks wrong, and what a neighbour can say wrong:
+// named errors, and nothing else is lost.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/lib/group/sim_members.hpp"
@@ -105,4 +105,67 @@ BOOST_AUTO_TEST_CASE(an_ended_group_refuses_every_call_by_name) {
   BOOST_TEST(failed_with(group[1].group().accept(0, store), Errc::peer_failed));
   BOOST_TEST(failed_with(group.root().group().send(store, 100'000), Errc::peer_failed));
   group[1].group().end({Errc::cancelled, "over"});
+}
+
+namespace {
+
+/// Of members who are told how each message travels: in one block size, by whatever knows no racks.
+GroupConfig automatic_group_of(std::uint32_t members) {
+  GroupConfig config = group_of(members);
+  config.automatic = relay::AutoConfig{.fixed = {.block_bytes = config.block_bytes}};
+  config.confirms = true;
+  return config;
+}
+
+void tell(SimGroup& group, std::uint32_t from, std::uint32_t to, const Record& record) {
+  group[to].group().on_record(**group[to].peers().link_to(PeerId{from}), record);
+}
+
+bool blames(SimGroup& group, std::uint32_t reporter, std::uint32_t culprit) {
+  const SimMember& member = group[reporter];
+  return member.failures == 1 && member.failed_peer == Rank{culprit} &&
+         member.failure.code == Errc::protocol_error;
+}
+
+relay::Grant some_grant() {
+  return {.limit = 1, .remote_address = 4096, .slots = 1, .key = RemoteKey{7}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_message_announced_to_travel_as_the_group_does_not_is_its_tellers_fault) {
+  using enum relay::Algorithm;
+  using Plan = std::optional<relay::MessagePlan>;
+  for (const Plan plan : {Plan{}, Plan{{chain, 4096}}, Plan{{hybrid, 16384}}, Plan{{host_pipeline, 16384}}}) {
+    SimGroup group(27, automatic_group_of(4));
+    tell(group, 0, 1, Announcement{.message = 0, .bytes = 100'000, .plan = plan});
+    BOOST_TEST(blames(group, 1, 0));
+  }
+  SimGroup fixed(27, group_of(4)), second(27, automatic_group_of(4)), twice(27, automatic_group_of(4));
+  tell(fixed, 0, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{binomial_pipeline, 16384}}});
+  BOOST_TEST(blames(fixed, 1, 0));
+  tell(second, 2, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{chain, 16384}}});
+  BOOST_TEST(blames(second, 1, 2));  // in the chain its source is member 0
+  const Announcement good{.message = 0, .bytes = 100'000, .plan = {{chain, 16384}}};
+  tell(twice, 0, 1, good);
+  BOOST_TEST(twice[1].failures == 0);
+  tell(twice, 0, 1, good);
+  BOOST_TEST(blames(twice, 1, 0));
+}
+
+BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_messages_can_be_under_way) {
+  SimGroup group(28, automatic_group_of(4));
+  for (int again = 0; again < 2000; ++again) tell(group, 2, 1, GrantRecord{5, some_grant()});
+  BOOST_TEST(group[1].failures == 0);  // the last one counts
+  const auto most = Group::kMessagesUnderWay * (2 + relay::most_hops(relay::Algorithm::chain, 4));
+  for (std::uint64_t message = 0; message < most; ++message)
+    tell(group, 2, 1, GrantRecord{10 * message + 5, some_grant()});
+  BOOST_TEST(group[1].failures == 0);
+  tell(group, 3, 1, GrantRecord{7, some_grant()});  // each neighbour by itself
+  BOOST_TEST(group[1].failures == 0);
+  tell(group, 2, 1, GrantRecord{6, some_grant()});
+  BOOST_TEST(blames(group, 1, 2));
+  SimGroup root(29, automatic_group_of(4));
+  tell(root, 2, 0, GrantRecord{0, some_grant()});  // of what it has not sent
+  BOOST_TEST(blames(root, 0, 2));
 }

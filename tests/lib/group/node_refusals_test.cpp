@@ -19,6 +19,8 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
   BOOST_TEST(failed_with(make({a, b}, 0, {.block_bytes = 1U << 31}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.algorithm = relay::Algorithm{99}}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.racks = {1}}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.algorithm = kAutomatic, .racks = {1}}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(make({a, b}, 0, {.can_continue = true, .read_only = true}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.small_bytes = 1 << 20}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, stranger}, 0), Errc::peer_failed));
   BOOST_REQUIRE(make({a, b}, 0));
@@ -27,11 +29,13 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
 
 BOOST_AUTO_TEST_CASE(whom_a_member_must_be_connected_to_is_the_algorithms_matter) {
   Nodes nodes(4, true);
-  const auto make = [&](relay::Algorithm algorithm) {
+  const auto make = [&](std::optional<relay::Algorithm> algorithm) {
     return nodes[1].create_group(kGroup, nodes.ids, NodeId{0}, {.algorithm = algorithm}, {});
   };
   BOOST_TEST(failed_with(make(relay::Algorithm::binomial_pipeline), Errc::peer_failed));
   BOOST_TEST(failed_with(make(relay::Algorithm::chain), Errc::peer_failed));
+  for (const auto whose_hosts_count : {std::optional(relay::Algorithm::host_pipeline), {}})
+    BOOST_TEST(failed_with(make(whose_hosts_count), Errc::peer_failed));
   BOOST_TEST(make(relay::Algorithm::sequential).has_value());
 }
 

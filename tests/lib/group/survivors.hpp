@@ -101,18 +101,21 @@ struct Member {
 class Survivors {
  public:
   Survivors(std::uint64_t seed, std::size_t count, bool all_ask,
-            relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline, const Place& place = alone)
+            std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline,
+            const Place& place = alone)
       : world(seed, count, {.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}},
               place),
         members(count) {
     GroupConfig config{.name = {.number = 1},
                        .members = first_peers(count),
-                       .algorithm = algorithm,
+                       .algorithm = algorithm.value_or(relay::Algorithm::binomial_pipeline),
                        .block_bytes = kBlock,
                        .connected_only = true,
                        .confirms = true,
                        .small_bytes = 1000,
                        .memory_patience = seconds(30)};
+    if (!algorithm)
+      config.automatic = relay::AutoConfig{.fixed = {.block_bytes = kBlock}, .racks_are_hosts = true};
     for (std::size_t i = 0; i < count; ++i) view.push_back(NodeId{static_cast<std::uint32_t>(i)});
     for (std::size_t i = 0; i < count; ++i) {
       Member& member = members[i];

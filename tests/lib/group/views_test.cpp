@@ -1,9 +1,15 @@
 // Large messages that receivers on the root's host look at where they lie: over shared memory, in processes'
 // stead fabrics of this one. Waiting is for a condition, up to a limit that only a failing test reaches.
 #define BOOST_TEST_MODULE group_views
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <semaphore>
 
 #include "controlplane/auth/random.hpp"
 #include "dataplane/base/clock.hpp"
@@ -30,8 +36,8 @@ class Viewer final : public GroupEnd {
 
 /// A group of fabrics that share this host; member 0 is the root.
 struct Viewers {
-  explicit Viewers(std::uint32_t count) : ends(count) {
-    GroupConfig config{.name = {.number = 1}, .confirms = true, .read_only = true};
+  explicit Viewers(std::uint32_t count, bool read_only = true) : ends(count) {
+    GroupConfig config{.name = {.number = 1}, .confirms = true, .read_only = read_only};
     config.members.clear();
     for (std::uint32_t i = 0; i < count; ++i) config.members.push_back(PeerId{i});
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -45,8 +51,15 @@ struct Viewers {
       for (const Rank rank : ends[i].group().neighbours())
         BOOST_REQUIRE(peers[value_of(rank)]->connect(PeerId{i}, *peers[i]->offer(PeerId{value_of(rank)})));
     }
-    (void)ends[0].group().send_small({});  // when all have it, all are introduced to each other
+    (void)ends[0].group().send_small({});
     BOOST_REQUIRE(run_until([&] { return ends[0].stable_count == 1; }));
+    const auto probe = *fabrics[0]->make_arena(memory::kPageBytes);
+    const auto is_introduced = [&](std::uint32_t member) {
+      Link* const link = *peers[0]->link_to(PeerId{member});
+      return link->offer_view(probe.bytes()).has_value();
+    };
+    for (std::uint32_t i = 1; i < count && read_only; ++i)
+      BOOST_REQUIRE(run_until([&] { return is_introduced(i); }));
   }
   ~Viewers() {
     for (auto& end : ends) end.destroy();
@@ -78,10 +91,87 @@ struct Viewers {
                        [&](const Viewer& end) { return end.delivered_messages.size() == count; });
   }
 
+  /// What member 1 says to such a record from member `from`.
+  void hear(const Record& record, std::uint32_t from = 0) {
+    ends[1].group().on_record(**peers[1]->link_to(PeerId{from}), record);
+  }
+
   control::SystemRandom entropy = *control::SystemRandom::open();
   std::vector<std::unique_ptr<fabric::ShmFabric>> fabrics;
   std::vector<std::unique_ptr<Peers>> peers;
   std::vector<Viewer> ends;
+};
+
+constexpr NodeId kChild{2};
+
+Result<std::unique_ptr<Node>> node(NodeId id) {
+  return Node::create(
+      {.id = id, .address = Address::ipv4(127, 0, 3, static_cast<std::uint8_t>(value_of(id) + 1), 0)});
+}
+
+/// Node 2, in a process of its own, in a group with nodes 0 and 1 of this one; it is killed in the end.
+class Child {
+ public:
+  explicit Child(NodeId root) {
+    BOOST_REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets_) == 0);
+    pid_ = fork();
+    if (pid_ == 0) live(root);
+  }
+  ~Child() {
+    kill();
+    for (const int socket : sockets_) close(socket);
+  }
+  void connect(Node& other) {
+    const auto offered = other.offer(kChild);
+    BOOST_REQUIRE((offered && other.connect(kChild, receive(0)) && send(0, *offered)));
+  }
+  /// It looks at the first message.
+  void wait_until_it_sees() { BOOST_TEST(!receive(0).empty()); }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+
+ private:
+  std::vector<std::byte> receive(std::size_t end) const {
+    std::vector<std::byte> bytes(65'536);
+    const auto got = ::recv(sockets_[end], bytes.data(), bytes.size(), 0);
+    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return bytes;
+  }
+  bool send(std::size_t end, std::span<const std::byte> bytes) const {
+    return ::send(sockets_[end], bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
+  }
+  [[noreturn]] void live(NodeId root) const {
+    close(sockets_[0]);  // the parent's end closes when that dies
+    const auto self = node(kChild);
+    for (const NodeId other : {NodeId{0}, NodeId{1}}) {
+      if (!self || !send(1, *(*self)->offer(other)) || !(*self)->connect(other, receive(1))) _exit(1);
+    }
+    GroupCallbacks on;
+    on.incoming = [](std::uint64_t, std::uint64_t) { return std::span<std::byte>(); };  // for one of nothing
+    std::binary_semaphore is_introduced(0);
+    on.stable = [&](std::uint64_t count) {
+      if (count == 1) is_introduced.release();
+    };
+    on.viewed = [this](std::uint64_t, std::span<const std::byte> bytes) { (void)send(1, bytes.first(1)); };
+    const std::vector<NodeId> members{NodeId{0}, NodeId{1}, kChild};
+    if (!(*self)->create_group(kGroup, members, root, {.read_only = true}, on)) _exit(1);
+    SharedMemory shared;
+    if (root == kChild) {
+      if (!(*self)->send(kGroup, {})) _exit(1);
+      is_introduced.acquire();
+      shared = *(*self)->allocate(kBytes);
+      std::ranges::fill(shared.bytes, std::byte{9});
+      if (!(*self)->send(kGroup, shared.bytes)) _exit(1);
+    }
+    (void)receive(1);
+    _exit(0);
+  }
+
+  int sockets_[2] = {-1, -1};
+  pid_t pid_ = -1;
 };
 
 }  // namespace
@@ -145,10 +235,9 @@ BOOST_AUTO_TEST_CASE(an_application_is_shown_what_was_allocated_and_given_the_re
   std::vector<Heard> heard(2);
   std::vector<std::unique_ptr<Node>> nodes;
   for (std::uint32_t i = 0; i < 2; ++i) {
-    auto node = Node::create(
-        {.id = NodeId{i}, .address = Address::ipv4(127, 0, 3, static_cast<std::uint8_t>(i + 1), 0)});
-    BOOST_REQUIRE(node);
-    nodes.push_back(std::move(*node));
+    auto made = node(NodeId{i});
+    BOOST_REQUIRE(made);
+    nodes.push_back(std::move(*made));
   }
   const auto first = nodes[0]->offer(NodeId{1}), second = nodes[1]->offer(NodeId{0});
   BOOST_REQUIRE(
@@ -189,4 +278,119 @@ BOOST_AUTO_TEST_CASE(an_application_is_shown_what_was_allocated_and_given_the_re
     BOOST_TEST(one.destroyed->has_value());
   }
   nodes.clear();
+}
+
+BOOST_DATA_TEST_CASE(whoever_dies_while_something_is_shown_all_others_know_it_and_can_read_on,
+                     boost::unit_test::data::make({false, true}), root_dies) {
+  Child child(root_dies ? kChild : NodeId{0});
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (const NodeId id : {NodeId{0}, NodeId{1}}) {
+    auto made = node(id);
+    BOOST_REQUIRE(made);
+    child.connect(**made);
+    nodes.push_back(std::move(*made));
+  }
+  const auto first = nodes[0]->offer(NodeId{1}), second = nodes[1]->offer(NodeId{0});
+  BOOST_REQUIRE((first && second));
+  BOOST_REQUIRE((nodes[0]->connect(NodeId{1}, *second) && nodes[1]->connect(NodeId{0}, *first)));
+  std::vector<Heard> heard(2);
+  std::vector<std::span<const std::byte>> views(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto callbacks = heard[i].callbacks();
+    callbacks.viewed = [&view = views[i], delivered = callbacks.delivered](std::uint64_t message,
+                                                                           std::span<const std::byte> bytes) {
+      view = bytes;
+      delivered(message, {});
+    };
+    BOOST_REQUIRE(nodes[i]->create_group(kGroup, {NodeId{0}, NodeId{1}, kChild},
+                                         root_dies ? kChild : NodeId{0}, {.read_only = true}, callbacks));
+  }
+  std::optional<SharedMemory> shared;
+  if (!root_dies) {
+    BOOST_REQUIRE(nodes[0]->send(kGroup, {}));
+    BOOST_REQUIRE(heard[0].wait_until([&] { return heard[0].stable == 1; }));
+    shared = *nodes[0]->allocate(kBytes);
+    std::ranges::fill(shared->bytes, std::byte{9});
+    BOOST_REQUIRE(nodes[0]->send(kGroup, shared->bytes));
+    child.wait_until_it_sees();
+  }
+  for (std::size_t i = root_dies ? 0 : 1; i < 2; ++i)
+    BOOST_REQUIRE(heard[i].wait_until([&] { return heard[i].delivered.size() == 2; }));
+  child.kill();
+  for (Heard& one : heard) {
+    BOOST_REQUIRE(one.wait_until([&] { return one.failures.size() == 1; }));
+    BOOST_TEST((one.failures[0].node == kChild));
+  }
+  if (!root_dies) {  // which drops its memory, and goes
+    BOOST_REQUIRE(nodes[0]->destroy_group(kGroup, heard[0].on_destroyed()));
+    BOOST_TEST(heard[0].wait_until([&] { return heard[0].destroyed.has_value(); }));
+    BOOST_TEST(!heard[0].destroyed->has_value());
+    shared.reset();
+    nodes[0].reset();
+  }
+  for (std::size_t i = root_dies ? 0 : 1; i < 2; ++i) {
+    BOOST_TEST((views[i].size() == kBytes && std::ranges::count(views[i], std::byte{9}) == kBytes));
+    BOOST_TEST(nodes[i]->release(kGroup, 1).has_value());
+    BOOST_REQUIRE(nodes[i]->destroy_group(kGroup, heard[i].on_destroyed()));
+    BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
+    BOOST_TEST(!heard[i].destroyed->has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_view_that_cannot_be_is_the_roots_fault_and_nothing_is_looked_at) {
+  memory::Arena arena;
+  const auto is_refused = [&](const char* what, bool read_only, std::uint32_t from, auto make) {
+    Viewers group(3, read_only);
+    const auto message = group.message(arena);
+    ViewMessage view{.message = 1, .offer = {}, .bytes = kBytes};
+    if (read_only) view.offer = *(*group.peers[0]->link_to(PeerId{1}))->offer_view(message);
+    make(view);
+    group.hear(view, from);
+    const bool failed = group.run_until([&] { return group.ends[1].failures == 1; });
+    BOOST_TEST((failed && group.ends[1].failed_peer == Rank{from}), what);
+    BOOST_TEST((group.ends[1].failure.code == Errc::protocol_error), what);
+    BOOST_TEST(group.ends[1].views.empty(), what);
+  };
+  is_refused("unknown memory", true, 0, [](ViewMessage& view) { view.offer.arena += 1000; });
+  is_refused("too long", true, 0, [](ViewMessage& view) { view.bytes = UINT64_MAX; });
+  is_refused("beyond it", true, 0, [](ViewMessage& view) { view.offer.offset = UINT64_MAX - 1; });
+  is_refused("long ago", true, 0, [](ViewMessage& view) { view.message = 0; });
+  is_refused("far ahead", true, 0, [](ViewMessage& view) { view.message = 1 << 20; });
+  is_refused("somebody else's", true, 2, [](ViewMessage&) {});
+  is_refused("where none belongs", false, 0, [](ViewMessage&) {});
+}
+
+BOOST_AUTO_TEST_CASE(behind_what_is_not_released_63_numbers_are_sent_and_16384_small_ones) {
+  memory::Arena arena;
+  std::vector<std::byte> small(100, std::byte{5}), large(100'000, std::byte{6});
+  std::vector<MemoryStore> stores(2, MemoryStore(large, large.size(), 256 * 1024));
+  for (const std::uint64_t smalls : {std::uint64_t{62}, SmallWindow::kMostAhead + 10}) {
+    Viewers group(3);
+    Group& root = group.ends[0].group();
+    BOOST_REQUIRE((root.try_show(group.message(arena)) == 1));
+    for (std::uint64_t i = 0; i < smalls; ++i) BOOST_REQUIRE(root.send_small(small));
+    if (smalls == 62)
+      for (MemoryStore& store : stores) BOOST_REQUIRE(root.send(store, large.size()));
+    const std::uint64_t all = smalls == 62 ? 66 : 2 + smalls,
+                        before = smalls == 62 ? 65 : SmallWindow::kMostAhead + 1;
+    BOOST_TEST(group.run_until([&] { return group.have_delivered(before); }));
+    for (int turn = 0; turn < 100; ++turn) group.turn();
+    BOOST_TEST(group.have_delivered(before));
+    for (std::size_t i = 1; i < 3; ++i) group.ends[i].group().release_view(1);
+    BOOST_TEST(group.run_until([&] { return group.have_delivered(all); }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_lying_parent_makes_a_member_keep_is_bounded) {
+  memory::Arena arena;
+  Viewers group(3);
+  BOOST_REQUIRE((group.ends[0].group().try_show(group.message(arena)) == 1));
+  BOOST_REQUIRE(group.run_until([&] { return group.have_delivered(2); }));
+  std::uint64_t next = 2;
+  for (; next < 4 * SmallWindow::kMostUnfinished && group.ends[1].failures == 0; ++next) {
+    group.hear(SmallMessage{.message = next, .bytes = {}});
+    group.peers[1]->work(monotonic_now());
+  }
+  BOOST_TEST(next - 2 == SmallWindow::kMostUnfinished);
+  BOOST_TEST((group.ends[1].failed_peer == Rank{0}));
 }

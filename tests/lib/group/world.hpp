@@ -67,8 +67,8 @@ struct SharedGroup {
   void make_all() {
     for (std::size_t rank = 0; rank < members.size(); ++rank) BOOST_REQUIRE(make(rank));
   }
-  void send(std::uint64_t bytes) {
-    BOOST_REQUIRE(ends[0]->send_random(bytes, world.simulation.random()));
+  void send(std::uint64_t bytes, std::optional<relay::MessagePlan> plan = std::nullopt) {
+    BOOST_REQUIRE(ends[0]->send_random(bytes, world.simulation.random(), plan));
     ++sent;
     world.processes[members[0]]->wake();
   }
