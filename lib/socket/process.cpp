@@ -30,8 +30,14 @@ StackOptions options_of_environment() {
   if (const auto fabric = environment("RDMC_FABRIC"); !fabric.empty()) options.fabric = fabric;
   options.insecure = environment("RDMC_INSECURE") == "1";
   options.encrypt = environment("RDMC_ENCRYPT") == "1";
-  // Without a key nothing can be listened for or connected to: EHOSTUNREACH and EOPNOTSUPP say so then.
-  if (!options.insecure)
+  // Without any of them nothing can be listened for or connected to: EHOSTUNREACH and EOPNOTSUPP say so then.
+  if (options.insecure) return options;
+  const control::Identity identity{.key_file = {},
+                                   .certificates = {.authority = environment("RDMC_AUTHORITY"),
+                                                    .certificate = environment("RDMC_CERTIFICATE"),
+                                                    .private_key = environment("RDMC_PRIVATE_KEY")}};
+  options.certificates = identity.certificates;
+  if (!identity.has_certificates())
     options.key_file = rdmc::control::key_file(rdmc::control::environment()).value_or("");
   return options;
 }

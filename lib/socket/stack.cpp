@@ -132,16 +132,13 @@ Result<control::ControlLoop*> Stack::loop() {
 
 Result<control::ChannelOptions> Stack::channel_options() {
   if (channel_) return *channel_;
-  if (options_.insecure == !options_.key_file.empty())
-    return fail(Errc::invalid_argument, "sockets need a key file, or are insecure on purpose");
   if (options_.insecure && options_.encrypt)
     return fail(Errc::invalid_argument, "an insecure exchange would show the keys of what is encrypted");
+  auto security = control::security_of(
+      {.key_file = options_.key_file, .certificates = options_.certificates, .insecure = options_.insecure});
+  if (!security) return std::unexpected(security.error());
   control::ChannelOptions options{.security = control::Insecure{}, .max_message_bytes = kMostMessageBytes};
-  if (!options_.insecure) {
-    auto context = control::TlsContext::follow(options_.key_file);
-    if (!context) return std::unexpected(context.error());
-    options.security = *context;
-  }
+  options.security = *security;
   return channel_.emplace(options);
 }
 

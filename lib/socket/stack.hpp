@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "controlplane/connect/connector.hpp"
+#include "controlplane/connect/identity.hpp"
 #include "dataplane/base/clock.hpp"
 #include "lib/socket/carrier.hpp"
 #include "lib/socket/open_socket.hpp"
@@ -29,9 +30,10 @@ namespace rdmc::sockets {
 
 struct StackOptions {
   std::string fabric = "auto";
-  std::string key_file;   ///< the cluster key, which both ends of a connection hold
-  bool insecure = false;  ///< none; must be said
-  bool encrypt = false;   ///< what leaves the host
+  std::string key_file;                         ///< the cluster key, which both ends of a connection hold
+  bool insecure = false;                        ///< none; must be said
+  bool encrypt = false;                         ///< what leaves the host
+  control::CertificateFiles certificates = {};  ///< in the key's place
   /// How long a process at the other end of a control connection has to say which it is, and to make a trunk.
   Duration introduction = seconds(10);
 };

@@ -14,7 +14,9 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[2] / "system"))
 import installed
+from certificates import Certificates
 
 ECHO = os.environ.get("RDMC_ECHO_EXAMPLE")
 PUBLISHER, FILE_SERVER = os.environ.get("RDMC_PUBLISHER_EXAMPLE"), os.environ.get("RDMC_FILE_SERVER_EXAMPLE")
@@ -70,6 +72,23 @@ class Example(unittest.TestCase):
                 self.assertIn("Permission denied", server.echo("well", RDMC_KEY_FILE=wrong).stderr)
                 self.assertIn("Permission denied", server.echo("well", RDMC_INSECURE="1", RDMC_ENCRYPT="0").stderr)
                 self.assertEqual(server.echo("again").stdout, "again")
+
+    def test_whom_the_authority_has_signed_is_served_and_nobody_else(self):
+        made = Certificates(pathlib.Path(self.folder.name), PATIENCE)
+
+        def files(name, authority="ours"):
+            _, certificate, _, key, _, trusted = made.member(name, authority)
+            return {"RDMC_CERTIFICATE": certificate, "RDMC_PRIVATE_KEY": key, "RDMC_AUTHORITY": trusted}
+        ours = files("server")
+        with Server(**ours, RDMC_FABRIC="udp") as server:
+            self.assertEqual(server.echo("well", **files("client")).stdout, "well")
+            without = {name: "" for name in ours}
+            for wrong in (files("stranger", "theirs"), {**without, "RDMC_KEY_FILE": self.key("any")}, {**without, "RDMC_INSECURE": "1"}):
+                self.assertIn("rdmc_connect: Permission denied", server.echo("x", **wrong).stderr)
+            for half, why in (({**ours, "RDMC_AUTHORITY": ""}, "Operation not supported"), (without, "Operation not supported"),
+                              ({**ours, "RDMC_PRIVATE_KEY": "/none"}, "No route to host")):
+                self.assertIn("rdmc_connect: " + why, server.echo("x", **half).stderr)
+            self.assertEqual(server.echo("again", **ours, RDMC_ENCRYPT="0").stdout, "again")
 
     def test_without_a_key_nobody_listens_or_connects(self):
         with Server() as server:
