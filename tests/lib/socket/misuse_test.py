@@ -123,6 +123,27 @@ class Misuse(unittest.TestCase):
         self.assertEqual(send(fd, text), len(text))
         return receive_all(fd, len(text))
 
+    def test_no_payload_goes_through_the_kernels_tcp(self):
+        def through_tcp():
+            """Bytes sent and received by the TCP connections of this process, as the kernel counts them (struct tcp_info)."""
+            count = 0
+            for name in os.listdir("/proc/self/fd"):
+                try:
+                    with socket.socket(fileno=os.dup(int(name))) as one:
+                        if one.family == socket.AF_INET and one.type == socket.SOCK_STREAM:
+                            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 208)
+                            count += sum(struct.unpack_from("=Q", info, at)[0] for at in (128, 200))
+                except OSError:
+                    continue  # no socket, or gone by now
+            return count
+        with Echo() as echo:
+            fd, data = connect(echo.port), bytes(5_000_000)
+            sender = threading.Thread(target=send, args=(fd, data))
+            sender.start()
+            self.assertEqual(len(receive_all(fd, len(data))), len(data))
+            sender.join(PATIENCE)
+            self.assertTrue(0 < through_tcp() < 20_000, through_tcp())  # to find each other
+
     def test_halves_are_closed_one_after_the_other(self):
         with Echo() as echo:
             fd = connect(echo.port)
