@@ -1,6 +1,7 @@
 #include "dataplane/engine/engine.hpp"
 
 #include <oneapi/tbb/concurrent_queue.h>
+#include <sched.h>
 
 #include <algorithm>
 
@@ -58,7 +59,16 @@ void Engine::turn(Duration longest) {
   else if (idle_.found_nothing(now))
     block_until_due(now + longest);
   else
-    waiter_.pause();
+    pause();
+}
+
+/// Between two looks.
+void Engine::pause() {
+  waiter_.pause();
+  if (!idle_.offers_core()) return;
+  const Time offered = monotonic_now();
+  sched_yield();
+  idle_.offered(monotonic_now() - offered);
 }
 
 void Engine::run() {

@@ -68,6 +68,7 @@ class Engine {
  private:
   std::size_t run_tasks();
   void block_until_due(Time latest);
+  void pause();
 
   struct Queue;
   Waiter& waiter_;

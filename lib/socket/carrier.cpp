@@ -27,7 +27,8 @@ Result<std::unique_ptr<Carrier>> Carrier::open(const CarrierOptions& options, co
   std::unique_ptr<Carrier> carrier(new Carrier(lock));
   carrier->opened_ = std::move(*opened);
   carrier->agent_ = std::make_unique<group::FabricAgent>(*carrier->opened_.fabric);
-  carrier->engine_ = std::make_unique<engine::Engine>(*carrier->agent_, engine::IdleStrategy{});
+  carrier->engine_ =
+      std::make_unique<engine::Engine>(*carrier->agent_, engine::IdleStrategy{.offers_core = true});
   carrier->engine_->add(*carrier->agent_);
   carrier->engine_->add(*carrier);
   auto thread = start_quiet_thread("for the sockets' engine", [raw = carrier.get()] { raw->run(); });

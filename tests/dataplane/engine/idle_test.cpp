@@ -74,6 +74,16 @@ BOOST_AUTO_TEST_CASE(one_long_pause_among_short_ones_changes_nothing) {
   BOOST_TEST((world.pause(microseconds(5)) == microseconds(5)));
 }
 
+BOOST_AUTO_TEST_CASE(whose_core_others_want_does_not_look_for_a_while) {
+  World world;
+  BOOST_TEST((world.pause(microseconds(30)) == microseconds(30)));
+  world.idle.offered(Idle::kOfferTaken);
+  BOOST_TEST((world.pause(microseconds(30)) == microseconds(30)));
+  world.idle.offered(Idle::kOfferTaken + nanoseconds(1));
+  for (unsigned i = 0; i < Idle::kWithoutLook; ++i) BOOST_TEST((world.pause(microseconds(30)) == Duration{}));
+  BOOST_TEST((world.pause(microseconds(30)) == microseconds(30)));
+}
+
 BOOST_AUTO_TEST_CASE(a_busy_polling_engine_never_blocks_however_long_its_pauses) {
   Idle idle({.busy_poll = true});
   for (std::int64_t i = 0; i < 100; ++i) {
