@@ -33,10 +33,11 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
   state->options = options;
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto opened = fabric::open_fabric(options.fabric, {.address = options.address},
-                                    {.entropy = [random = *random] { return random.next32(); },
-                                     .host_id = fabric::host_identity(),
-                                     .encrypt = options.encrypt});
+  auto opened = fabric::open_fabric(
+      options.fabric, {.address = options.address, .device = options.device, .device_may_differ = true},
+      {.entropy = [random = *random] { return random.next32(); },
+       .host_id = fabric::host_identity(),
+       .encrypt = options.encrypt});
   if (!opened) return std::unexpected(opened.error());
   state->opened = std::move(*opened);
   state->agent = std::make_unique<group::FabricAgent>(*state->opened.fabric);

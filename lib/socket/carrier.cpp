@@ -19,10 +19,11 @@ Result<std::unique_ptr<Carrier>> Carrier::open(const CarrierOptions& options, co
   if (!random) return std::unexpected(random.error());
   Address any_port = address;
   any_port.port = 0;
-  auto opened = fabric::open_fabric(options.fabric, {.address = any_port},
-                                    {.entropy = [random = *random] { return random.next32(); },
-                                     .host_id = fabric::host_identity(),
-                                     .encrypt = options.encrypt});
+  auto opened = fabric::open_fabric(
+      options.fabric, {.address = any_port, .device = options.device, .device_may_differ = true},
+      {.entropy = [random = *random] { return random.next32(); },
+       .host_id = fabric::host_identity(),
+       .encrypt = options.encrypt});
   if (!opened) return std::unexpected(opened.error());
   std::unique_ptr<Carrier> carrier(new Carrier(lock));
   carrier->opened_ = std::move(*opened);

@@ -18,7 +18,7 @@
 namespace rdmc::sockets {
 
 struct CarrierOptions {
-  std::string fabric = "auto";
+  std::string fabric = "auto", device = {};
   bool encrypt = false;
 };
 

@@ -31,8 +31,11 @@ void GroupSession::stop() {
 
 Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
   local.port = 0;
-  auto node = Node::create(
-      {.id = NodeId{id}, .address = local, .fabric = options_.fabric, .encrypt = options_.encrypt});
+  auto node = Node::create({.id = NodeId{id},
+                            .address = local,
+                            .fabric = options_.fabric,
+                            .device = options_.device,
+                            .encrypt = options_.encrypt});
   if (!node) return std::unexpected(node.error());
   node_ = std::move(*node);
   return {};

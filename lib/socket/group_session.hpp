@@ -28,7 +28,7 @@ struct GroupSessionOptions {
   control::ControlLoop& loop;
   FairMutex& lock;  ///< the sockets'
   control::ChannelOptions channel;
-  std::string fabric, group;
+  std::string fabric, device, group;
   bool encrypt = false;
 };
 

@@ -18,7 +18,8 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   if (is_ending_) return fail(Errc::cancelled, "the process ends its sockets");
   auto& carrier = carriers_[local];
   if (!carrier) {
-    auto opened = Carrier::open({.fabric = options_.fabric, .encrypt = options_.encrypt}, local, lock_);
+    auto opened = Carrier::open(
+        {.fabric = options_.fabric, .device = options_.device, .encrypt = options_.encrypt}, local, lock_);
     if (!opened) return std::unexpected(opened.error());
     carrier = std::move(*opened);
   }

@@ -28,6 +28,7 @@ std::string environment(const char* name) {
 StackOptions options_of_environment() {
   StackOptions options;
   if (const auto fabric = environment("RDMC_FABRIC"); !fabric.empty()) options.fabric = fabric;
+  options.device = environment("RDMC_DEVICE");
   options.insecure = environment("RDMC_INSECURE") == "1";
   options.encrypt = environment("RDMC_ENCRYPT") == "1";
   // Without any of them nothing can be listened for or connected to: EHOSTUNREACH and EOPNOTSUPP say so then.

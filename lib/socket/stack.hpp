@@ -30,6 +30,7 @@ namespace rdmc::sockets {
 
 struct StackOptions {
   std::string fabric = "auto";
+  std::string device;                           ///< of the fabric, where it has to be named
   std::string key_file;                         ///< the cluster key, which both ends of a connection hold
   bool insecure = false;                        ///< none; must be said
   bool encrypt = false;                         ///< what leaves the host

@@ -38,6 +38,7 @@ GroupSessionOptions Stack::session_options(const OpenSocket& socket, const contr
           .lock = lock_,
           .channel = channel,
           .fabric = options_.fabric,
+          .device = options_.device,
           .group = socket.group_name,
           .encrypt = options_.encrypt};
 }

@@ -37,6 +37,8 @@ struct NodeOptions {
   Address address = Address::ipv4(127, 0, 0, 1, 0);
   /// "auto", "udp", "dpdk", "verbs", …
   std::string fabric = "auto";
+  /// Where the fabric needs one named (dpdk), in its own words: rdmc_bcast --device's.
+  std::string device = {};
   /// False: the thread that creates the node calls poll(), and destroys the node; others wait for its turns.
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.

@@ -8,11 +8,15 @@
  * EACCES from rdmc_connect (the peer does not hold our key), EPROTO (what listens there is no rdmc).
  *
  * A process reads its configuration from the environment when it first needs it:
- *   RDMC_FABRIC    auto (default), shm, verbs, dpdk, udp
- *   RDMC_KEY_FILE  the cluster key, by default rdmc/key under XDG_CONFIG_HOME or ~/.config
- *   RDMC_CERTIFICATE, RDMC_PRIVATE_KEY, RDMC_AUTHORITY  PEM files in the key's place, all three: ours, its
- * key (mode 0600), and the authority that has signed everybody's RDMC_INSECURE  1: no key and no proof of one
- *   RDMC_ENCRYPT   1: AES-256-GCM for all that leaves the host; at both ends alike
+ *   RDMC_FABRIC       auto (default: shared memory on one host, else what the network has), shm, verbs, dpdk,
+ *                     udp
+ *   RDMC_DEVICE       dpdk: the device, as rdmc_bcast --device has it
+ *   RDMC_KEY_FILE     the cluster key, by default rdmc/key under XDG_CONFIG_HOME or ~/.config
+ *   RDMC_CERTIFICATE  PEM files in the key's place, all three: ours,
+ *   RDMC_PRIVATE_KEY  its key (mode 0600),
+ *   RDMC_AUTHORITY    and the authority that has signed everybody's
+ *   RDMC_INSECURE     1: no key and no proof of one
+ *   RDMC_ENCRYPT      1: AES-256-GCM for all that leaves the host; at both ends alike
  *
  * A child of fork() has none of its parent's sockets, and keeps none of them alive: calls on them fail with
  * EOPNOTSUPP, but it may close them, and make its own.
