@@ -128,7 +128,7 @@ class QueuePair {
   /// A hint: the peer's next WRITE that no earlier hint covers will land in `where`, of which no byte is
   /// valid yet. Providers that scatter predict with it; others ignore it. A wrong hint costs a copy and
   /// nothing else, except that bytes of `where` may be overwritten with rubbish until the real ones have
-  /// arrived.
+  /// arrived. Memory may be hinted again that nothing has come for; once it has, no older hint of it counts.
   virtual void expect_write(std::span<std::byte> where) = 0;
 
   /// Lets the peer read `bytes`, which the owner leaves as they are meanwhile, without any copy: what to tell

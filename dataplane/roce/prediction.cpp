@@ -35,15 +35,16 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, const std
   // A WRITE of no bytes has no destination, but was foretold like any other.
   if (!continues && (destination != nullptr || bytes == 0)) {
     // Hints are in the order of the messages: those before this one have all their packets behind the highest
-    // PSN.
+    // PSN. The newest of this memory is this message's: others are left from grants that nobody has used, and
+    // from now on valid bytes lie there.
+    std::uint64_t used = expected_.head();
     for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
       const Expected& hint = expected_[i];
       const bool within = hint.key == header.key && header.address >= hint.address &&
                           header.address - hint.address < hint.memory.size();
-      if (!within) continue;
-      while (expected_.head() != i + 1) expected_.pop();
-      break;
+      if (within) used = i + 1;
     }
+    while (expected_.head() != used) expected_.pop();
   }
   if (!highest) return;
   key_ = header.key;

@@ -73,6 +73,18 @@ BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
   CHECK_LINES(predicted(s));
 }
 
+BOOST_AUTO_TEST_CASE(hints_that_nothing_came_for_are_gone_when_their_memory_is_written_after_all) {
+  Script s(kSelective);
+  const auto first = s.memory().first(kMtu), second = s.memory().subspan(4096, kMtu);
+  for (const auto& where : {first, second})
+    s.connection().expect_write(where);  // of a grant that ended unused
+  for (const auto& where : {second, first}) s.connection().expect_write(where);
+  s.in({Opcode::x_write_last, 0, kMtu, false, 4096});
+  CHECK_LINES(predicted(s), "0:256");
+  s.in({Opcode::x_write_last, 1, kMtu, false, 0});
+  CHECK_LINES(predicted(s));
+}
+
 BOOST_AUTO_TEST_CASE(revoked_memory_is_never_predicted_even_under_a_new_key) {
   Script s(kSelective);
   s.in(part(0, 512, 3 * kMtu));
