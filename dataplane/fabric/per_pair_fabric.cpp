@@ -69,6 +69,9 @@ class PerPairFabric::Pair final : public QueuePair {
   std::optional<memory::SharedPages> take_shared_pages() override {
     return chosen_ == nullptr ? std::nullopt : chosen_->take_shared_pages();
   }
+  std::shared_ptr<const PeerMemory> peer_memory() const override {
+    return chosen_ == nullptr ? nullptr : chosen_->peer_memory();
+  }
   ConnectionBlob local_blob() const override { return blob_; }
 
   Result<void> connect(std::span<const std::byte> peer_blob) override {

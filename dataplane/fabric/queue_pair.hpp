@@ -14,6 +14,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/fabric/peer_memory.hpp"
 #include "dataplane/memory/arena.hpp"
 #include "dataplane/memory/shared_pages.hpp"
 
@@ -149,6 +150,8 @@ class QueuePair {
   virtual bool share_pages(const memory::SharedPages&) { return false; }
   /// What the peer has handed us, once.
   virtual std::optional<memory::SharedPages> take_shared_pages() { return std::nullopt; }
+  /// Null: it cannot be read, or not yet. It may outlive the queue pair.
+  virtual std::shared_ptr<const PeerMemory> peer_memory() const { return nullptr; }
 
   virtual ConnectionBlob local_blob() const = 0;
   /// reset -> ready. Errors: protocol_error or version_mismatch (bad blob), unsupported (no common path MTU).

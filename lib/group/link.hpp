@@ -62,6 +62,9 @@ class Link {
   std::optional<memory::SharedPages> take_shared_pages() {
     return is_open() ? queue_pair_->take_shared_pages() : std::nullopt;
   }
+  std::shared_ptr<const fabric::PeerMemory> peer_memory() const {
+    return is_open() ? queue_pair_->peer_memory() : nullptr;
+  }
 
   bool is_open() const { return queue_pair_ != nullptr; }
   bool is_connected() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::ready; }

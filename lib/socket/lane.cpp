@@ -6,12 +6,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace rdmc::sockets {
 namespace {
 
 /// Copied between two looks at the other end: it works on one piece while we work on the next.
 constexpr std::size_t kPieceBytes = 32 * 1024;
+
+/// Read from the writer's memory at once: it may cancel between two pieces.
+constexpr std::size_t kPulledBytes = 1 << 20;
+/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
+constexpr int kTries = 4;
+
+std::uint32_t bytes_of(std::uint64_t terms) {
+  return static_cast<std::uint32_t>(terms);
+}
 
 /// The part of `ring` that begins at `position`, at most `most` bytes and not beyond its end.
 std::span<std::byte> part(std::span<std::byte> ring, std::uint64_t position, std::size_t most) {
@@ -38,45 +48,118 @@ std::size_t LaneWriter::room() {
 }
 
 bool LaneWriter::has_room(const LaneMemory& memory) {
+  const LaneAdvert& advert = memory.head->advert;
+  if (bytes_of(advert.terms.load()) != 0) return advert.is_wanted.load() == 0;
   return memory.head->written.load() - memory.head->read.load() < memory.ring.size();
+}
+
+/// `bytes` into the ring, `ahead` of what is published.
+void LaneWriter::put(std::size_t ahead, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto to = part(memory_.ring, written_ + ahead, bytes.size());
+    std::memcpy(to.data(), bytes.data(), to.size());
+    ahead += to.size();
+    bytes = bytes.subspan(to.size());
+  }
+}
+
+void LaneWriter::publish(std::size_t count) {
+  written_ += count;
+  memory_.head->written.store(written_);  // in one order with the look at the bell
+  ring_bell(memory_.head->reader, wake_);
 }
 
 std::size_t LaneWriter::write(std::span<const std::byte> bytes) {
   std::size_t done = 0;
-  while (done < bytes.size()) {
+  while (done < bytes.size() && !is_advertising()) {
     std::size_t free = memory_.ring.size() - static_cast<std::size_t>(written_ - read_);
     if (free < std::min(bytes.size() - done, kPieceBytes)) free = room();
     if (free == 0) break;
-    const auto to = part(memory_.ring, written_, std::min({free, kPieceBytes, bytes.size() - done}));
-    std::memcpy(to.data(), bytes.data() + done, to.size());
-    done += to.size();
-    written_ += to.size();
-    memory_.head->written.store(written_);  // in one order with the look at the bell
-    ring_bell(memory_.head->reader, wake_);
+    const std::size_t count = std::min({free, kPieceBytes, bytes.size() - done});
+    put(0, bytes.subspan(done, count));
+    publish(count);
+    done += count;
   }
   return done;
 }
 
-LaneReader::LaneReader(LaneMemory memory, Wake wake) : memory_(std::move(memory)), wake_(wake) {}
+std::size_t LaneWriter::advertise(std::span<const std::byte> bytes, std::span<const std::byte> next) {
+  LaneAdvert& advert = memory_.head->advert;
+  advertised_ = bytes;
+  ++adverts_;
+  advert.end.store(reinterpret_cast<std::uint64_t>(bytes.data() + bytes.size()));
+  advert.terms.store(std::uint64_t{adverts_} << 32 | bytes.size());
+  ring_bell(memory_.head->reader, wake_);
+  ahead_ = std::min(next.size(), room());
+  put(0, next.first(ahead_));
+  return ahead_;
+}
+
+/// What has gone, if these are the terms. Of terms that cannot be, nothing is believed.
+std::size_t LaneWriter::take(std::uint64_t terms) {
+  const std::size_t all = advertised_.size();
+  const std::size_t left = terms >> 32 == adverts_ ? std::min<std::size_t>(bytes_of(terms), all) : all;
+  advertised_ = advertised_.subspan(all - left);
+  if (left != 0) return all - left;
+  const std::size_t ahead = std::exchange(ahead_, 0);
+  if (ahead != 0) publish(ahead);
+  return all + ahead;
+}
+
+std::size_t LaneWriter::collect() {
+  return is_advertising() ? take(memory_.head->advert.terms.load()) : 0;
+}
+
+std::size_t LaneWriter::cancel() {
+  if (!is_advertising()) return 0;
+  const std::size_t gone = take(memory_.head->advert.terms.exchange(std::uint64_t{adverts_} << 32));
+  advertised_ = {};
+  return gone;
+}
+
+LaneReader::LaneReader(LaneMemory memory, Wake wake) : memory_(std::move(memory)), wake_(wake) {
+  memory_.head->advert.is_wanted.store(memory_.peer != nullptr);
+}
 
 LaneReader::~LaneReader() {
   memory_.head->left.store(1);
 }
 
-std::size_t LaneReader::available() {
+std::size_t LaneReader::in_ring() {
   const std::uint64_t count = memory_.head->written.load() - read_;
   is_broken_ = is_broken_ || count > memory_.ring.size();
   return is_broken_ ? 0 : static_cast<std::size_t>(count);
 }
 
+std::size_t LaneReader::advertised(std::uint64_t terms) const {
+  return memory_.peer != nullptr && !is_broken_ ? bytes_of(terms) : 0;
+}
+
 bool LaneReader::has_bytes(const LaneMemory& memory) {
-  return memory.head->written.load() != memory.head->read.load();
+  return memory.head->written.load() != memory.head->read.load() ||
+         (memory.peer != nullptr && bytes_of(memory.head->advert.terms.load()) != 0);
 }
 
 std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
   std::size_t done = 0;
+  for (int tries = 0; tries < kTries && done < out.size(); ++tries) {
+    // Before the ring: what is advertised now comes behind what is in it now.
+    const std::uint64_t terms = memory_.head->advert.terms.load();
+    const bool may_follow = advertised(terms) != 0;
+    done += read_ring(out.subspan(done), peek, !may_follow);
+    if (!may_follow) break;
+    done += read_advert(out.subspan(done), peek, terms);
+    if (peek) break;
+  }
+  // Who advertises is better not told of room before it has nothing left there.
+  if (done != 0 && !peek && is_roomy()) ring_bell(memory_.head->writer, wake_);
+  return done;
+}
+
+std::size_t LaneReader::read_ring(std::span<std::byte> out, bool peek, bool rings) {
+  std::size_t done = 0;
   std::uint64_t at = read_;
-  std::size_t left = std::min(available(), out.size());
+  std::size_t left = std::min(in_ring(), out.size());
   while (left > 0) {
     const auto from = part(memory_.ring, at, std::min(left, kPieceBytes));
     std::memcpy(out.data() + done, from.data(), from.size());
@@ -86,7 +169,32 @@ std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
     if (peek) continue;
     read_ = at;
     memory_.head->read.store(read_);
-    if (is_roomy()) ring_bell(memory_.head->writer, wake_);
+    if (rings && is_roomy()) ring_bell(memory_.head->writer, wake_);
+  }
+  return done;
+}
+
+/// Behind a ring that is empty, or was all peeked at. What was copied counts if the terms are still the same.
+std::size_t LaneReader::read_advert(std::span<std::byte> out, bool peek, std::uint64_t terms) {
+  LaneAdvert& advert = memory_.head->advert;
+  std::size_t done = 0;
+  while (done < out.size() && advertised(terms) != 0) {
+    const auto to =
+        out.subspan(done, std::min<std::size_t>({out.size() - done, bytes_of(terms), kPulledBytes}));
+    const std::size_t count = memory_.peer->read(advert.end.load() - bytes_of(terms), to);
+    if (count == 0) {  // then it is to be copied, as where the kernel permits nothing
+      memory_.peer = nullptr;
+      advert.is_wanted.store(0);
+      ring_bell(memory_.head->writer, wake_);
+      break;
+    }
+    const std::uint64_t rest = terms - std::min(count, to.size());
+    if (!peek && !advert.terms.compare_exchange_strong(terms, rest)) break;
+    if (peek && advert.terms.load() != terms) break;
+    done += std::min(count, to.size());
+    terms = rest;
+    if (peek) break;
+    if (bytes_of(rest) == 0) ring_bell(memory_.head->writer, wake_);
   }
   return done;
 }

@@ -12,6 +12,8 @@
 #include <memory>
 #include <span>
 
+#include "dataplane/fabric/peer_memory.hpp"
+
 namespace rdmc::sockets {
 
 /// How one end wants to hear of what the other does.
@@ -20,12 +22,23 @@ struct LaneBell {
   std::atomic<std::uint32_t> by_record{0};  ///< 1: nobody sleeps, but a record is to say so
 };
 
+/// Bytes that follow those in the ring, in the writer's own memory, while its call waits: the reader takes
+/// them from there, as far as it gets before the writer cancels. (SDP calls it SrcAvail.)
+struct LaneAdvert {
+  /// How many there have been, and in the lower half how many bytes of this one are left. The reader takes
+  /// some by exchanging it after it has copied them; the writer cancels by exchanging it.
+  std::atomic<std::uint64_t> terms{0};
+  std::atomic<std::uint64_t> end{0};        ///< where they end, as the writer's process has it
+  std::atomic<std::uint32_t> is_wanted{0};  ///< 1: the reader can read there
+};
+
 struct LaneHead {
   alignas(64) std::atomic<std::uint64_t> written{0};  ///< bytes, by the writer, ever
   alignas(64) std::atomic<std::uint64_t> read{0};     ///< bytes, by the reader, ever
   alignas(64) LaneBell reader;
   alignas(64) LaneBell writer;
   std::atomic<std::uint32_t> left{1};  ///< 1: no reader, any more; the writer may use it anew
+  alignas(64) LaneAdvert advert;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -34,6 +47,7 @@ struct LaneMemory {
   std::shared_ptr<const void> owner;
   LaneHead* head = nullptr;
   std::span<std::byte> ring;
+  std::shared_ptr<const fabric::PeerMemory> peer = nullptr;  ///< of the process at the other end; null: none
 };
 
 /// Wakes whoever sleeps on a bell's word; the kernel's futex, or a test's stand-in.
@@ -46,14 +60,26 @@ void ring_bell(LaneBell& bell, Wake wake) noexcept;
 
 class LaneWriter {
  public:
+  static constexpr std::size_t kMostAdvertised = 1 << 30;
+
   explicit LaneWriter(LaneMemory memory, Wake wake = wake_sleepers);
 
-  /// Copies as much as there is room for, and returns how much.
+  /// Copies as much as there is room for, and returns how much; none while something is advertised.
   std::size_t write(std::span<const std::byte> bytes);
   std::size_t room();
   /// As TCP's: a third of it is free.
-  bool is_writable() { return room() >= memory_.ring.size() / 3; }
-  bool is_empty() { return room() == memory_.ring.size(); }
+  bool is_writable() { return !is_advertising() && room() >= memory_.ring.size() / 3; }
+
+  /// Whether the reader would take them where they are.
+  bool may_advertise() const { return memory_.head->advert.is_wanted.load() != 0; }
+  bool is_advertising() const { return !advertised_.empty(); }
+  /// `bytes`, at most kMostAdvertised, stay as they are until all are collected, or cancel(). `next` is
+  /// copied meanwhile, as far as there is room, to follow them at once; returns how much of it.
+  std::size_t advertise(std::span<const std::byte> bytes, std::span<const std::byte> next);
+  /// How many bytes have gone since it was last asked, of what was advertised and, after that, of `next`.
+  std::size_t collect();
+  /// The same; from now on none goes that has not gone by then.
+  std::size_t cancel();
   /// The reader wants a record that there is something to read.
   bool reader_wants_record() const { return memory_.head->reader.by_record.load() != 0; }
   LaneBell& bell() const { return memory_.head->writer; }
@@ -62,9 +88,16 @@ class LaneWriter {
   const LaneMemory& memory() const { return memory_; }
 
  private:
+  std::size_t take(std::uint64_t terms);
+  void put(std::size_t ahead, std::span<const std::byte> bytes);
+  void publish(std::size_t count);
+
   LaneMemory memory_;
   Wake wake_;
   std::uint64_t written_ = 0, read_ = 0;
+  std::uint32_t adverts_ = 0;
+  std::span<const std::byte> advertised_;  // and not collected
+  std::size_t ahead_ = 0;                  // in the ring, not published
 };
 
 class LaneReader {
@@ -77,7 +110,9 @@ class LaneReader {
   /// Copies as much as there is; `peek`: and leaves it. 0: nothing is there, or what the writer says cannot
   /// be.
   std::size_t read(std::span<std::byte> out, bool peek);
-  std::size_t available();
+  std::size_t available() { return in_ring() + advertised(memory_.head->advert.terms.load()); }
+  /// Of those, the ones that are there whatever the writer does.
+  std::size_t in_ring();
   /// The writer counts bytes that cannot be there; nothing is read any more.
   bool is_broken() const { return is_broken_; }
   /// The writer wants a record that there is room again; asked once, and said once.
@@ -89,6 +124,9 @@ class LaneReader {
 
  private:
   bool is_roomy() const;
+  std::size_t read_ring(std::span<std::byte> out, bool peek, bool rings);
+  std::size_t read_advert(std::span<std::byte> out, bool peek, std::uint64_t terms);
+  std::size_t advertised(std::uint64_t terms) const;
 
   LaneMemory memory_;
   Wake wake_;

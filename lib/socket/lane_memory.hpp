@@ -14,25 +14,27 @@ struct LanePages {
   std::shared_ptr<LanePool> pool;
 };
 
-/// Of `pages`, of LanePool::kBytes; `first`: ours, before a peer has them.
-inline LanePages make_lanes(memory::SharedPages pages, bool first) {
+/// Of `pages`, of LanePool::kBytes; `first`: ours, before a peer has them. `peer`: its memory; null: none.
+inline LanePages make_lanes(memory::SharedPages pages, bool first,
+                            std::shared_ptr<const fabric::PeerMemory> peer) {
   auto owner = std::make_shared<const memory::SharedPages>(std::move(pages));
-  return {owner, std::make_shared<LanePool>(owner, owner->bytes(), first)};
+  return {owner, std::make_shared<LanePool>(owner, owner->bytes(), first, std::move(peer))};
 }
 
 /// To be shared with one peer. Errors: those of SharedPages::make.
-inline Result<LanePages> make_lanes() {
+inline Result<LanePages> make_lanes(std::shared_ptr<const fabric::PeerMemory> peer) {
   auto pages = memory::SharedPages::make(LanePool::kBytes, memory::SharedPages::Peers::may_write,
                                          memory::SharedPages::Touch::when_used);
   if (!pages) return std::unexpected(pages.error());
-  return make_lanes(std::move(*pages), true);
+  return make_lanes(std::move(*pages), true, std::move(peer));
 }
 
-/// For both ends of connections within a process. Errors: as above.
-inline Result<std::pair<std::shared_ptr<LanePool>, std::shared_ptr<LanePool>>> make_lane_pools() {
-  const auto near = make_lanes();
+/// For both ends of connections within a process; `own`: its memory. Errors: as above.
+inline Result<std::pair<std::shared_ptr<LanePool>, std::shared_ptr<LanePool>>> make_lane_pools(
+    const std::shared_ptr<const fabric::PeerMemory>& own = nullptr) {
+  const auto near = make_lanes(own);
   if (!near) return std::unexpected(near.error());
-  return std::pair(near->pool, std::make_shared<LanePool>(near->pages, near->pages->bytes(), false));
+  return std::pair(near->pool, std::make_shared<LanePool>(near->pages, near->pages->bytes(), false, own));
 }
 
 }  // namespace rdmc::sockets

@@ -8,8 +8,9 @@ namespace rdmc::sockets {
 
 static_assert(sizeof(LaneHead) <= LanePool::kHeadBytes);
 
-LanePool::LanePool(std::shared_ptr<const void> owner, std::span<std::byte> memory, bool first)
-    : owner_(std::move(owner)), memory_(memory), first_(first ? 0 : kLanesPerSide) {
+LanePool::LanePool(std::shared_ptr<const void> owner, std::span<std::byte> memory, bool first,
+                   std::shared_ptr<const fabric::PeerMemory> peer)
+    : owner_(std::move(owner)), memory_(memory), peer_(std::move(peer)), first_(first ? 0 : kLanesPerSide) {
   assert(memory_.size() >= kBytes);
   if (!first) return;
   for (unsigned lane = 0; lane < 2 * kLanesPerSide; ++lane) new (&head(lane)) LaneHead;
@@ -24,7 +25,8 @@ std::optional<unsigned> LanePool::claim() {
     LaneHead& its = head(lane);
     if (is_written_[lane].load() || its.left.load() == 0) continue;
     is_written_[lane] = true;
-    its.written = its.read = 0;
+    its.written = its.read = its.advert.terms = 0;
+    its.advert.is_wanted = 0;
     for (LaneBell* const bell : {&its.reader, &its.writer}) bell->asleep = bell->by_record = 0;
     its.left = 0;
     return lane;
@@ -47,7 +49,7 @@ void LanePool::leave(unsigned lane) {
 
 LaneMemory LanePool::memory(unsigned lane) const {
   const auto bytes = memory_.subspan(lane * (kHeadBytes + kRingBytes), kHeadBytes + kRingBytes);
-  return {owner_, &head(lane), bytes.subspan(kHeadBytes)};
+  return {owner_, &head(lane), bytes.subspan(kHeadBytes), peer_};
 }
 
 }  // namespace rdmc::sockets

@@ -23,8 +23,9 @@ class LanePool {
   static constexpr std::size_t kBytes = 2 * kLanesPerSide * (kHeadBytes + kRingBytes);
 
   /// `memory`: kBytes, which `owner` keeps; `first`: whether we made it, so that nobody has seen it yet, and
-  /// write the lower half of the lanes.
-  LanePool(std::shared_ptr<const void> owner, std::span<std::byte> memory, bool first);
+  /// write the lower half of the lanes. `peer`: the memory of the process at the other end; null: none.
+  LanePool(std::shared_ptr<const void> owner, std::span<std::byte> memory, bool first,
+           std::shared_ptr<const fabric::PeerMemory> peer = nullptr);
 
   /// A lane of ours that nobody uses, for a writer; nothing: all are in use.
   std::optional<unsigned> claim();
@@ -41,6 +42,7 @@ class LanePool {
 
   std::shared_ptr<const void> owner_;
   std::span<std::byte> memory_;
+  std::shared_ptr<const fabric::PeerMemory> peer_;
   unsigned first_;  // of ours
   std::array<std::atomic<bool>, 2 * kLanesPerSide> is_written_{};
 };

@@ -91,8 +91,8 @@ std::expected<Socket::Connecting, int> Socket::connect() {
   return std::unexpected(error != 0 ? error : ECONNABORTED);
 }
 
-Answer Socket::send(std::span<const std::byte> bytes) {
-  return endpoint_ ? endpoint_->send(bytes) : stream_->send(bytes);
+Answer Socket::send(std::span<const std::byte> bytes, const void* caller) {
+  return endpoint_ ? endpoint_->send(bytes) : stream_->send(bytes, caller);
 }
 
 Answer Socket::receive(std::span<std::byte> out, bool peek) {

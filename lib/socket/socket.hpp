@@ -81,7 +81,10 @@ class Socket {
   bool has_peer() const { return stream_->state() == Stream::State::open; }
 
   /// Errors: EPIPE, ENOTCONN, …: see Stream.
-  Answer send(std::span<const std::byte> bytes);
+  Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
+  std::size_t end_send(std::span<const std::byte> bytes, const void* caller) {
+    return endpoint_ ? 0 : stream_->end_send(bytes, caller);
+  }
   bool has_message() const { return endpoint_ && endpoint_->has_message(); }
   /// SO_ERROR.
   int take_error() { return endpoint_ ? endpoint_->take_error() : stream_->take_error(); }

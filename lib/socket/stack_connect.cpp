@@ -1,6 +1,7 @@
 // How connections begin: bind, listen, accept, connect.
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/shm/process_memory.hpp"
 #include "dataplane/port/network_interface.hpp"
 #include "lib/socket/errno_of.hpp"
 #include "lib/socket/lane_memory.hpp"
@@ -199,7 +201,8 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       set_host(socket->local, *from);
     }
     if (!own_near_->has_lanes()) {
-      if (const auto lanes = make_lane_pools()) {
+      const auto own = std::make_shared<const fabric::shm::ProcessMemory>(getpid(), Descriptor());
+      if (const auto lanes = make_lane_pools(own)) {
         own_near_->use_lanes(lanes->first, false);
         own_far_->use_lanes(lanes->second, true);
       }

@@ -46,20 +46,22 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   const Held socket = *found;
   const bool waits = may_wait(*socket, flags);
   const Time deadline = deadline_of(socket->send_timeout);
-  for (std::size_t done = 0;;) {
-    // Why no more goes is for the next call to say.
-    if (done > 0 && (socket->socket.events() & (POLLERR | POLLHUP)) != 0) return done;
-    const auto sent = until_done(
-        lock, socket, waits, deadline, [&] { return socket->socket.send(bytes.subspan(done)); }, EAGAIN,
+  std::size_t done = 0;
+  Answer sent = 0;
+  do {
+    sent = until_done(
+        lock, socket, waits, deadline,
+        [&] { return socket->socket.send(bytes.subspan(done), waits ? &done : nullptr); }, EAGAIN,
         Wants::room);
-    // Also who has sent less than was asked for takes that for full (epoll(7)), and waits for an edge.
-    if (!sent && sent.error() == EAGAIN) socket->show_full();
-    if (!sent && done > 0) return done;
-    if (!sent && sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) raise_broken_pipe(lock);
-    if (!sent) return sent;
-    done += *sent;
-    if (done == bytes.size()) return done;
-  }
+    done += sent.value_or(0);
+    // Why no more goes is for the next call to say.
+  } while (sent && done < bytes.size() && (socket->socket.events() & (POLLERR | POLLHUP)) == 0);
+  done += socket->socket.end_send(bytes.subspan(done), &done);
+  // Also who has sent less than was asked for takes that for full (epoll(7)), and waits for an edge.
+  if (!sent && sent.error() == EAGAIN) socket->show_full();
+  if (sent || done > 0) return done;
+  if (sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) raise_broken_pipe(lock);
+  return sent;
 }
 
 Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,

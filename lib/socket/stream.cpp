@@ -15,11 +15,16 @@ std::optional<int> Stream::refusal() {
   return error != 0 ? error : EPIPE;
 }
 
-Answer Stream::send(std::span<const std::byte> bytes) {
+Answer Stream::send(std::span<const std::byte> bytes, const void* caller) {
+  if (caller != nullptr && caller == advertiser_) {
+    if (has_chunk()) cancel_advert();
+    if (outgoing_) gone_ += outgoing_->writer.collect();
+    if (gone_ != 0) return std::exchange(gone_, 0);
+  }
   if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
   if (has_chunk()) return send_staged(bytes);  // behind it
-  if (outgoing_ || takes_lane()) return send_in_lane(bytes);
+  if (outgoing_ || takes_lane()) return send_in_lane(bytes, caller);
   if (takes_slots(bytes.size())) return send_staged(bytes);
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
   if (count == 0) return std::unexpected(EAGAIN);
@@ -48,7 +53,8 @@ Answer Stream::receive(std::span<std::byte> out, bool peek) {
     const std::size_t count = receive_due(out, peek);
     copied_ += count;
     stir();  // it may owe credit
-    return count;
+    // Nothing, where the peer took back what it had advertised.
+    if (count != 0 || out.empty()) return count;
   }
   if (incoming_ && incoming_->is_broken() && state_ != State::closed) {
     error_ = EPROTO;
@@ -61,6 +67,7 @@ Answer Stream::receive(std::span<std::byte> out, bool peek) {
 }
 
 Answer Stream::shutdown(unsigned how) {
+  if ((how & kShutWrite) != 0) cancel_advert();
   shut_ |= how;
   ends_ = ends_ || (state_ == State::open && (how & kShutWrite) != 0);
   stops_ = stops_ || (state_ == State::open && (how & kShutRead) != 0);
@@ -75,6 +82,7 @@ Answer Stream::shutdown(unsigned how) {
 void Stream::close(bool abort) {
   watcher_ = nullptr;
   is_orphan_ = true;
+  cancel_advert();
   const bool leaves_unread = has_unread();
   if (chunks_) chunks_->arrived.clear();  // their slots go back now, with the lock
   if (state_ == State::closed) return;
@@ -257,7 +265,7 @@ void Stream::set_closed() {
   shut_ = kShutRead | kShutWrite;
   is_over_ = true;
   send_.clear();
-  outgoing_.reset();
+  end_lane();
   if (chunks_) {
     chunks_->outgoing.clear();
     chunks_->to_grant.clear();
@@ -281,7 +289,7 @@ bool Stream::owes_credit() const {
 bool Stream::wants_to_send() const {
   if (must_reset_) return true;
   if (state_ != State::open) return false;
-  if (must_pulse_ || (outgoing_ && !outgoing_->was_told())) return true;
+  if (must_pulse_ || (outgoing_ && !outgoing_->was_told() && send_.empty())) return true;
   if (chunks_ && (chunks_->must_ask || chunks_->must_refuse || !chunks_->to_grant.empty())) return true;
   return owes_credit() || owes_stop() || (!send_.empty() && sent_ < limit_) ||
          (send_.empty() && ends_ && !fin_sent_ && !has_chunk());
@@ -292,7 +300,7 @@ std::optional<Record> Stream::next(std::span<std::byte> body) {
   Record record{.connection = id_};
   if (std::exchange(must_reset_, false)) {
     record.kind = RecordKind::reset;
-  } else if (outgoing_ && !outgoing_->was_told()) {
+  } else if (outgoing_ && !outgoing_->was_told() && send_.empty()) {
     record.kind = RecordKind::lane;
     record.limit = outgoing_->number();
     outgoing_->told();

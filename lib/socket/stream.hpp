@@ -73,6 +73,9 @@ class Stream {
   /// A connection is worth a lane when it has sent so many bytes, or has sent so often.
   static constexpr std::uint64_t kBytesBeforeLane = 4 * 1024;
   static constexpr unsigned kSendsBeforeLane = 4;
+  /// Of a call that waits, what is left is advertised if it is so much, all but what keeps the reader busy
+  /// until the next call.
+  static constexpr std::size_t kLeastAdvertised = 128 * 1024, kBehindAdvert = 64 * 1024;
   /// And worth slots of the peer's when it has sent so many, without a lane; sends of so many bytes go there.
   static constexpr std::uint64_t kBytesBeforeSlots = 512 * 1024;
   static constexpr std::size_t kLeastInSlot = 64 * 1024;
@@ -94,7 +97,11 @@ class Stream {
   // -- the application's calls; none blocks --
 
   /// Takes as much as there is room for. Errors: EAGAIN, EPIPE, or what ended the connection.
-  Answer send(std::span<const std::byte> bytes);
+  /// `caller`, not null: names a call that waits and tries again, with what is left of `bytes`, which stay
+  /// as they are, so that a peer may take them from there; its last word is end_send().
+  Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
+  /// How many of the bytes that are left have gone after all, or go now.
+  std::size_t end_send(std::span<const std::byte> bytes, const void* caller);
   /// Takes all of both or nothing; what is longer than the room in all, when nothing else waits.
   Answer send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes);
   /// Errors: EAGAIN, ENOTCONN, or what ended the connection. 0: the peer's stream is at its end.
@@ -222,7 +229,9 @@ class Stream {
     return !received_.empty() || has_lane_bytes() || (chunks_ && !chunks_->arrived.empty());
   }
   bool takes_lane();
-  Answer send_in_lane(std::span<const std::byte> bytes);
+  Answer send_in_lane(std::span<const std::byte> bytes, const void* caller);
+  void cancel_advert();
+  void end_lane();
   std::size_t receive_due(std::span<std::byte> out, bool peek);
   std::size_t receive_from_lane(std::span<std::byte> out, bool peek);
   void changed(bool data = false);
@@ -236,6 +245,8 @@ class Stream {
   std::unique_ptr<ClaimedLane> outgoing_;
   std::unique_ptr<LaneReader> incoming_;  // behind what `received_` holds
   unsigned sends_ = 0;
+  const void* advertiser_ = nullptr;  // the call whose bytes the last advert was of
+  std::size_t gone_ = 0;              // of those, not yet told it
   struct Chunks {
     std::deque<Chunk> outgoing;  // not yet written
     std::deque<Grant> grants;    // the peer's

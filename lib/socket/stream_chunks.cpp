@@ -83,7 +83,7 @@ bool Stream::is_sent(std::uint64_t number) const {
 std::optional<ChunkWrite> Stream::next_chunk() {
   if (state_ != State::open || !has_chunk() || chunks_->grants.empty() || !send_.empty()) return std::nullopt;
   if (outgoing_ && !outgoing_->was_told()) return std::nullopt;
-  outgoing_.reset();  // what was sent in it has been published; the peer takes it before it takes this
+  end_lane();  // what was sent in it has been published; the peer takes it before it takes this
   Chunk& front = chunks_->outgoing.front();
   ChunkWrite next{.chunk = front, .grant = chunks_->grants.front()};
   chunks_->grants.pop_front();
@@ -157,7 +157,7 @@ Result<void> Stream::on_chunk(std::uint32_t slot, std::size_t bytes) {
     return {};
   }
   if (incoming_) {  // it has ended with this
-    if (const std::size_t last = incoming_->available(); last > 0) {
+    if (const std::size_t last = incoming_->in_ring(); last > 0) {
       ArrivedChunk& rest = chunks_->arrived.emplace_back();
       rest.copied.resize(last);
       rest.bytes = std::span(rest.copied).first(incoming_->read(rest.copied, false));

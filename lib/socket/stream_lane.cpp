@@ -1,4 +1,5 @@
 // What a stream does with lanes: the bytes of its application pass it by, its state does not.
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <utility>
@@ -7,26 +8,63 @@
 
 namespace rdmc::sockets {
 
-/// From now on, if all before has been told, so that the order stays.
+/// From now on; the peer is told when it has been told all before, so that the order stays.
 bool Stream::takes_lane() {
   if (chunks_ && chunks_->has_asked) return false;  // records keep their order among chunks
   sends_ += sends_ < kSendsBeforeLane;
-  if (!send_.empty() || (sent_ < kBytesBeforeLane && sends_ < kSendsBeforeLane)) return false;
+  if (sent_ < kBytesBeforeLane && sends_ < kSendsBeforeLane) return false;
   outgoing_ = outlet_->claim_lane();
   if (!outgoing_) return false;
-  stir();  // to tell it
+  stir();
   return true;
 }
 
-Answer Stream::send_in_lane(std::span<const std::byte> bytes) {
-  const std::size_t count = outgoing_->writer.write(bytes);
-  if (count == 0) return std::unexpected(EAGAIN);
+Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller) {
+  LaneWriter& writer = outgoing_->writer;
+  const bool was_advertised = writer.is_advertising();
+  if (was_advertised && caller != advertiser_) return std::unexpected(EAGAIN);
+  // Who takes nothing of an advert is given what there is room for, as if there had been none.
+  if (was_advertised) cancel_advert();
+  if (gone_ != 0 && was_advertised) return std::exchange(gone_, 0);
+  const bool is_worth_it = caller != nullptr && (advertiser_ == nullptr || advertiser_ == caller) &&
+                           bytes.size() >= kLeastAdvertised && writer.may_advertise();
+  std::size_t count = 0;
+  if (was_advertised || !is_worth_it) count = writer.write(bytes);
   copied_ += count;
-  if (outgoing_->writer.reader_wants_record()) {
+  if (count == 0 && is_worth_it) {
+    const std::size_t most = std::min(bytes.size() - kBehindAdvert, LaneWriter::kMostAdvertised);
+    advertiser_ = caller;
+    copied_ += writer.advertise(bytes.first(most), bytes.subspan(most));
+  } else if (count == 0) {
+    return std::unexpected(EAGAIN);
+  }
+  if (writer.reader_wants_record()) {
     must_pulse_ = true;
     stir();
   }
-  return count;
+  return count != 0 ? Answer(count) : std::unexpected(EAGAIN);
+}
+
+void Stream::cancel_advert() {
+  if (outgoing_) gone_ += outgoing_->writer.cancel();
+}
+
+void Stream::end_lane() {
+  cancel_advert();
+  outgoing_.reset();
+}
+
+std::size_t Stream::end_send(std::span<const std::byte> bytes, const void* caller) {
+  if (caller != advertiser_) return 0;
+  advertiser_ = nullptr;
+  const bool was_advertised = outgoing_ && outgoing_->writer.is_advertising();
+  cancel_advert();
+  std::size_t gone = std::exchange(gone_, 0);
+  if (!was_advertised) return gone;
+  if (state_ == State::open && error_ == 0 && !shut_write())
+    gone += outgoing_->writer.write(bytes.subspan(gone));
+  changed();  // others may have waited for it
+  return gone;
 }
 
 std::size_t Stream::receive_from_lane(std::span<std::byte> out, bool peek) {

@@ -66,7 +66,7 @@ Result<std::shared_ptr<LanePool>> Trunk::exchange_lanes() {
   if (mux_->offers_lanes()) {
     if (!link_->can_share_pages()) return nullptr;
     has_lanes_ = true;  // or never
-    const auto made = make_lanes();
+    const auto made = make_lanes(link_->peer_memory());
     return made && link_->share_pages(*made->pages) ? made->pool : nullptr;
   }
   auto pages = link_->take_shared_pages();
@@ -74,7 +74,7 @@ Result<std::shared_ptr<LanePool>> Trunk::exchange_lanes() {
   if (pages->bytes().size() != LanePool::kBytes)
     return fail(Errc::protocol_error, "a peer shares memory of a strange size");
   has_lanes_ = true;
-  return make_lanes(std::move(*pages), false).pool;
+  return make_lanes(std::move(*pages), false, link_->peer_memory()).pool;
 }
 
 Result<void> Trunk::on_completion(const fabric::Completion& completion) {

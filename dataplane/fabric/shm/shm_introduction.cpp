@@ -1,11 +1,12 @@
 // How a queue pair gets to know its peer - one side dials, both say hello with their memory - and how it
 // finds payload there afterwards.
-#include <sys/uio.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <array>
 
 #include "dataplane/fabric/shm/copy.hpp"
+#include "dataplane/fabric/shm/process_memory.hpp"
 #include "dataplane/fabric/shm/shm_fabric.hpp"
 #include "dataplane/fabric/shm/shm_queue_pair.hpp"
 
@@ -23,13 +24,6 @@ constexpr std::size_t kMessagesPerTurn = 64, kMessagesBeforeArena = 2 * kMostAre
 constexpr Duration kDialAgain = milliseconds(10);
 /// The kernel's copy costs a system call: below this, staging twice in the cache is cheaper.
 constexpr std::size_t kLeastFromProcess = 16 << 10;
-
-/// `to.size()` bytes of a process's address space.
-bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> to) {
-  const iovec here{to.data(), to.size()};
-  const iovec there{reinterpret_cast<void*>(address), to.size()};  // NOLINT: an address of another process
-  return process > 0 && process_vm_readv(process, &here, 1, &there, 1, 0) == static_cast<ssize_t>(to.size());
-}
 
 }  // namespace
 
@@ -127,9 +121,9 @@ Result<void> ShmQueuePair::on_hello(LocalSocket::Received& hello) {
   peer_memory_ = std::move(*memory);
   peer_doorbell_ = std::move(*doorbell);
   std::uint64_t number = 0;
-  const bool readable =
-      fabric_.options_.read_processes &&
-      read_process(socket_.process(), message.a, std::as_writable_bytes(std::span(&number, 1)));
+  const bool readable = fabric_.options_.read_processes &&
+                        shm::read_process(socket_.process(), message.a,
+                                          std::as_writable_bytes(std::span(&number, 1))) == sizeof number;
   ours_.control.reads_processes.store(readable && number == message.b, std::memory_order_release);
   requester_.attach(peers());
   responder_.attach(peers());
@@ -187,6 +181,13 @@ Result<void> ShmQueuePair::on_arena(LocalSocket::Received& arena) {
   if (!pages) return std::unexpected(pages.error());
   peer_arenas_.emplace(number, std::make_shared<const memory::SharedPages>(std::move(*pages)));
   return {};
+}
+
+std::shared_ptr<const PeerMemory> ShmQueuePair::peer_memory() const {
+  if (ours_.control.reads_processes.load(std::memory_order_relaxed) == 0 || !socket_.process_end())
+    return nullptr;
+  Descriptor end(fcntl(socket_.process_end().get(), F_DUPFD_CLOEXEC, 0));
+  return end ? std::make_shared<shm::ProcessMemory>(socket_.process(), std::move(end)) : nullptr;
 }
 
 bool ShmQueuePair::share_pages(const memory::SharedPages& pages) {
@@ -302,7 +303,8 @@ shm::PayloadSource::Outcome ShmQueuePair::fetch_from_arena(const shm::Place& pla
 // The number of a process that has ended may be another's by now; but then the socket has ended, too.
 shm::PayloadSource::Outcome ShmQueuePair::fetch_from_process(std::uint64_t address, std::span<std::byte> to) {
   if (ours_.control.reads_processes.load(std::memory_order_relaxed) == 0) return Outcome::malformed;
-  if (!read_process(socket_.process(), address, to) || !socket_ || socket_.is_hung_up()) return Outcome::gone;
+  if (shm::read_process(socket_.process(), address, to) != to.size() || !socket_ || socket_.is_hung_up())
+    return Outcome::gone;
   fabric_.counters_.bytes_from_processes += to.size();
   return Outcome::copied;
 }

@@ -47,6 +47,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::optional<memory::SharedPages> take_shared_pages() override {
     return std::exchange(shared_pages_, std::nullopt);
   }
+  std::shared_ptr<const PeerMemory> peer_memory() const override;
   ConnectionBlob local_blob() const override { return shm::encode(local_); }
   /// Errors besides: unsupported (a process of another host, or of another user), peer_failed (its process
   /// has gone).

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE socket_lane
 #include "lib/socket/lane.hpp"
 
 #include <poll.h>
@@ -6,12 +5,63 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
+#include <cstring>
+#include <functional>
+#include <thread>
 
 #include "tests/lib/socket/wire.hpp"
 
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
+
+namespace {
+
+/// Our own memory, as if it were a peer's that may do something while it is read, or may not be read at all.
+struct WatchedMemory final : fabric::PeerMemory {
+  std::size_t read(std::uint64_t address, std::span<std::byte> to) const override {
+    const std::size_t count = std::min(to.size(), most);
+    if (count != 0) std::memcpy(to.data(), reinterpret_cast<const void*>(address), count);
+    if (while_read) std::exchange(while_read, nullptr)();
+    return count;
+  }
+  mutable std::function<void()> while_read;
+  std::size_t most = std::size_t{1} << 30;
+};
+
+/// Two ends of a lane, and bytes that are all told apart by where they are.
+struct AdvertisingLane {
+  AdvertisingLane() : source(4 * LanePool::kRingBytes), out(source.size()) {
+    for (std::size_t i = 0; i + 8 <= source.size(); i += 8) std::memcpy(&source[i], &i, 8);
+  }
+  std::span<const std::byte> left(std::size_t from, std::size_t most) const {
+    return std::span(source).subspan(std::min(from, source.size()),
+                                     std::min(most, source.size() - std::min(from, source.size())));
+  }
+  void advertise(std::size_t bytes, std::size_t next) {
+    const auto first = left(gone, bytes);
+    if (!first.empty()) writer.advertise(first, left(gone + first.size(), next));
+  }
+  /// What is read is what comes next.
+  std::size_t read(std::size_t most, bool peek = false) {
+    const auto to = std::span(out).first(std::min(most, out.size()));
+    const std::size_t count = reader.read(to, peek);
+    is_intact = is_intact && std::memcmp(to.data(), source.data() + heard, count) == 0;
+    if (!peek) heard += count;
+    return count;
+  }
+
+  std::vector<std::byte> source, out;
+  std::shared_ptr<WatchedMemory> memory = std::make_shared<WatchedMemory>();
+  std::shared_ptr<LanePool> pool = make_lane_pools(memory)->first;
+  LaneMemory lane = pool->memory(pool->claim().value());
+  LaneWriter writer{lane};
+  LaneReader reader{lane};
+  std::size_t gone = 0, heard = 0;  // bytes, as the writer and the reader have it
+  bool is_intact = true;
+};
+
+}  // namespace
 
 BOOST_AUTO_TEST_CASE(who_cannot_be_woken_is_told_by_a_record_of_what_happens_in_a_lane) {
   ConnectedWire wire;
@@ -69,4 +119,201 @@ BOOST_AUTO_TEST_CASE(neither_end_of_a_lane_believes_a_count_that_cannot_be) {
   head.written = 2 * LanePool::kRingBytes;
   BOOST_TEST(reader.read(bytes, false) == 0u);
   BOOST_TEST(reader.is_broken());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_advertised_comes_once_and_in_order_whoever_cancels_or_cannot_read_it_and_when) {
+  BOOST_TEST(rc::check([] {
+    AdvertisingLane lane;
+    const auto size = rc::gen::inRange<std::size_t>(1, LanePool::kRingBytes);
+    const auto writes = [&] {
+      switch (*rc::gen::inRange(0, 4)) {
+        case 0: lane.gone += lane.writer.write(lane.left(lane.gone, *size)); break;
+        case 1:
+          if (!lane.writer.is_advertising() && lane.writer.may_advertise()) lane.advertise(*size, *size);
+          break;
+        case 2: lane.gone += lane.writer.collect(); break;
+        default: lane.gone += lane.writer.cancel(); break;
+      }
+    };
+    for (int steps = *rc::gen::inRange(1, 60); steps > 0; --steps) {
+      lane.memory->most = *rc::gen::weightedElement<std::size_t>({{6, 1 << 30}, {3, 1000}, {1, 0}});
+      if (*rc::gen::inRange(0, 3) == 0)
+        lane.memory->while_read = [&] {
+          for (int more = *rc::gen::inRange(1, 4); more > 0; --more) writes();
+        };
+      if (*rc::gen::arbitrary<bool>())
+        writes();
+      else
+        lane.read(*size, *rc::gen::inRange(0, 4) == 0);
+    }
+    lane.memory->while_read = nullptr;
+    lane.gone += lane.writer.cancel();
+    while (lane.read(lane.out.size()) != 0) {
+    }
+    RC_ASSERT(lane.is_intact);
+    RC_ASSERT(lane.heard == lane.gone);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(an_advert_is_read_where_it_lies_and_what_follows_it_is_there_at_once) {
+  AdvertisingLane lane;
+  lane.gone += lane.writer.write(lane.left(0, 100));
+  lane.advertise(200'000, 1000);
+  BOOST_TEST(lane.writer.write(lane.left(0, 1)) == 0u);  // it would overtake
+  BOOST_TEST(!lane.writer.is_writable());
+  BOOST_TEST(!LaneWriter::has_room(lane.lane));
+  BOOST_TEST(LaneReader::has_bytes(lane.lane));
+  BOOST_TEST(lane.reader.available() == 200'100u);
+  BOOST_TEST(lane.reader.in_ring() == 100u);
+  BOOST_TEST(lane.read(150'100, true) == 150'100u);
+  lane.memory->while_read = [&] {
+    lane.gone += lane.writer.cancel();
+    lane.advertise(200'000, 1000);
+  };
+  BOOST_TEST(lane.read(150'100, true) == 100u);  // what is not there any more is not shown
+  BOOST_TEST(lane.read(150'100) == 150'100u);
+  BOOST_TEST(lane.writer.collect() == 150'000u);
+  BOOST_TEST(lane.read(lane.out.size()) == 50'000u);
+  BOOST_TEST(LaneWriter::has_room(lane.lane));
+  BOOST_TEST(lane.writer.collect() == 51'000u);
+  BOOST_TEST(lane.read(lane.out.size()) == 1000u);
+  BOOST_TEST(lane.is_intact);
+}
+
+BOOST_AUTO_TEST_CASE(two_threads_advertise_cancel_write_and_read) {
+  AdvertisingLane lane;
+  std::atomic<bool> is_over = false;
+  std::thread reads([&] {
+    std::size_t most = 1;
+    while (lane.read(most = most * 5 % 100'003) != 0 || !is_over.load()) {
+    }
+    while (lane.read(lane.out.size()) != 0) {
+    }
+  });
+  std::uint32_t random = 1;
+  while (lane.gone < lane.source.size()) {
+    random = random * 1664525 + 1013904223;
+    const std::size_t size = random >> 20;
+    lane.gone += lane.writer.cancel();
+    lane.gone += lane.writer.write(lane.left(lane.gone, size));
+    lane.advertise(size, size / 4);
+    if ((random & 0x8000) != 0) lane.gone += lane.writer.collect();
+  }
+  is_over = true;
+  reads.join();
+  BOOST_TEST(lane.is_intact);
+  BOOST_TEST(lane.heard == lane.gone);
+}
+
+BOOST_AUTO_TEST_CASE(terms_that_cannot_be_are_not_believed) {
+  AdvertisingLane lane;
+  LaneAdvert& advert = lane.lane.head->advert;
+  lane.advertise(1000, 0);
+  const std::uint64_t terms = advert.terms;
+  for (const std::uint64_t lie :
+       std::initializer_list<std::uint64_t>{terms + 1, terms + (1ULL << 32) - 1000, ~0ULL, 0}) {
+    advert.terms = lie;
+    BOOST_TEST(lane.writer.collect() == 0u);
+    BOOST_TEST(lane.writer.is_advertising());
+  }
+  advert.terms = terms - 400;
+  BOOST_TEST(lane.writer.collect() == 400u);
+  advert.terms = terms;  // more is left than was
+  BOOST_TEST(lane.writer.cancel() == 0u);
+  // Of a writer's that lies the reader reads what the kernel gives it, at most as much as it wants.
+  advert.terms = ~0ULL;
+  advert.end = reinterpret_cast<std::uint64_t>(lane.source.data()) + ~std::uint32_t{0};
+  BOOST_TEST(lane.read(1000) == 1000u);
+}
+
+BOOST_AUTO_TEST_CASE(who_may_not_read_the_writers_memory_says_so_and_is_written_to) {
+  AdvertisingLane lane;
+  BOOST_TEST(lane.writer.may_advertise());
+  lane.advertise(1000, 0);
+  lane.memory->most = 0;
+  lane.lane.head->writer.asleep = 1;
+  BOOST_TEST(lane.read(1000) == 0u);
+  BOOST_TEST(lane.lane.head->writer.asleep.load() == 0u);
+  BOOST_TEST(LaneWriter::has_room(lane.lane));
+  BOOST_TEST(!lane.writer.may_advertise());
+  BOOST_TEST(lane.reader.available() == 0u);
+  BOOST_TEST(lane.writer.cancel() == 0u);
+  BOOST_TEST(lane.writer.write(lane.left(0, 1000)) == 1000u);
+  BOOST_TEST(lane.read(1000) == 1000u);
+  BOOST_TEST(lane.is_intact);
+}
+
+namespace {
+
+/// A stream whose sender is in a call that waits, of which 100,000 bytes have been read where they lie.
+struct LendingWire : ConnectedWire {
+  LendingWire() : bytes(4 * LanePool::kRingBytes), reader(listener.accept()->stream) {
+    share_lanes(std::make_shared<WatchedMemory>());
+    BOOST_REQUIRE((connected.connect() == Socket::Connecting::succeeded));
+    sender = connected.stream();
+    std::vector<std::byte> room(Stream::kBytesBeforeLane);
+    for (int i = 0; i < 2; ++i) {
+      BOOST_REQUIRE(connected.send(room));
+      settle();
+      BOOST_REQUIRE(reader.receive(room, false));
+    }
+    BOOST_REQUIRE((sender->send(bytes, this) == Answer(std::unexpected(EAGAIN))));
+    BOOST_REQUIRE(receive(100'000) == 100'000u);
+  }
+  std::size_t receive(std::size_t most) {
+    std::vector<std::byte> room(most);
+    return reader.receive(room, false).value_or(0);
+  }
+  std::span<const std::byte> left(std::size_t from) const { return std::span(bytes).subspan(from); }
+
+  std::vector<std::byte> bytes;
+  Socket reader;
+  std::shared_ptr<Stream> sender;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_call_that_ends_while_it_advertises_has_sent_what_was_read_and_what_the_ring_takes) {
+  LendingWire wire;
+  BOOST_TEST(
+      (wire.sender->send(wire.left(0), nullptr) == Answer(std::unexpected(EAGAIN))));  // another call's
+  BOOST_TEST((wire.connected.events() & POLLOUT) == 0);
+  BOOST_TEST(wire.sender->end_send(wire.bytes, &wire.sender) == 0u);
+  BOOST_TEST(wire.sender->end_send(wire.bytes, &wire) == 100'000 + LanePool::kRingBytes);
+  BOOST_TEST(wire.receive(wire.bytes.size()) == LanePool::kRingBytes);
+  BOOST_TEST(wire.sender->send(wire.left(0), nullptr).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_call_tries_again_with_what_has_not_been_read_and_fills_the_ring_when_nobody_reads) {
+  LendingWire wire;
+  const auto taken = wire.sender->send(wire.left(0), &wire);
+  BOOST_TEST((taken == Answer(100'000)));
+  BOOST_TEST((wire.sender->send(wire.left(100'000), &wire) == Answer(LanePool::kRingBytes)));
+  const auto rest = wire.left(100'000 + LanePool::kRingBytes);
+  BOOST_TEST((wire.sender->send(rest, &wire) == Answer(std::unexpected(EAGAIN))));
+  BOOST_TEST(wire.receive(wire.bytes.size()) == wire.bytes.size() - 100'000 - Stream::kBehindAdvert);
+  BOOST_TEST((wire.sender->send(rest, &wire) == Answer(rest.size() - Stream::kBehindAdvert)));
+  BOOST_TEST((wire.sender->send(rest.last(Stream::kBehindAdvert), &wire) == Answer(Stream::kBehindAdvert)));
+  BOOST_TEST(wire.receive(wire.bytes.size()) == Stream::kBehindAdvert);
+}
+
+BOOST_AUTO_TEST_CASE(who_shuts_down_closes_or_sends_in_place_cancels_what_another_call_advertises) {
+  for (const int how : {0, 1, 2}) {
+    LendingWire wire;
+    if (how == 0) BOOST_REQUIRE(wire.connected.shutdown(Stream::kShutWrite));
+    if (how == 1) wire.connected.close(false);
+    std::uint64_t number = 0;
+    const std::vector<std::byte> other(1);
+    if (how == 2) {
+      (void)wire.sender->send_in_place(other, nullptr, number);  // asks
+      wire.settle();
+      wire.client.mux->use_slots(nullptr);
+      wire.server.mux->use_slots(nullptr);
+      wire.settle();
+    }
+    if (how != 2) BOOST_TEST(wire.receive(1) == 0u);
+    BOOST_TEST(wire.sender->end_send(wire.bytes, &wire) == 100'000 + (how == 2 ? LanePool::kRingBytes : 0));
+    wire.settle();
+    BOOST_TEST(wire.receive(wire.bytes.size()) == (how == 2 ? LanePool::kRingBytes : 0));
+  }
 }

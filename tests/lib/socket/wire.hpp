@@ -52,9 +52,9 @@ struct Wire {
     from.on_wire.pop_front();
     return other(from).mux->on_frame(frame);
   }
-  /// As if both were on one host.
-  void share_lanes() {
-    const auto lanes = make_lane_pools();
+  /// As if both were on one host. `memory`: both sides', as the other reads it; null: it cannot.
+  void share_lanes(const std::shared_ptr<const fabric::PeerMemory>& memory = nullptr) {
+    const auto lanes = make_lane_pools(memory);
     BOOST_REQUIRE(lanes);
     client.mux->use_lanes(lanes->first, false);
     server.mux->use_lanes(lanes->second, true);

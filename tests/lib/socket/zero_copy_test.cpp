@@ -2,10 +2,15 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
+#include <atomic>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <future>
+#include <thread>
+#include <tuple>
 
 #include "dataplane/base/descriptor.hpp"
 #include "lib/include/rdmc/socket.h"
@@ -186,4 +191,108 @@ BOOST_AUTO_TEST_CASE(who_closes_in_the_middle_costs_nobody_else_its_slots) {
     BOOST_REQUIRE(two.client.close(ours));
     BOOST_REQUIRE(two.client.deallocate(much.data()));
   }
+}
+
+namespace {
+
+/// A connection in lanes, as one is that has been used a little.
+struct LanedPair : TwoStacks {
+  LanedPair() : TwoStacks("shm") {
+    std::tie(ours, theirs) = pair();
+    for (int i = 0; i < 20; ++i) {
+      BOOST_REQUIRE(client.send(ours, bytes_of("in a lane by now"), 0));
+      receive_all(server, theirs, 16);
+    }
+  }
+  void set_send_timeout(std::chrono::microseconds timeout) {
+    const timeval wait{.tv_usec = timeout.count()};
+    BOOST_REQUIRE(client.set_option(ours, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait));
+  }
+  int ours = -1, theirs = -1;
+};
+
+/// Byte i is what its place makes it; `from` and `bytes` are multiples of 8.
+std::string counted(std::size_t from, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    const std::uint64_t place = from + i;
+    std::memcpy(&text[i], &place, 8);
+  }
+  return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_a_waiting_send_lends_is_copied_by_the_reader_alone) {
+  LanedPair two;
+  const std::string much = counted(0, 16 << 20);
+  const std::uint64_t before = copied(two.client, two.ours);
+  auto got = std::async(std::launch::async,
+                        [&, fd = two.theirs] { return receive_all(two.server, fd, 4 * much.size()); });
+  for (int i = 0; i < 4; ++i) BOOST_REQUIRE(two.client.send(two.ours, bytes_of(much), 0) == much.size());
+  BOOST_TEST((got.get() == much + much + much + much));
+  BOOST_TEST(copied(two.client, two.ours) - before < 4 * much.size());
+}
+
+BOOST_AUTO_TEST_CASE(sends_that_time_out_while_they_lend_have_sent_what_they_say_and_no_more) {
+  LanedPair two;
+  two.set_send_timeout(std::chrono::microseconds(300));
+  constexpr std::size_t kAll = 64 << 20;
+  std::atomic<std::size_t> timeouts = 0;
+  std::atomic<bool> is_over = false;
+  auto heard = std::async(std::launch::async, [&, fd = two.theirs] {
+    std::vector<std::byte> room(3'000'000);
+    std::size_t at = 0, most = 1, calls = 0;
+    bool is_intact = true;
+    while (const auto got = two.server.receive(fd, std::span(room).first(most = most * 7 % 2'999'999), 0)) {
+      if (*got == 0) break;
+      // Compared in whole words, where they begin.
+      for (std::size_t i = (8 - at % 8) % 8; i + 8 <= *got; i += 8) {
+        std::uint64_t place = 0;
+        std::memcpy(&place, &room[i], 8);
+        is_intact = is_intact && place == at + i;
+      }
+      at += *got;
+      if (++calls % 8 != 0) continue;
+      for (const std::size_t seen = timeouts; timeouts == seen && !is_over;) std::this_thread::yield();
+    }
+    return is_intact ? at : 0;
+  });
+  std::size_t gone = 0;
+  for (std::size_t size = 8; gone < kAll; size = size * 5 % 2'000'003 / 8 * 8 + 8) {
+    // The bytes are there only while the call is.
+    std::string bytes = counted(gone / 8 * 8, size + 8).substr(gone % 8);
+    const auto sent = two.client.send(two.ours, bytes_of(bytes), 0);
+    std::ranges::fill(bytes, '\xff');
+    if (!sent) BOOST_REQUIRE(sent.error() == EAGAIN);
+    timeouts += !sent || *sent < bytes.size();
+    gone += sent.value_or(0);
+  }
+  is_over = true;
+  BOOST_REQUIRE(two.client.close(two.ours));
+  BOOST_TEST(heard.get() == gone);
+  BOOST_TEST(timeouts.load() > 5u);
+}
+
+BOOST_AUTO_TEST_CASE(a_shutdown_by_another_thread_ends_a_send_that_lends_with_what_has_gone) {
+  LanedPair two;
+  const std::string much = counted(0, 4 << 20);
+  auto sent = std::async(std::launch::async,
+                         [&, fd = two.ours] { return two.client.send(fd, bytes_of(much), MSG_NOSIGNAL); });
+  const std::size_t some = 8 << 17;
+  BOOST_TEST((receive_all(two.server, two.theirs, some) == much.substr(0, some)));
+  BOOST_REQUIRE(two.client.shutdown(two.ours, SHUT_WR));
+  const auto gone = sent.get();
+  BOOST_REQUIRE(gone.has_value());
+  BOOST_TEST((receive_all(two.server, two.theirs) == much.substr(some, *gone - some)));
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_that_takes_little_finds_a_ring_full_behind_it) {
+  LanedPair two;
+  const std::string much = counted(0, LanePool::kRingBytes + 800);
+  auto sent =
+      std::async(std::launch::async, [&, fd = two.ours] { return two.client.send(fd, bytes_of(much), 0); });
+  BOOST_TEST((receive_all(two.server, two.theirs, 800) == much.substr(0, 800)));
+  BOOST_TEST((sent.get() == Answer(much.size())));  // though nobody reads on
+  BOOST_TEST((receive_all(two.server, two.theirs, much.size() - 800) == much.substr(800)));
 }
