@@ -10,8 +10,8 @@ namespace rdmc::sockets {
 
 void Mux::open(const std::shared_ptr<Stream>& stream, const Address& from, const Address& to) {
   const ConnectionId id{std::exchange(next_id_, next_id_ + 2)};
-  stream->ask(*this, id);
   if (is_lost_) return stream->on_refused(ECONNRESET);
+  stream->ask(*this, id);
   streams_.emplace(id, Entry{.stream = stream});
   const auto kind = stream->kind() == ConnectionKind::messages ? RecordKind::open_messages : RecordKind::open;
   say({.kind = kind, .connection = id, .limit = stream->limit(), .from = from, .to = to});
@@ -171,6 +171,7 @@ void Mux::forget_if_over(ConnectionId id) {
   if (found == streams_.end() || !found->second.stream->is_over() || found->second.stream->wants_to_send())
     return;
   fence(id, *found->second.stream);
+  found->second.stream->forget_outlet();
   streams_.erase(found);
 }
 

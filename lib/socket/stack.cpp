@@ -41,13 +41,13 @@ void Stack::end() {
     const Lock lock(lock_);
     open = descriptors();
   }
-  for (const int fd : open) close(fd);
+  for (const int fd : open) close(fd, false);
   {  // those that other threads close
     const Lock lock(lock_);
     is_over_ = true;
     for (const auto& [fd, socket] : sockets_) socket->on_change(false);
   }
-  while (const auto closes = closes_.load()) closes_.wait(closes);
+  while (const auto calls = under_way_.load()) under_way_.wait(calls);
   if (!loop_) return;
   drain(kFarewell);
   std::map<Address, Dial> dials;

@@ -39,6 +39,21 @@ struct StackOptions {
   Duration introduction = seconds(10);
 };
 
+/// A call that uses what end() ends.
+class UnderWay {
+ public:
+  explicit UnderWay(std::atomic<std::uint32_t>& calls) : calls_(calls) { ++calls_; }
+  ~UnderWay() {
+    --calls_;
+    calls_.notify_all();
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& calls_;
+};
+
 /// Names one life of a process to its peers.
 using Incarnation = std::array<std::byte, 16>;
 
@@ -70,7 +85,7 @@ class Stack final : private Opens {
   Answer receive(int fd, std::span<std::byte> out, int flags, int* said,
                  std::optional<rdmc_member_event>* event);
   Answer shutdown(int fd, int how);
-  Answer close(int fd);
+  Answer close(int fd) { return close(fd, true); }
   Answer poll(std::span<pollfd> descriptors, int timeout_ms);
   /// What poll would find now of `wanted`, and of what nobody needs to want; POLLNVAL: no such socket.
   short events(int fd, short wanted);
@@ -123,6 +138,7 @@ class Stack final : private Opens {
   /// Time::never() without a timeout.
   static Time deadline_of(Duration timeout);
 
+  Answer close(int fd, bool may_linger);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
@@ -180,8 +196,8 @@ class Stack final : private Opens {
   std::unique_ptr<control::ControlLoop> loop_;
   std::optional<control::ChannelOptions> channel_;
 
-  std::atomic<std::uint32_t> closes_ = 0;  // calls of close() under way
-  bool is_over_ = false;                   // nobody lingers any more
+  std::atomic<std::uint32_t> under_way_ = 0;  // calls that end() waits for
+  bool is_over_ = false;                      // nobody lingers any more
 
   // The loop's thread alone, and the destructor once that is gone.
   bool is_ending_ = false;

@@ -251,7 +251,8 @@ bool Stack::dial(const Held& socket) {
   if (!options) return socket->socket.stream()->on_refused(errno_of(options.error())), true;
   const Address at = socket->peer;
   const auto [dial, is_new] = dials_.try_emplace(at);
-  dial->second.waiting.push_back(socket);
+  auto& waiting = dial->second.waiting;  // once, also who has given up meanwhile and tries again
+  if (std::ranges::find(waiting, socket) == waiting.end()) waiting.push_back(socket);
   if (!is_new) return true;
   return (*control)->post([this, at, options = *options] {
     auto attempt = control::connect(*loop_, host_string(at), at.port, options, kDialing,

@@ -10,23 +10,6 @@
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
-namespace {
-
-class UnderWay {
- public:
-  explicit UnderWay(std::atomic<std::uint32_t>& calls) : calls_(calls) { ++calls_; }
-  ~UnderWay() {
-    --calls_;
-    calls_.notify_all();
-  }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-
- private:
-  std::atomic<std::uint32_t>& calls_;
-};
-
-}  // namespace
 
 bool Stack::may_wait(const OpenSocket& socket, int flags) {
   return !socket.non_blocking && (flags & MSG_DONTWAIT) == 0;
@@ -122,8 +105,8 @@ Answer Stack::shutdown(int fd, int how) {
   return answer;
 }
 
-Answer Stack::close(int fd) {
-  const UnderWay counted(closes_);
+Answer Stack::close(int fd, bool may_linger) {
+  const UnderWay counted(under_way_);
   std::optional<control::Listener> listener;  // ends without the lock
   Lock lock(lock_);
   const auto found = find(fd);
@@ -135,10 +118,11 @@ Answer Stack::close(int fd) {
   const auto& stream = socket->socket.stream();
   socket->socket.close(socket->linger_seconds == 0);
   deliver_own();
-  if (socket->linger_seconds.value_or(0) > 0) {
+  if (may_linger && socket->linger_seconds.value_or(0) > 0) {
     stream->watch(socket.get());
     (void)until_done(lock, socket, true, deadline_of(seconds(*socket->linger_seconds)), [&]() -> Answer {
-      return is_over_ || stream->is_flushed() ? Answer(0) : std::unexpected(EAGAIN);
+      const bool is_done = stream->is_flushed() || stream->state() == Stream::State::closed;
+      return is_over_ || is_done ? Answer(0) : std::unexpected(EAGAIN);
     });
     stream->watch(nullptr);
   }

@@ -20,10 +20,11 @@ bool is_of_bytes(const OpenSocket& socket) {
 
 std::expected<void*, int> Stack::allocate(std::size_t bytes) {
   if (bytes == 0) return std::unexpected(EINVAL);
+  const UnderWay counted(under_way_);
   control::ControlLoop* loop = nullptr;
   {
     const Lock lock(lock_);
-    loop = loop_.get();
+    if (!is_over_) loop = loop_.get();
   }
   const auto all = loop == nullptr ? std::vector<Carrier*>() : loop->call([this] { return carriers(); });
   auto made = all.size() == 1 ? all.front()->make_arena(bytes) : memory::Arena::make(bytes);

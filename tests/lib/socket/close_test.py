@@ -3,14 +3,17 @@
 socket."""
 import ctypes
 import errno
+import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
-from librdmc_calls import call, connect, listen, option, receive_all, send
+from librdmc_calls import PATIENCE, Echo, call, connect, listen, option, receive_all, send
 
 LINGER = struct.pack("ii", 1, 1)  # for a second
 KINDS = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_RDM)
@@ -36,6 +39,18 @@ def root_of_a_member_that_does_not_read():
         pass
     option(root, socket.SO_LINGER, LINGER)
     return root, member
+
+
+def to_a_peer_that_does_not_read():
+    """A connection that has more to send than goes, and lingers for as long as a test waits."""
+    echo = Echo()
+    fd = connect(echo.port)
+    os.kill(echo.process.pid, signal.SIGSTOP)
+    os.waitpid(echo.process.pid, os.WUNTRACED)
+    while send(fd, bytes(60_000), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) > 0:
+        pass
+    option(fd, socket.SO_LINGER, struct.pack("ii", 1, PATIENCE))
+    return fd, echo
 
 
 def close_in_threads(fd, count):
@@ -84,12 +99,33 @@ class Close(unittest.TestCase):
         self.assertEqual(close_in_threads(fd, 2), [-errno.EBADF, 0])
         self.assertEqual(len(receive_all(end, sent)), sent)
 
+    def test_a_close_that_lingers_ends_with_its_connection(self):
+        fd, echo = to_a_peer_that_does_not_read()
+        closing = threading.Thread(target=call, args=("close", fd))
+        closing.start()
+        echo.process.kill()
+        closing.join(PATIENCE / 2)
+        self.assertFalse(closing.is_alive())
+        echo.process.communicate()
+
+    def test_a_process_that_exits_does_not_linger(self):
+        began = time.monotonic()
+        with subprocess.Popen([sys.executable, __file__, "--linger"], stdout=subprocess.PIPE) as exiting:
+            stopped = int(exiting.stdout.readline())
+            code = exiting.wait()
+            os.kill(stopped, signal.SIGKILL)
+        self.assertEqual(code, 7)
+        self.assertLess(time.monotonic() - began, PATIENCE / 2)
+
     def test_a_process_exits_while_a_thread_of_it_closes(self):
         ended = subprocess.run([sys.executable, __file__, "--exit"], capture_output=True, check=False)
         self.assertEqual((ended.returncode, ended.stderr), (7, b""))
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--linger"]:
+        print(to_a_peer_that_does_not_read()[1].process.pid, flush=True)
+        ctypes.CDLL(None).exit(7)
     if sys.argv[1:] == ["--exit"]:
         exit_while_a_thread_closes()
     if sys.argv[1:2] == ["--member"]:

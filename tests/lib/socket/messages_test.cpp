@@ -234,6 +234,22 @@ BOOST_AUTO_TEST_CASE(too_long_a_message_is_refused_and_a_peer_that_announces_one
   BOOST_TEST((pair.near->receive(few, false) == Answer(0)));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_read_of_a_connection_that_is_over_needs_nothing_of_who_carried_it) {
+  Pair pair(4096);
+  const std::vector<std::byte> good(1), head(4, std::byte{0xFF});
+  BOOST_REQUIRE(pair.near->send(good));
+  BOOST_REQUIRE(pair.near->stream()->send(head));
+  pair.settle();
+  pair.near->close(true);
+  pair.settle();
+  pair.server.mux.reset();
+  std::vector<std::byte> room(10);
+  BOOST_TEST((pair.far->receive(room, false) == Answer(std::unexpected(ECONNRESET))));
+  BOOST_TEST((pair.far->receive(room, false) == Answer(1)));
+  BOOST_TEST((pair.far->receive(room, false) == Answer(std::unexpected(EPROTO))));
+  BOOST_TEST((pair.far->receive(room, false) == Answer(0)));
+}
+
 BOOST_AUTO_TEST_CASE(who_makes_us_keep_too_much_of_long_messages_loses_that_connection_and_what_was_kept) {
   Pair pair(4096);
   const auto budget = pair.server.mux->budget();

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 import unittest
 
 from librdmc_calls import PATIENCE, RDMC_SOL_SOCKET, Echo, call, connect, listen, option, receive, receive_all, send, sockaddr
@@ -161,7 +162,8 @@ class Misuse(unittest.TestCase):
             os.kill(echo.process.pid, signal.SIGSTOP)
             os.waitpid(echo.process.pid, os.WUNTRACED)  # until then it may still answer
             sent = refused = 0
-            while refused < 20_000:  # a storm, while what was sent goes its way
+            latest = time.monotonic() + PATIENCE
+            while (refused < 20_000 or sent < 500_000) and time.monotonic() < latest:  # a storm, while what was sent goes its way
                 if (count := send(fd, b"y" * 60_000, socket.MSG_DONTWAIT)) > 0:
                     sent += count
                     continue
@@ -280,14 +282,14 @@ class Misuse(unittest.TestCase):
         with Echo() as echo:
             fd, ends = connect(echo.port), os.pipe()
             self.assertEqual(call("pollfd", fd), fd)
-            for poller, readable in ((select.poll(), select.POLLIN), (select.epoll(), select.EPOLLIN)):
+            for poller, readable, patience in ((select.poll(), select.POLLIN, PATIENCE * 1000), (select.epoll(), select.EPOLLIN, PATIENCE)):
                 poller.register(fd, readable)
                 poller.register(ends[0], readable)
                 self.assertEqual(poller.poll(0), [])
                 send(fd, b"q")
-                self.assertEqual(poller.poll(PATIENCE), [(fd, readable)])
+                self.assertEqual(poller.poll(patience), [(fd, readable)])
                 os.write(ends[1], b"p")
-                self.assertEqual(sorted(poller.poll(PATIENCE)), sorted([(fd, readable), (ends[0], readable)]))
+                self.assertEqual(sorted(poller.poll(patience)), sorted([(fd, readable), (ends[0], readable)]))
                 self.assertEqual((receive(fd, 1), os.read(ends[0], 1)), (b"q", b"p"))
                 self.assertEqual(poller.poll(0), [])
 

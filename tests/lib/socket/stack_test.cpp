@@ -191,6 +191,27 @@ BOOST_AUTO_TEST_CASE(without_blocking_a_connection_is_under_way_and_epoll_tells_
   BOOST_TEST(reader.get() > 0U);
 }
 
+BOOST_AUTO_TEST_CASE(who_gives_up_while_it_connects_and_tries_again_is_connected_once) {
+  TwoStacks two("udp");
+  const int fd = TwoStacks::new_socket(two.client, SOCK_NONBLOCK);
+  BOOST_TEST((two.connect(fd) == Answer(std::unexpected(EINPROGRESS))));
+  BOOST_TEST((two.client.shutdown(fd, SHUT_RDWR) == Answer(0)));
+  (void)two.connect(fd);
+  while (two.connect(fd) == Answer(std::unexpected(EALREADY))) std::this_thread::yield();
+  const auto [ours, theirs] = two.pair();  // its accept would find what came before it
+  sockaddr_in name{}, peer{};
+  socklen_t length = sizeof name;
+  BOOST_REQUIRE(two.client.get_name(fd, reinterpret_cast<sockaddr*>(&name), &length, false));
+  BOOST_REQUIRE(two.server.get_name(theirs, reinterpret_cast<sockaddr*>(&peer), &length, true));
+  BOOST_TEST(name.sin_port == peer.sin_port);
+  const auto next = two.server.accept(two.listener, nullptr, nullptr, 0);
+  BOOST_REQUIRE(next);
+  BOOST_REQUIRE(two.client.get_name(ours, reinterpret_cast<sockaddr*>(&name), &length, false));
+  BOOST_REQUIRE(
+      two.server.get_name(static_cast<int>(*next), reinterpret_cast<sockaddr*>(&peer), &length, true));
+  BOOST_TEST(name.sin_port == peer.sin_port);
+}
+
 BOOST_AUTO_TEST_CASE(poll_waits_for_sockets_of_ours_and_of_the_kernels_together) {
   TwoStacks two("udp");
   const auto [ours, theirs] = two.pair();
