@@ -139,6 +139,8 @@ class Stack final : private Opens {
   static Time deadline_of(Duration timeout);
 
   Answer close(int fd, bool may_linger);
+  static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller);
+  static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "dataplane/base/clock.hpp"
 #include "lib/socket/stack.hpp"
@@ -18,6 +19,33 @@ bool Stack::may_wait(const OpenSocket& socket, int flags) {
 void Stack::raise_broken_pipe(Lock& lock) {
   lock.unlock();
   ::raise(SIGPIPE);  // to this thread
+}
+
+/// Long copies are made without the lock: the engine has something to do meanwhile.
+Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller) {
+  const auto stream = socket.stream();
+  auto copy = socket.keeps_messages() ? std::nullopt : stream->begin_copy(bytes.size());
+  if (!copy) return socket.send(bytes, caller);
+  lock.unlock();
+  std::memcpy(copy->copy, bytes.data(), copy->bytes.size());
+  lock.lock();
+  return stream->end_copy(std::move(*copy));
+}
+
+Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek) {
+  const auto stream = socket.stream();
+  std::size_t done = 0;
+  while (!peek && done < out.size()) {
+    auto chunk = stream->take_chunk(out.size() - done);
+    if (!chunk) break;
+    lock.unlock();
+    std::memcpy(out.data() + done, chunk->bytes.data(), chunk->bytes.size());
+    lock.lock();
+    done += chunk->bytes.size();
+    stream->count_copied(chunk->bytes.size());
+    stream->give_back(std::move(*chunk->slot));
+  }
+  return done != 0 ? Answer(done) : socket.receive(out, peek);
 }
 
 Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
@@ -34,7 +62,7 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   do {
     sent = until_done(
         lock, socket, waits, deadline,
-        [&] { return socket->socket.send(bytes.subspan(done), waits ? &done : nullptr); }, EAGAIN,
+        [&] { return send_some(lock, socket->socket, bytes.subspan(done), waits ? &done : nullptr); }, EAGAIN,
         Wants::room);
     done += sent.value_or(0);
     // Why no more goes is for the next call to say.
@@ -78,8 +106,8 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
     // Why there is no more is for the next call to say.
     if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;
     const auto got = until_done(
-        lock, socket, waits, deadline, [&] { return socket->socket.receive(out.subspan(done), peek); },
-        EAGAIN, Wants::bytes);
+        lock, socket, waits, deadline,
+        [&] { return receive_some(lock, socket->socket, out.subspan(done), peek); }, EAGAIN, Wants::bytes);
     if (!got) return done > 0 ? Answer(done) : got;
     done += *got;
     if (*got == 0 || done == out.size() || !wants_all) return done;

@@ -100,6 +100,10 @@ class Stream {
   /// `caller`, not null: names a call that waits and tries again, with what is left of `bytes`, which stay
   /// as they are, so that a peer may take them from there; its last word is end_send().
   Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
+  /// Where a send of `bytes` bytes is a long copy: its beginning's place, which the caller fills without the
+  /// lock, for end_copy(), whose answer is send's.
+  std::optional<Chunk> begin_copy(std::size_t bytes);
+  Answer end_copy(Chunk copy);
   /// How many of the bytes that are left have gone after all, or go now.
   std::size_t end_send(std::span<const std::byte> bytes, const void* caller);
   /// Takes all of both or nothing; what is longer than the room in all, when nothing else waits.
@@ -145,8 +149,8 @@ class Stream {
   bool has_given(std::uint64_t number) const { return number <= (chunks_ ? chunks_->asked : 0); }
   /// So has every send before it.
   bool is_sent(std::uint64_t number) const;
-  /// What is to be read next, if that lies in one piece.
-  std::optional<ArrivedChunk> take_chunk();
+  /// What is to be read next, if that lies in one piece of at most `most` bytes.
+  std::optional<ArrivedChunk> take_chunk(std::size_t most = SIZE_MAX);
   /// A slot whose bytes have been read.
   void give_back(OwnedSlot slot);
   /// Payload bytes that were copied on this side.
@@ -262,6 +266,8 @@ class Stream {
   void ask_for_slots();
   bool takes_slots(std::size_t bytes);
   Answer send_staged(std::span<const std::byte> bytes);
+  bool needs_copy() const { return chunks_->outgoing.empty() || chunks_->outgoing.back().room() == 0; }
+  std::optional<Chunk> new_copy();
   bool takes_in_place() const;
   bool has_room() const;
   Chunks& chunks();

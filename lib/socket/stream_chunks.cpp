@@ -57,18 +57,43 @@ bool Stream::takes_slots(std::size_t bytes) {
 
 /// Behind all that waits to be written, into the last copy while it has room.
 Answer Stream::send_staged(std::span<const std::byte> bytes) {
-  Chunks& mine = *chunks_;
-  if (mine.outgoing.empty() || mine.outgoing.back().room() == 0) {
-    auto memory = mine.staged < kMostStaged ? outlet_->take_copy() : nullptr;
-    if (memory == nullptr) return std::unexpected(EAGAIN);
-    ++mine.staged;
-    std::byte* const copy = memory.get();
-    mine.outgoing.push_back({.bytes = {copy, 0}, .owner = std::move(memory), .copy = copy});
+  if (needs_copy()) {
+    auto copy = new_copy();
+    if (!copy) return std::unexpected(EAGAIN);
+    chunks_->outgoing.push_back(std::move(*copy));
   }
-  Chunk& last = mine.outgoing.back();
+  Chunk& last = chunks_->outgoing.back();
   const std::size_t count = std::min(bytes.size(), last.room());
   std::memcpy(last.copy + last.bytes.size(), bytes.data(), count);
   last.bytes = {last.copy, last.bytes.size() + count};
+  copied_ += count;
+  outlet_->on_wants_to_send(*this);
+  return count;
+}
+
+std::optional<Chunk> Stream::new_copy() {
+  auto memory = chunks_->staged < kMostStaged ? outlet_->take_copy() : nullptr;
+  if (memory == nullptr) return std::nullopt;
+  ++chunks_->staged;
+  std::byte* const copy = memory.get();
+  return Chunk{.bytes = {copy, 0}, .owner = std::move(memory), .copy = copy};
+}
+
+std::optional<Chunk> Stream::begin_copy(std::size_t bytes) {
+  if (bytes < kLeastInSlot || state_ != State::open || error_ != 0 || shut_write()) return std::nullopt;
+  if (!has_chunk() && (outgoing_ || takes_lane() || !takes_slots(bytes))) return std::nullopt;
+  auto copy = needs_copy() ? new_copy() : std::nullopt;
+  if (copy) copy->bytes = {copy->copy, std::min(bytes, copy->room())};
+  return copy;
+}
+
+Answer Stream::end_copy(Chunk copy) {
+  if (const auto error = refusal()) {
+    --chunks_->staged;
+    return std::unexpected(*error);
+  }
+  const std::size_t count = copy.bytes.size();
+  chunks_->outgoing.push_back(std::move(copy));
   copied_ += count;
   outlet_->on_wants_to_send(*this);
   return count;
@@ -210,8 +235,10 @@ std::size_t Stream::receive_due(std::span<std::byte> out, bool peek) {
   return done;
 }
 
-std::optional<ArrivedChunk> Stream::take_chunk() {
-  if (!is_chunk_due() || !chunks_->arrived.front().slot) return std::nullopt;
+std::optional<ArrivedChunk> Stream::take_chunk(std::size_t most) {
+  if (!is_chunk_due()) return std::nullopt;
+  const ArrivedChunk& next = chunks_->arrived.front();
+  if (!next.slot || next.bytes.size() > most) return std::nullopt;
   ArrivedChunk first = std::move(chunks_->arrived.front());
   chunks_->arrived.pop_front();
   return first;
