@@ -53,6 +53,9 @@ class PerPairFabric::Pair final : public QueuePair {
   void expect_write(std::span<std::byte> where) override {
     if (chosen_ != nullptr) chosen_->expect_write(where);
   }
+  bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
+    return chosen_ != nullptr && chosen_->redirect_write(key, where);
+  }
   std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override {
     return chosen_ == nullptr ? std::nullopt : chosen_->offer_view(bytes);
   }

@@ -52,6 +52,7 @@ struct Completion {
   std::uint32_t byte_count = 0;            ///< of a receive or of the WRITE that arrived
   std::optional<std::uint32_t> immediate;  ///< of a receive
   std::optional<RemoteKey> invalidated;    ///< of a receive: our key that the peer took out of use
+  bool redirected = false;                 ///< of a WRITE that arrived: it lies where redirect_write() said
   std::uint64_t original = 0;              ///< of an atomic: the value before it
 };
 
@@ -131,6 +132,11 @@ class QueuePair {
   /// nothing else, except that bytes of `where` may be overwritten with rubbish until the real ones have
   /// arrived. Memory may be hinted again that nothing has come for; once it has, no older hint of it counts.
   virtual void expect_write(std::span<std::byte> where) = 0;
+
+  /// The peer's next WRITE into our region `key`, if it is of where.size() bytes, lands in `where` instead of
+  /// the region, and its completion says so; with an empty `where` not any longer. For memory that is known
+  /// only when the peer has posted already. False: it has begun to land, or this provider places at once.
+  virtual bool redirect_write(RemoteKey, std::span<std::byte>) { return false; }
 
   /// Lets the peer read `bytes`, which the owner leaves as they are meanwhile, without any copy: what to tell
   /// it by other ways. Nothing: this provider cannot, or only memory that make_arena() gave.

@@ -101,6 +101,8 @@ class Relay {
   /// The first block has arrived in the arena and was not placed. It need not be the first to arrive: once
   /// memory is granted, another source may be faster.
   bool first_block_in_arena() const { return arena_ == Arena::holds_first_block; }
+  /// It is granted and has not arrived: the first source's first write will land there.
+  bool first_block_awaited() const { return arena_ == Arena::granted; }
   /// A write that reads the arena is in flight.
   bool first_block_busy() const { return arena_writes_in_flight_ != 0; }
   /// Neither this message's first block nor a write of it needs the arena any longer: it may be offered for

@@ -45,6 +45,12 @@ class RegionTable {
     return region.memory.data() + offset;
   }
 
+  /// Of the region, in bytes; 0: there is none of that key.
+  std::size_t extent(RemoteKey key) const {
+    const auto found = regions_.find(value_of(key));
+    return found == regions_.end() ? 0 : found->second.memory.size();
+  }
+
   struct Place {
     RemoteKey key{};
     std::uint64_t address = 0;

@@ -217,7 +217,10 @@ Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) 
   if (auto set = message.relay.set_length(bytes); !set) return set;
   if (auto set = message.relay.set_memory(memory); !set) return set;
   message.store = &store;
-  if (message.relay.first_block_in_arena()) place_first_block(message);
+  if (message.relay.first_block_in_arena())
+    place_first_block(message, false);
+  else if (message.relay.first_block_awaited())
+    spare_arena(message);
   return {};
 }
 

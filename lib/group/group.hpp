@@ -98,6 +98,7 @@ class Listener {
 
 struct GroupCounters {
   std::uint64_t blocks_sent = 0, blocks_received = 0, grants_sent = 0, grants_received = 0;
+  /// Exchanged: or written straight into place.
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
   std::uint64_t smalls_sent = 0, smalls_delivered = 0, views_delivered = 0;
   std::uint64_t bytes_copied = 0;  ///< of first blocks: what the hand-off could not exchange
@@ -290,7 +291,8 @@ class Group final : public GroupPart {
   Result<void> on_announcement(Edge& edge, const Announcement& announcement);
   Result<void> on_grant(Edge& edge, const GrantRecord& record);
   Result<void> take_block(Edge& edge, const fabric::Completion& completion);
-  void place_first_block(Message& message);
+  void place_first_block(Message& message, bool is_in_place);
+  void spare_arena(Message& message);
 
   // group_actions.cpp
   bool is_connected() const;

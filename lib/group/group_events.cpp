@@ -99,19 +99,32 @@ Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion)
   if (waited == message->relay.first_block_in_arena()) {
     message->store->arrived(*block, completion.byte_count);
   } else if (message->store != nullptr) {
-    place_first_block(*message);
+    // It may have landed before we could say where.
+    if (!completion.redirected) (void)edge.link->redirect_write(arena_region_->remote_key(), {});
+    place_first_block(*message, completion.redirected);
   }
   return {};
 }
 
-void Group::place_first_block(Message& message) {
+/// The memory is known and the first block may not have begun to land: straight there, where that can be.
+void Group::spare_arena(Message& message) {
+  const std::uint64_t block = message.relay.first_block();
+  const auto place =
+      message.store->memory().subspan(message.relay.offset_of(block), message.relay.block_length(block));
+  const auto source = message.relay.schedule().first_source_of(config_.rank);
+  if (source && !place.empty()) (void)find(*source)->link->redirect_write(arena_region_->remote_key(), place);
+}
+
+void Group::place_first_block(Message& message, bool is_in_place) {
   const std::uint64_t block = message.relay.first_block();
   const std::uint32_t bytes = message.relay.block_length(block);
   const auto source = arena_.bytes().first(bytes);
   const auto destination = message.store->memory().subspan(message.relay.offset_of(block), bytes);
   // A write that still reads the arena (the application named its memory late) must keep its pages.
   std::size_t copied = bytes;
-  if (exchange_ && !message.relay.first_block_busy()) {
+  if (is_in_place) {
+    copied = 0;
+  } else if (exchange_ && !message.relay.first_block_busy()) {
     copied = exchange_->hand_off(source, destination);
   } else {
     std::copy(source.begin(), source.end(), destination.begin());

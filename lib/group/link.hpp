@@ -80,6 +80,9 @@ class Link {
     if (!is_open()) return fail(Errc::peer_failed, error_cause());
     return queue_pair_->view(offer, bytes);
   }
+  bool redirect_write(RemoteKey key, std::span<std::byte> where) {
+    return is_open() && queue_pair_->redirect_write(key, where);
+  }
   void expect_write(std::span<std::byte> where) {
     if (is_open()) queue_pair_->expect_write(where);
   }

@@ -2,12 +2,56 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 
 #if defined(__SSE2__)
+#include <cpuid.h>
 #include <emmintrin.h>
 #endif
 
 namespace rdmc::fabric::shm {
+namespace {
+
+/// Where the system does not say how large the last level's cache is; in units of 1024 bytes, as it does.
+constexpr std::size_t kUsualCache = 16 << 10;
+
+/// What one core shares with its neighbours. (sysconf() tells the sum of all such caches on some machines.)
+std::size_t last_level_kilobytes() {
+  std::size_t size = 0;
+  char unit = 0;
+  std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> size >> unit;
+  return unit == 'K' ? size : kUsualCache;
+}
+
+#if defined(__SSE2__)
+/// Whether a string move is the quickest copy ("enhanced REP MOVSB"): it fills whole lines without reading
+/// them first, and still leaves them in the cache.
+bool moves_strings_fast() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & 1U << 9) != 0;
+}
+#endif
+
+}  // namespace
+
+std::size_t cached_bytes() {
+  static const std::size_t half = last_level_kilobytes() << 9;
+  return half;
+}
+
+void copy_through_cache(std::span<std::byte> to, std::span<const std::byte> from) {
+#if defined(__SSE2__)
+  static const bool fast = moves_strings_fast();
+  if (fast) {
+    std::byte* out = to.data();
+    const std::byte* in = from.data();
+    std::size_t left = to.size();
+    asm volatile("rep movsb" : "+D"(out), "+S"(in), "+c"(left) : : "memory");
+    return;
+  }
+#endif
+  std::memcpy(to.data(), from.data(), to.size());
+}
 
 void copy_past_cache(std::span<std::byte> to, std::span<const std::byte> from) {
 #if defined(__SSE2__)

@@ -31,8 +31,10 @@ class PayloadSource {
     gone,       ///< the peer, or the memory; nothing may be believed of `to`
     malformed,  ///< no such arena, or not so large
   };
-  /// Copies what lies `offset` bytes behind the place that a peer named; never kStaged.
-  virtual Outcome fetch(const Place& place, std::uint64_t offset, std::span<std::byte> to) = 0;
+  /// Copies what lies `offset` bytes behind the place that a peer named; never kStaged. `extent`: bytes of
+  /// the memory that is being filled, of which `to` is a part.
+  virtual Outcome fetch(const Place& place, std::uint64_t offset, std::span<std::byte> to,
+                        std::size_t extent) = 0;
 };
 
 }  // namespace rdmc::fabric::shm

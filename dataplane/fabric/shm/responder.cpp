@@ -10,6 +10,8 @@ namespace {
 constexpr std::uint32_t kMostMessageBytes = 0x7FFF'FFFF;
 /// Rights are looked up again and a sign of life is given after so many bytes.
 constexpr std::size_t kCopyAtOnce = 1 << 20;
+/// Behind something that has arrived this is too long to wait for.
+constexpr std::uint32_t kLongCopy = 64 << 10;
 /// What a request costs beside its bytes: a turn ends, though the peer posts as fast as we carry out.
 constexpr std::size_t kRequestCost = 1 << 10;
 constexpr std::string_view kOutside = "the peer reached outside of what it was granted";
@@ -45,9 +47,34 @@ std::byte* Responder::resolve(RemoteAccess access) const {
   return regions_.resolve(RemoteKey{slot_.key}, slot_.remote_address, bytes, access);
 }
 
+/// Of the write under way.
+std::byte* Responder::place_of_write() const {
+  std::byte* const begin = resolve(RemoteAccess::write);
+  const auto* const instead = redirection();
+  return begin == nullptr || instead == nullptr ? begin : instead->data();
+}
+
+/// Where the write under way goes instead; null: into its region.
+const std::span<std::byte>* Responder::redirection() const {
+  const auto found = std::ranges::find(redirects_, slot_.key, &Redirect::key);
+  return found == redirects_.end() || found->where.size() != slot_.message_bytes ? nullptr : &found->where;
+}
+
+bool Responder::redirect(RemoteKey key, std::span<std::byte> where) {
+  const bool lands_now = next_offset_ != 0 || (has_slot_ && progress_ != 0);
+  if (lands_now && slot_.operation == Operation::write && slot_.key == value_of(key)) return false;
+  std::erase_if(redirects_, [&](const Redirect& one) {
+    return one.key == value_of(key) || regions_.extent(RemoteKey{one.key}) == 0;  // its region is gone
+  });
+  if (!where.empty()) redirects_.push_back({value_of(key), where});
+  return true;
+}
+
 std::size_t Responder::turn(std::size_t budget) {
   std::size_t done = 0;
+  arrived_now_ = false;
   while (peers_ != nullptr && fault_.empty() && (has_slot_ || take_slot())) {
+    if (arrived_now_ && progress_ == 0 && slot_.bytes >= kLongCopy) break;
     const Step step = carry_out(budget);
     if (step == Step::waits || step == Step::refused) break;
     ++done;
@@ -106,14 +133,15 @@ Responder::Step Responder::place(std::size_t& budget) {
     }
     begin = into.data();
   } else if (slot_.message_bytes != 0) {  // a WRITE of no bytes names no memory (IBTA C9-88)
-    begin = resolve(RemoteAccess::write);
+    begin = place_of_write();
     if (begin == nullptr) return refuse(Refusal::remote_access, kOutside);
   }
   if (slot_.bytes == 0) return Step::done;
-  return copy({begin + slot_.offset, slot_.bytes}, budget);
+  const std::size_t extent = sends ? slot_.message_bytes : regions_.extent(RemoteKey{slot_.key});
+  return copy({begin + slot_.offset, slot_.bytes}, extent, budget);
 }
 
-Responder::Step Responder::copy(std::span<std::byte> to, std::size_t& budget) {
+Responder::Step Responder::copy(std::span<std::byte> to, std::size_t extent, std::size_t& budget) {
   const auto next = to.subspan(progress_).first(std::min({to.size() - progress_, kCopyAtOnce, budget}));
   if (slot_.source == Source::staged) {
     if (slot_.where > kStagingBytes || to.size() > kStagingBytes - slot_.where)
@@ -121,7 +149,7 @@ Responder::Step Responder::copy(std::span<std::byte> to, std::size_t& budget) {
     std::memcpy(next.data(), peers_->staging.data() + slot_.where + progress_, next.size());
   } else {
     const Place place{.source = slot_.source, .arena = slot_.arena, .where = slot_.where};
-    switch (payload_.fetch(place, progress_, next)) {
+    switch (payload_.fetch(place, progress_, next, extent)) {
       case PayloadSource::Outcome::copied: break;
       case PayloadSource::Outcome::gone: return end("the peer has gone");
       case PayloadSource::Outcome::malformed: return refuse(Refusal::invalid_request, kInvalid);
@@ -140,10 +168,13 @@ Responder::Step Responder::copy(std::span<std::byte> to, std::size_t& budget) {
 Responder::Step Responder::finish_message() {
   next_offset_ = 0;
   const bool sends = slot_.operation == Operation::send;
+  const bool redirected = !sends && redirection() != nullptr;
+  if (redirected) std::erase_if(redirects_, [this](const Redirect& one) { return one.key == slot_.key; });
   if (!sends && (slot_.flags & kHasImmediate) == 0) return Step::done;
   Completion completion{.work_id = receives_.front().work_id,
                         .kind = sends ? WorkKind::receive : WorkKind::receive_write_immediate,
-                        .byte_count = slot_.message_bytes};
+                        .byte_count = slot_.message_bytes,
+                        .redirected = redirected};
   if ((slot_.flags & kHasImmediate) != 0) completion.immediate = slot_.immediate;
   if (sends && (slot_.flags & kInvalidates) != 0) {
     const RemoteKey key{slot_.immediate};
@@ -152,6 +183,7 @@ Responder::Step Responder::finish_message() {
   }
   receives_.pop();
   done_.push(completion);
+  arrived_now_ = true;
   return Step::done;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/shm/payload_source.hpp"
@@ -32,8 +33,11 @@ class Responder {
   /// The caller sees to it that no more than `depth` are posted.
   void post_receive(const ReceiveRequest& receive) { receives_.push(receive); }
 
+  /// QueuePair::redirect_write.
+  bool redirect(RemoteKey key, std::span<std::byte> where);
+
   /// Carries out requests until about `budget` bytes are copied, none is left, or one has to wait; returns
-  /// how much was done.
+  /// how much was done. What arrives is told before a long copy begins: the caller may have to pass it on.
   std::size_t turn(std::size_t budget);
   /// All posted receives complete: the oldest with `status`, the others flushed.
   void fail(WorkStatus status);
@@ -62,10 +66,12 @@ class Responder {
   Step answer_read(std::size_t& budget);
   Step answer_atomic();
   Step answer(std::span<const std::byte> bytes);
-  Step copy(std::span<std::byte> to, std::size_t& budget);
+  Step copy(std::span<std::byte> to, std::size_t extent, std::size_t& budget);
   Step refuse(Refusal refusal, std::string_view fault);
   Step end(std::string_view fault);
   std::byte* resolve(RemoteAccess access) const;
+  std::byte* place_of_write() const;
+  const std::span<std::byte>* redirection() const;
 
   QueueMemory& ours_;
   const QueueMemory* peers_ = nullptr;
@@ -76,11 +82,17 @@ class Responder {
   std::uint32_t handled_ = 0, answered_ = 0;
   bool answered_now_ = false;
   bool not_ready_ = false;
+  bool arrived_now_ = false;  // in this turn
   bool has_slot_ = false;
   RequestSlot slot_;               // the request under way, copied: the peer may change its own
   std::uint32_t progress_ = 0;     // bytes of the slot copied or answered
   std::uint32_t next_offset_ = 0;  // of the message's next piece
   RequestSlot first_;              // of the message under way, if next_offset_ is not 0
+  struct Redirect {
+    std::uint32_t key = 0;
+    std::span<std::byte> where;
+  };
+  std::vector<Redirect> redirects_;  // one for each key
   std::string_view fault_;
   WorkStatus receive_status_ = WorkStatus::flushed;
   std::uint64_t bytes_copied_ = 0;

@@ -117,6 +117,7 @@ Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes) {
 }
 
 std::size_t ShmFabric::progress(Time now) {
+  ring_all();  // for what was posted since the last turn, before anything is copied
   std::size_t done = attention_.exchange(false) ? serve_sockets(now) : 0;
   drop_silent_visitors(now);
   for (ShmQueuePair* const queue_pair : queue_pairs_) done += queue_pair->turn(now);

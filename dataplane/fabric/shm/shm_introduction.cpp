@@ -279,23 +279,27 @@ std::optional<shm::Place> ShmQueuePair::offer(std::span<const std::byte> bytes) 
 }
 
 shm::PayloadSource::Outcome ShmQueuePair::fetch(const shm::Place& place, std::uint64_t offset,
-                                                std::span<std::byte> to) {
+                                                std::span<std::byte> to, std::size_t extent) {
   switch (place.source) {
-    case shm::Source::arena: return fetch_from_arena(place, offset, to);
+    case shm::Source::arena: return fetch_from_arena(place, offset, to, extent);
     case shm::Source::process: return fetch_from_process(place.where + offset, to);
     default: return Outcome::malformed;
   }
 }
 
 shm::PayloadSource::Outcome ShmQueuePair::fetch_from_arena(const shm::Place& place, std::uint64_t offset,
-                                                           std::span<std::byte> to) {
+                                                           std::span<std::byte> to, std::size_t extent) {
   const auto arena = peer_arena(place.arena);
   if (!arena) return arena.error().code == Errc::peer_failed ? Outcome::gone : Outcome::malformed;
   const auto bytes = (*arena)->bytes();
   if (place.where > bytes.size() || offset > bytes.size() - place.where ||
       to.size() > bytes.size() - place.where - offset)
     return Outcome::malformed;
-  shm::copy_past_cache(to, bytes.subspan(place.where + offset, to.size()));
+  const auto from = bytes.subspan(place.where + offset, to.size());
+  if (extent <= shm::cached_bytes())
+    shm::copy_through_cache(to, from);
+  else
+    shm::copy_past_cache(to, from);
   fabric_.counters_.bytes_from_arenas += to.size();
   return Outcome::copied;
 }

@@ -39,6 +39,9 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
   void expect_write(std::span<std::byte>) override {}  // who pulls needs no hint
+  bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
+    return !failed_ && responder_.redirect(key, where);
+  }
   std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override;
   Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override;
   std::size_t poll_completions(std::span<Completion> out) override;
@@ -83,8 +86,10 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::optional<shm::LocalArenas::Found> named_arena(std::span<const std::byte> bytes);
   Result<std::shared_ptr<const memory::SharedPages>> peer_arena(std::uint32_t number);
   std::optional<shm::Place> offer(std::span<const std::byte> bytes) override;
-  Outcome fetch(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to) override;
-  Outcome fetch_from_arena(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to);
+  Outcome fetch(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to,
+                std::size_t extent) override;
+  Outcome fetch_from_arena(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to,
+                           std::size_t extent);
   Outcome fetch_from_process(std::uint64_t address, std::span<std::byte> to);
 
   Result<void> check_room() const;

@@ -4,6 +4,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "tests/lib/group/shm_members.hpp"
 #include "tests/lib/group/sim_members.hpp"
 
 using namespace rdmc;
@@ -157,4 +158,44 @@ BOOST_AUTO_TEST_CASE(calls_that_make_no_sense_are_refused_by_name) {
   const auto too_small = group.root().group().send(store, 1 << 20);
   BOOST_REQUIRE(!too_small);
   BOOST_TEST(code(too_small) == invalid);
+}
+
+BOOST_AUTO_TEST_CASE(over_shared_memory_a_first_block_whose_place_is_known_in_time_is_copied_once) {
+  constexpr std::uint64_t kBytes = 1'000'000;
+  constexpr std::uint32_t kBlock = 128 << 10, kMessages = 6, kLate = 3;
+  ShmMembers<GroupEnd> all(4, {.block_bytes = kBlock});
+  struct Memory {
+    memory::Arena arena;
+    std::optional<MemoryStore> store;
+  };
+  std::vector<Memory> memory(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    memory[i].arena = *all.fabrics[i]->make_arena(kBytes);
+    all.ends[i].choose_store = [&, i](std::uint64_t message, std::uint64_t bytes) -> Store* {
+      if (i == 3 && message == kLate && bytes == kBytes) return nullptr;
+      return &memory[i].store.emplace(memory[i].arena.bytes().first(kBytes), kBytes, kBlock);
+    };
+  }
+  Random random(1);
+  for (std::uint64_t message = 0; message < kMessages; ++message) {
+    for (std::byte& b : memory[0].arena.bytes()) b = static_cast<std::byte>(random.next());
+    BOOST_REQUIRE(all.ends[0].group().send(*all.ends[0].choose_store(message, 0), kBytes));
+    if (message == kLate) {  // the last member has its first block, and no memory for it
+      BOOST_REQUIRE(all.run_until([&] { return all.ends[3].group().blocks_received(message) == 1; }));
+      auto& [arena, store] = memory[3];
+      BOOST_REQUIRE(all.ends[3].group().accept(message, store.emplace(arena.bytes(), kBytes, kBlock)));
+    }
+    const auto is_complete = [&](const auto& end) { return end.completed_messages.size() == message + 1; };
+    BOOST_REQUIRE(all.run_until([&] { return std::ranges::all_of(all.ends, is_complete); }));
+    for (const Memory& one : memory)
+      BOOST_REQUIRE(
+          std::ranges::equal(one.arena.bytes().first(kBytes), memory[0].arena.bytes().first(kBytes)));
+  }
+  for (std::size_t i = 1; i < 4; ++i) {
+    const GroupCounters& counters = all.ends[i].group().counters();
+    // Not the first message's, whose memory is granted at once.
+    BOOST_TEST(counters.first_blocks_exchanged + counters.first_blocks_copied == kMessages - 1);
+    BOOST_TEST(counters.first_blocks_copied == (i == 3 ? 1U : 0U));
+    BOOST_TEST(counters.bytes_copied == (i == 3 ? kBlock : 0U));
+  }
 }

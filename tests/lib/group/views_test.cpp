@@ -1,5 +1,4 @@
-// Large messages that receivers on the root's host look at where they lie: over shared memory, in processes'
-// stead fabrics of this one. Waiting is for a condition, up to a limit that only a failing test reaches.
+// Large messages that receivers on the root's host look at where they lie.
 #define BOOST_TEST_MODULE group_views
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,11 +10,9 @@
 #include <boost/test/unit_test.hpp>
 #include <semaphore>
 
-#include "controlplane/auth/random.hpp"
-#include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/shm/shm_fabric.hpp"
-#include "tests/lib/group/group_end.hpp"
 #include "tests/lib/group/nodes.hpp"
+#include "tests/lib/group/shm_members.hpp"
 
 using namespace rdmc;
 using namespace rdmc::group;
@@ -34,23 +31,9 @@ class Viewer final : public GroupEnd {
   std::map<std::uint64_t, fabric::PeerView> views;
 };
 
-/// A group of fabrics that share this host; member 0 is the root.
-struct Viewers {
-  explicit Viewers(std::uint32_t count, bool read_only = true) : ends(count) {
-    GroupConfig config{.name = {.number = 1}, .confirms = true, .read_only = read_only};
-    config.members.clear();
-    for (std::uint32_t i = 0; i < count; ++i) config.members.push_back(PeerId{i});
-    for (std::uint32_t i = 0; i < count; ++i) {
-      fabrics.push_back(
-          *fabric::ShmFabric::open({.entropy = [this] { return entropy.next32(); }, .host_id = 7}));
-      peers.push_back(std::make_unique<Peers>(*fabrics.back()));
-      config.rank = Rank{i};
-      BOOST_REQUIRE(ends[i].open(*peers.back(), config));
-    }
-    for (std::uint32_t i = 0; i < count; ++i) {
-      for (const Rank rank : ends[i].group().neighbours())
-        BOOST_REQUIRE(peers[value_of(rank)]->connect(PeerId{i}, *peers[i]->offer(PeerId{value_of(rank)})));
-    }
+struct Viewers : ShmMembers<Viewer> {
+  explicit Viewers(std::uint32_t count, bool read_only = true)
+      : ShmMembers(count, {.confirms = true, .read_only = read_only}) {
     (void)ends[0].group().send_small({});
     BOOST_REQUIRE(run_until([&] { return ends[0].stable_count == 1; }));
     const auto probe = *fabrics[0]->make_arena(memory::kPageBytes);
@@ -60,26 +43,6 @@ struct Viewers {
     };
     for (std::uint32_t i = 1; i < count && read_only; ++i)
       BOOST_REQUIRE(run_until([&] { return is_introduced(i); }));
-  }
-  ~Viewers() {
-    for (auto& end : ends) end.destroy();
-  }
-  void turn() {
-    for (std::size_t i = 0; i < fabrics.size(); ++i) {
-      fabrics[i]->progress(monotonic_now());
-      peers[i]->work(monotonic_now());
-    }
-  }
-  template <typename Condition>
-  bool run_until(Condition condition) {
-    const Time latest = monotonic_now() + seconds(20);
-    while (!condition() && monotonic_now() < latest) turn();
-    return condition();
-  }
-  std::uint64_t bytes_copied() const {
-    std::uint64_t sum = 0;
-    for (const auto& fabric : fabrics) sum += fabric->bytes_copied();
-    return sum;
   }
   std::span<std::byte> message(memory::Arena& arena) {
     arena = *fabrics[0]->make_arena(kBytes);
@@ -95,11 +58,6 @@ struct Viewers {
   void hear(const Record& record, std::uint32_t from = 0) {
     ends[1].group().on_record(**peers[1]->link_to(PeerId{from}), record);
   }
-
-  control::SystemRandom entropy = *control::SystemRandom::open();
-  std::vector<std::unique_ptr<fabric::ShmFabric>> fabrics;
-  std::vector<std::unique_ptr<Peers>> peers;
-  std::vector<Viewer> ends;
 };
 
 constexpr NodeId kChild{2};

@@ -22,7 +22,7 @@ struct FakePayload final : PayloadSource {
     if (!offers) return std::nullopt;
     return Place{Source::arena, 1, reinterpret_cast<std::uint64_t>(bytes.data())};
   }
-  Outcome fetch(const Place& place, std::uint64_t offset, std::span<std::byte> to) override {
+  Outcome fetch(const Place& place, std::uint64_t offset, std::span<std::byte> to, std::size_t) override {
     ++fetches;
     if (outcome != Outcome::copied) return outcome;
     if (trusts_addresses)
@@ -68,6 +68,7 @@ struct Ends {
     a.requester.turn();
     b.responder.turn(1 << 20);
   }
+  std::optional<Completion> completion() { return b.completion(); }
   End a, b;
 };
 
@@ -89,6 +90,91 @@ BOOST_AUTO_TEST_CASE(a_write_moves_no_further_while_the_budget_of_a_turn_is_used
   ends.b.responder.turn(1 << 20);
   BOOST_TEST(std::ranges::count(target, std::byte{5}) == 1 << 20);
   BOOST_TEST(!ends.b.responder.fault().empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_has_arrived_is_told_before_a_long_copy_begins) {
+  Ends ends;
+  std::vector<std::byte> source(100'000, std::byte{5}), target(100'000);
+  ends.b.regions.add(RemoteKey{1}, 0, target);
+  for (std::uint64_t i = 0; i < 3; ++i) ends.b.responder.post_receive({.work_id = i, .bytes = {}});
+  const auto write = [&](std::size_t bytes) {
+    ends.a.requester.post({.kind = WorkKind::write,
+                           .request = {.operation = Operation::write, .flags = kHasImmediate, .key = 1},
+                           .bytes = std::span(source).first(bytes)});
+  };
+  write(10);
+  write(10);
+  write(100'000);
+  ends.turn();
+  BOOST_TEST(ends.completion().has_value());
+  BOOST_TEST(ends.completion().has_value());
+  BOOST_TEST(!ends.completion());
+  BOOST_TEST((target[10] == std::byte{0}));
+  BOOST_TEST(ends.b.responder.has_more());
+  ends.turn();
+  BOOST_TEST(ends.completion().has_value());
+  BOOST_TEST((target == source));
+}
+
+BOOST_AUTO_TEST_CASE(a_write_is_redirected_once_whole_and_only_where_its_region_would_have_taken_it) {
+  constexpr std::size_t kBytes = 100'000;
+  struct Redirected : Ends {
+    Redirected() {
+      b.regions.add(RemoteKey{1}, 0, region);
+      for (std::uint64_t i = 0; i < 8; ++i) b.responder.post_receive({.work_id = i, .bytes = {}});
+    }
+    /// Whether the completion says that it went elsewhere; nothing: none came.
+    std::optional<bool> write(std::size_t bytes, std::uint32_t key = 1, std::uint64_t address = 0) {
+      a.requester.post({.kind = WorkKind::write,
+                        .request = {.operation = Operation::write,
+                                    .flags = kHasImmediate,
+                                    .key = key,
+                                    .remote_address = address},
+                        .bytes = std::span(source).first(bytes)});
+      turn();
+      const auto done = completion();
+      return done ? std::optional(done->redirected) : std::nullopt;
+    }
+    bool redirect(std::uint32_t key = 1) { return b.responder.redirect(RemoteKey{key}, elsewhere); }
+    std::vector<std::byte> source = std::vector<std::byte>(kBytes, std::byte{5}),
+                           region = std::vector<std::byte>(kBytes), elsewhere = region;
+  };
+  Redirected once;
+  BOOST_TEST(once.redirect());
+  BOOST_TEST((once.write(kBytes) == true && once.elsewhere == once.source));
+  BOOST_TEST(std::ranges::count(once.region, std::byte{0}) == kBytes);
+  BOOST_TEST((once.write(kBytes) == false && once.region == once.source));
+
+  Redirected other_size;
+  BOOST_TEST(other_size.redirect());
+  BOOST_TEST((other_size.write(kBytes - 1) == false && other_size.write(kBytes) == true));
+
+  Redirected taken_back;
+  BOOST_TEST((taken_back.redirect() && taken_back.b.responder.redirect(RemoteKey{1}, {})));
+  BOOST_TEST((taken_back.write(kBytes) == false));
+
+  Redirected other_key;
+  BOOST_TEST(other_key.redirect(2));
+  BOOST_TEST((other_key.write(kBytes) == false));
+
+  // The rights are the region's: beyond its end, and revoked.
+  for (const bool revoked : {false, true}) {
+    Redirected refused;
+    BOOST_TEST(refused.redirect());
+    if (revoked) refused.b.regions.revoke(RemoteKey{1});
+    BOOST_TEST(!refused.write(kBytes, 1, revoked ? 0 : 1).has_value());
+    BOOST_TEST(!refused.b.responder.fault().empty());
+    BOOST_TEST(std::ranges::count(refused.elsewhere, std::byte{0}) == kBytes);
+  }
+
+  Redirected begun;
+  begun.a.requester.post({.kind = WorkKind::write,
+                          .request = {.operation = Operation::write, .flags = kHasImmediate, .key = 1},
+                          .bytes = begun.source});
+  begun.b.responder.turn(1000);
+  BOOST_TEST(!begun.redirect());
+  begun.turn();
+  BOOST_TEST((begun.region == begun.source));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_read_after_the_senders_memory_was_given_back_is_not_delivered) {

@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
+#include "dataplane/fabric/shm/copy.hpp"
 #include "tests/dataplane/fabric/shm/shm_pair.hpp"
 
 using namespace rdmc;
@@ -45,6 +46,24 @@ BOOST_AUTO_TEST_CASE(payload_in_an_arena_crosses_with_one_copy) {
   const auto counters = send(pair, arena.bytes().subspan(123, kBytes - 200));
   BOOST_TEST(counters.bytes_from_arenas == kBytes - 200);
   BOOST_TEST(counters.bytes_copied == kBytes - 200);
+}
+
+BOOST_AUTO_TEST_CASE(both_copies_copy_any_length_at_any_alignment_and_nothing_beside) {
+  Random random(1);
+  const auto source = pattern(20'000);
+  for (const auto copy : {shm::copy_past_cache, shm::copy_through_cache}) {
+    for (int i = 0; i < 2000; ++i) {
+      const auto from = std::span(source).subspan(random.below(100), random.below(i % 2 == 0 ? 600 : 19'000));
+      std::vector<std::byte> target(20'000);
+      const auto to = std::span(target).subspan(random.below(100), from.size());
+      copy(to, from);
+      BOOST_REQUIRE(std::ranges::equal(to, from));
+      BOOST_REQUIRE(std::count(target.data(), to.data(), std::byte{0}) == to.data() - target.data());
+      BOOST_REQUIRE(std::ranges::all_of(std::span(to.data() + to.size(), target.data() + target.size()),
+                                        [](std::byte b) { return b == std::byte{0}; }));
+    }
+  }
+  BOOST_TEST(shm::cached_bytes() >= 64u << 10);
 }
 
 BOOST_AUTO_TEST_CASE(payload_anywhere_else_crosses_with_one_copy_of_the_kernels_or_with_two) {
