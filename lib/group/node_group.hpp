@@ -71,6 +71,8 @@ class NodeGroup final : public Survivor {
   Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId root, NodeId us);
   /// From one epoch to the next, which no upcall can do. Between turns.
   void tidy();
+  /// It ends for everybody, and we are to blame.
+  void give_up(const Error& cause) { group().give_up(cause); }
   /// All is said and done, the memory is the application's. Any thread.
   bool is_over() const { return over_; }
 

@@ -1,5 +1,7 @@
 #include "lib/group/node_state.hpp"
 
+#include <new>
+
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc {
@@ -25,8 +27,30 @@ Node::State::~State() {
 void Node::State::run() {
   owner = std::this_thread::get_id();
   owner.notify_all();
-  while (!stopping) turn(seconds(3600));
+  while (!stopping) {
+    try {
+      turn(seconds(3600));
+    } catch (const std::bad_alloc&) {
+      give_up_all();
+    }
+  }
   end();
+}
+
+/// The process had no memory for something of a group's, and any of them may lack a piece.
+void Node::State::give_up_all() noexcept {
+  try {
+    for (const auto& group : all_groups()) group->give_up({Errc::resource_limit, "no memory"});
+  } catch (const std::bad_alloc&) {
+    // Those that are left time out.
+  }
+}
+
+std::vector<std::shared_ptr<group::NodeGroup>> Node::State::all_groups() {
+  const std::lock_guard lock(mutex);
+  std::vector<std::shared_ptr<group::NodeGroup>> all;
+  for (const auto& [number, group] : groups) all.push_back(group);
+  return all;
 }
 
 /// The owner's: queue pairs end on the thread that they lived on. Not before what was said last, a verdict
@@ -54,12 +78,7 @@ std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
 /// What groups cannot do in their own upcalls; and those that are over are forgotten. False: nothing.
 bool Node::State::tidy_groups() {
   if (!std::exchange(some_changed, false)) return false;
-  std::vector<std::shared_ptr<group::NodeGroup>> all;
-  {
-    const std::lock_guard lock(mutex);
-    for (auto& [number, group] : groups) all.push_back(group);
-  }
-  for (const auto& group : all) group->tidy();
+  for (const auto& group : all_groups()) group->tidy();
   const std::lock_guard lock(mutex);
   std::erase_if(groups, [](const auto& entry) { return entry.second->is_over(); });
   return true;

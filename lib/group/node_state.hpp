@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "controlplane/auth/random.hpp"
 #include "dataplane/engine/engine.hpp"
@@ -38,6 +39,8 @@ struct Node::State {
   std::invoke_result_t<Call, group::NodeGroup&> command(GroupNumber number, Call call);
   std::shared_ptr<group::NodeGroup> find(GroupNumber number);
   bool tidy_groups();
+  void give_up_all() noexcept;
+  std::vector<std::shared_ptr<group::NodeGroup>> all_groups();
 
   NodeOptions options;
   fabric::OpenedFabric opened;

@@ -1,6 +1,6 @@
 // The engine that carries trunks from one address of this host: a fabric, a thread that polls it and sleeps
 // when there is nothing to do, and the trunks on it. A process has one for each of its addresses that it
-// uses, commonly one in all, which all its sockets share.
+// uses (one for all of loopback), commonly one in all, which all its sockets share. They stay.
 #pragma once
 
 #include <atomic>

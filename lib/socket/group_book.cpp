@@ -28,8 +28,15 @@ std::optional<GroupBook::View> GroupBook::lost(std::uint32_t node, bool orderly)
 std::optional<GroupBook::View> GroupBook::failed(std::uint32_t reporter, std::uint64_t epoch,
                                                  std::optional<std::uint32_t> blamed) {
   if (epoch != epoch_) return std::nullopt;  // that view is over already
+  if (!is_in(reporter)) return std::nullopt;
   if (!blamed) return next(Event{}, std::nullopt);
-  return remove(*blamed == kRoot ? reporter : *blamed, Event::failed);
+  const std::uint32_t out = *blamed == kRoot ? reporter : *blamed;
+  return is_in(out) ? remove(out, Event::failed) : std::nullopt;
+}
+
+bool GroupBook::is_in(std::uint32_t node) const {
+  const auto found = members_.find(node);
+  return node == kRoot || (found != members_.end() && found->second);
 }
 
 std::optional<GroupBook::View> GroupBook::remove(std::uint32_t node, Event event) {

@@ -33,7 +33,7 @@ class GroupBook {
   /// Its channel has ended; `orderly`: it said so.
   std::optional<View> lost(std::uint32_t node, bool orderly);
   /// `reporter` says that the group of this epoch has failed through `blamed`, or it knows not whom. Who is
-  /// to blame is out; another who blames the root is out itself.
+  /// to blame is out; another who blames the root is out itself. Only of and by those who were in that view.
   std::optional<View> failed(std::uint32_t reporter, std::uint64_t epoch,
                              std::optional<std::uint32_t> blamed);
 
@@ -41,6 +41,7 @@ class GroupBook {
   std::uint64_t epoch() const { return epoch_; }
 
  private:
+  bool is_in(std::uint32_t node) const;
   std::optional<View> remove(std::uint32_t node, Event event);
   View next(Event event, std::optional<std::uint32_t> subject);
 

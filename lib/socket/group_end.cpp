@@ -13,9 +13,10 @@ Answer GroupEnd::send(std::span<const std::byte> bytes) {
   if (!is_root_) return std::unexpected(EOPNOTSUPP);
   if (state_ == State::ended) return std::unexpected(EPIPE);
   if (bytes.size() > kMostMessageBytes) return std::unexpected(EMSGSIZE);
-  if (!kept_.empty() && kept_bytes_ + bytes.size() > kMostKept) return std::unexpected(EAGAIN);
-  kept_.push_back(std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end()));
-  kept_bytes_ += bytes.size();
+  if (!kept_.empty() && kept_bytes_ + charge(bytes.size()) > kMostKept) return std::unexpected(EAGAIN);
+  kept_.push_back(std::make_shared<Memory>(bytes.size()));
+  std::ranges::copy(bytes, kept_.back()->begin());
+  kept_bytes_ += charge(bytes.size());
   ++next_;
   if (on_send) on_send();
   return bytes.size();
@@ -29,7 +30,7 @@ Answer GroupEnd::receive(std::span<std::byte> out, bool peek) {
     std::copy_n(bytes->begin(), std::min(bytes->size(), out.size()), out.begin());
     if (!peek) {
       received_.pop_front();
-      if (on_room) on_room(bytes->size());
+      if (on_room) on_room(charge(bytes->size()));
     }
     return bytes->size();
   }
@@ -106,7 +107,7 @@ bool GroupEnd::on_message(std::uint64_t number, Bytes bytes) {
 void GroupEnd::on_stable(std::uint64_t number) {
   if (number <= first_) return;
   for (; first_ < number && !kept_.empty(); ++first_) {
-    kept_bytes_ -= kept_.front()->size();
+    kept_bytes_ -= charge(kept_.front()->size());
     kept_.pop_front();
   }
   changed();

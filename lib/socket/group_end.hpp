@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "lib/include/rdmc/socket.h"
 #include "lib/socket/endpoint.hpp"
@@ -24,7 +23,24 @@ class GroupEnd final : public Endpoint {
   static constexpr std::size_t kMostMessageBytes = 1 << 30;
   /// What was told of members and waits to be read; the oldest goes when there is more.
   static constexpr std::size_t kMostEvents = 256;
-  using Bytes = std::shared_ptr<std::vector<std::byte>>;
+  /// A message's bytes, of any value at first: zeros for 1 GB would take an engine longer than its peers
+  /// wait.
+  class Memory {
+   public:
+    explicit Memory(std::size_t size)
+        : bytes_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+    std::byte* data() const { return bytes_.get(); }
+    std::byte* begin() const { return bytes_.get(); }
+    std::byte* end() const { return bytes_.get() + size_; }
+    std::size_t size() const { return size_; }
+
+   private:
+    std::unique_ptr<std::byte[]> bytes_;
+    std::size_t size_;
+  };
+  using Bytes = std::shared_ptr<Memory>;
+  /// What a message of so many bytes counts for wherever they are counted: with about what keeping it costs.
+  static constexpr std::size_t charge(std::size_t bytes) { return bytes + 256; }
 
   enum class State { idle, joining, open, ended };
   State state() const { return state_; }
@@ -59,7 +75,7 @@ class GroupEnd final : public Endpoint {
 
   /// The root: there is a new message.
   std::function<void()> on_send;
-  /// The application has read a message of so many bytes.
+  /// The application has read a message of this charge.
   std::function<void(std::size_t)> on_room;
   /// Of those that some member may lack, the first one's number, and the number after the last.
   std::uint64_t first() const { return first_; }

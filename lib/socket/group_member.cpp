@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/socket/group_book.hpp"
+
 namespace rdmc::sockets {
 namespace {
 
@@ -55,7 +57,7 @@ void GroupMember::on_word(const GroupWord& word) {
     case GroupWordKind::welcome: return on_welcome(word);
     case GroupWordKind::peer: return on_peer(word);
     case GroupWordKind::offer:
-      if (!has_node() || !word.node) return give_up(EPROTO);
+      if (!word.node || !peers_.contains(*word.node)) return give_up(EPROTO);
       // Who cannot be reached may have died, which the root will say; if not, a view with it cannot be had.
       if (connect(*word.node, word.bytes)) connected(*word.node);
       return;
@@ -81,10 +83,17 @@ void GroupMember::on_peer(const GroupWord& word) {
   connected(*word.node);
 }
 
+/// A root that lies about who is there does not get more out of us than one with so many members.
 void GroupMember::offer_to(std::uint32_t peer) {
+  if (peers_.size() >= GroupBook::kMostMembers || !peers_.insert(peer).second) return give_up(EPROTO);
   const auto ours = offer(peer);
   if (!ours) return give_up(ENOBUFS);
   say(*channel_, {.kind = GroupWordKind::offer, .node = peer, .nodes = {}, .bytes = *ours});
+}
+
+void GroupMember::disconnect(std::uint32_t peer) {
+  peers_.erase(peer);
+  GroupSession::disconnect(peer);
 }
 
 /// Or not to be waited for.
@@ -107,6 +116,7 @@ void GroupMember::on_view(const GroupWord& word) {
 void GroupMember::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
   if (!channel_) return;
   say(*channel_, {.kind = GroupWordKind::failed, .node = blamed, .epoch = epoch, .nodes = {}, .bytes = {}});
+  if (blamed == self_) give_up(ENOBUFS);
 }
 
 void GroupMember::give_up(int error) {

@@ -18,6 +18,7 @@ class GroupMember final : public GroupSession {
 
  private:
   void say_goodbye() override;
+  void disconnect(std::uint32_t peer) override;
   void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) override;
   void start(control::Channel channel);
   void on_word(const GroupWord& word);
@@ -31,6 +32,7 @@ class GroupMember final : public GroupSession {
   control::Connecting attempt_;
   control::Timer patience_;
   std::optional<control::Channel> channel_;
+  std::set<std::uint32_t> peers_;                   // there or about to be, at most kMostMembers
   std::optional<std::set<std::uint32_t>> missing_;  // once welcome: who is not connected yet
   std::uint32_t self_ = 0;
   bool is_ready_ = false, is_in_ = false;

@@ -33,6 +33,12 @@ void GroupRoot::on_channel(control::Channel channel) {
         const auto self = weak.lock();
         if (self && self->callers_.contains(caller)) self->end(*caller, cause.code == Errc::cancelled);
       });
+  wait_for(*caller);
+}
+
+/// It has a time to say whom it wants to join, and again to be ready.
+void GroupRoot::wait_for(Caller& caller) {
+  caller.patience = options_.loop.after(options_.introduction, [this, &caller] { end(caller, false); });
 }
 
 void GroupRoot::on_word(Caller& from, GroupWord word) {
@@ -41,7 +47,7 @@ void GroupRoot::on_word(Caller& from, GroupWord word) {
   if (!from.node) return end(from, false);
   switch (word.kind) {
     case GroupWordKind::offer: return on_offer(from, std::move(word));
-    case GroupWordKind::ready: return change(book_.ready(*from.node));
+    case GroupWordKind::ready: return on_ready(from);
     case GroupWordKind::failed: return change(book_.failed(*from.node, word.epoch, word.node));
     default: return end(from, false);
   }
@@ -54,6 +60,7 @@ void GroupRoot::on_join(Caller& from, const GroupWord& word) {
   auto others = book_.others();
   from.node = is_ours ? book_.join() : std::nullopt;
   if (!from.node) return end(from, true);
+  wait_for(from);
   for (const std::uint32_t node : others)
     say(find(node)->channel, {.kind = GroupWordKind::peer, .node = from.node, .nodes = {}, .bytes = {}});
   others.insert(others.begin(), GroupBook::kRoot);
@@ -61,6 +68,13 @@ void GroupRoot::on_join(Caller& from, const GroupWord& word) {
   const auto ours = offer(*from.node);
   if (!ours) return end(from, false);
   say(from.channel, {.kind = GroupWordKind::offer, .node = GroupBook::kRoot, .nodes = {}, .bytes = *ours});
+}
+
+void GroupRoot::on_ready(Caller& from) {
+  const auto view = book_.ready(*from.node);
+  if (!view) return;
+  from.patience.reset();
+  change(view);
 }
 
 /// For us or for another.
@@ -87,9 +101,11 @@ void GroupRoot::end(Caller& caller, bool orderly) {
   if (is_leaving_) return callers_.empty() ? gone_.set_value() : void();
   if (!caller.node) return;
   for (const auto& [key, other] : callers_) {
-    if (other->node)
-      say(other->channel,
-          {.kind = GroupWordKind::peer, .event = 1, .node = caller.node, .nodes = {}, .bytes = {}});
+    if (!other->node) continue;
+    say(other->channel,
+        {.kind = GroupWordKind::peer, .event = 1, .node = caller.node, .nodes = {}, .bytes = {}});
+    // Who has come after it may have waited for it alone.
+    if (other->patience && other->node > caller.node) wait_for(*other);
   }
   change(book_.lost(*caller.node, orderly));
   disconnect(*caller.node);

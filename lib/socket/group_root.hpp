@@ -20,15 +20,18 @@ class GroupRoot final : public GroupSession {
   struct Caller {
     explicit Caller(control::Channel c) : channel(std::move(c)) {}
     control::Channel channel;
-    std::optional<std::uint32_t> node;  // once it has joined
+    std::optional<std::uint32_t> node;       // once it has joined
+    std::optional<control::Timer> patience;  // until it is ready
   };
   void await_goodbye() override;
   void say_goodbye() override;
   void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) override;
   void on_word(Caller& from, GroupWord word);
   void on_join(Caller& from, const GroupWord& word);
+  void on_ready(Caller& from);
   void on_offer(Caller& from, GroupWord word);
   void end(Caller& caller, bool orderly);
+  void wait_for(Caller& caller);
   void change(const std::optional<GroupBook::View>& view);
   Caller* find(std::uint32_t node);
 

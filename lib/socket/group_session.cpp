@@ -1,6 +1,8 @@
 #include "lib/socket/group_session.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <utility>
 
 #include "dataplane/base/types.hpp"
@@ -10,6 +12,10 @@ namespace {
 
 /// After the node had no room for one more call.
 constexpr Duration kAgain = milliseconds(1);
+/// What waits for room waits for some more than itself, lest small messages come in one at a time.
+constexpr std::size_t kMuchRoom = GroupEnd::kMostKept / 2;
+/// Messages that are taken under the lock together: an application that sends wants it, too.
+constexpr std::size_t kSentAtOnce = 64;
 
 }  // namespace
 
@@ -41,15 +47,25 @@ Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
   return {};
 }
 
+/// What is under way here may lack a piece.
+void GroupSession::end_without_memory() {
+  try {
+    on_group_failed(generation_ ? generation_->epoch : 0, node_ ? value_of(node_->id()) : 0);
+  } catch (const std::bad_alloc&) {  // not even for that
+    const std::lock_guard lock(options_.lock);
+    end_->end(ENOBUFS);
+  }
+}
+
 void GroupSession::attach() {
-  end_->on_room = [this](std::size_t bytes) {
-    {
-      const std::lock_guard lock(mutex_);
-      unread_ -= bytes;
-    }
-    later([](GroupSession& self) { self.give_room(); });
+  end_->on_room = [this](std::size_t charge) {
+    const std::lock_guard lock(mutex_);
+    unread_ -= charge;
+    if (is_waiting_ && unread_ <= kMuchRoom) later([](GroupSession& self) { self.give_room(); });
   };
-  end_->on_send = [this] { later([](GroupSession& self) { self.flush(); }); };
+  end_->on_send = [this] {
+    if (!std::exchange(is_flushing_, true)) later([](GroupSession& self) { self.flush(); });
+  };
 }
 
 GroupSession::Backlog GroupSession::take_over() {
@@ -72,11 +88,14 @@ void GroupSession::hand_over() {
   {
     const std::lock_guard sockets(options_.lock);
     for (const auto& [number, bytes] : fresh)
-      if (!end_->on_message(number, bytes)) ignored += bytes->size();
+      if (!end_->on_message(number, bytes)) ignored += GroupEnd::charge(bytes->size());
     if (stable && end_->is_root()) end_->on_stable(*stable);
   }
+  if (ignored == 0) return;
   lock.lock();
   unread_ -= ignored;
+  lock.unlock();
+  give_room();
 }
 
 /// With mutex_.
@@ -135,7 +154,8 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   on.delivered = [this, generation](std::uint64_t message, std::span<std::byte> bytes) {
     const std::lock_guard lock(mutex_);
     fresh_.emplace_back(generation->first + message, generation->memory.at(message));
-    unread_ += bytes.size();
+    generation->placed -= GroupEnd::charge(bytes.size());
+    unread_ += GroupEnd::charge(bytes.size());
     leave_to_loop();
   };
   on.reusable = [this, generation](std::uint64_t message) {
@@ -150,27 +170,41 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   };
   on.failed = [this, epoch = generation->epoch, own = node_->id()](const GroupFailure& failure) {
     std::optional<std::uint32_t> blamed;
-    // Who blames itself does not know whom.
-    if (failure.node && *failure.node != own) blamed = value_of(*failure.node);
+    // Who blames itself does not know whom, unless it is for memory.
+    if (failure.node && (*failure.node != own || failure.error.code == Errc::resource_limit))
+      blamed = value_of(*failure.node);
     later([epoch, blamed](GroupSession& self) { self.on_group_failed(epoch, blamed); });
   };
   return on;
 }
 
-bool GroupSession::has_room(std::uint64_t bytes) const {
-  return unread_ < GroupEnd::kMostKept && bytes <= GroupEnd::kMostMessageBytes;
+/// An honest root has no more under way than it keeps.
+bool GroupSession::has_room(const Generation& generation, std::uint64_t bytes) const {
+  return unread_ < GroupEnd::kMostKept && generation.placed < GroupEnd::kMostKept &&
+         bytes <= GroupEnd::kMostMessageBytes;
 }
 
-/// Memory for a message, unless too much waits to be read: then there is some when it has been.
+std::span<std::byte> GroupSession::give(Generation& generation, std::uint64_t message, std::uint64_t bytes) {
+  auto& memory = generation.memory[message];
+  memory = std::make_shared<GroupEnd::Memory>(bytes);
+  generation.placed += GroupEnd::charge(bytes);
+  return *memory;
+}
+
+/// Memory for a message, unless too much waits to be read: then there is some when it has been. Of who has
+/// none left the group goes on without.
 std::optional<std::span<std::byte>> GroupSession::place(Generation& generation, std::uint64_t message,
                                                         std::uint64_t bytes) {
-  if (!has_room(bytes) || !generation.waiting.empty()) {
-    generation.waiting.emplace(message, bytes);
-    return std::nullopt;
+  if (has_room(generation, bytes) && generation.waiting.empty()) {
+    try {
+      return give(generation, message, bytes);
+    } catch (const std::bad_alloc&) {
+      later([](GroupSession& self) { self.end_without_memory(); });
+    }
   }
-  auto& memory = generation.memory[message];
-  memory = std::make_shared<std::vector<std::byte>>(bytes);
-  return std::span(*memory);
+  generation.waiting.emplace(message, bytes);
+  is_waiting_ = true;
+  return std::nullopt;
 }
 
 void GroupSession::give_room() {
@@ -180,43 +214,47 @@ void GroupSession::give_room() {
     {
       const std::lock_guard lock(mutex_);
       const auto first = generation_->waiting.begin();
-      if (first == generation_->waiting.end() || !has_room(first->second)) return;
-      auto& memory = generation_->memory[first->first];
-      memory = std::make_shared<std::vector<std::byte>>(first->second);
+      is_waiting_ = first != generation_->waiting.end();
+      if (!is_waiting_ || !has_room(*generation_, first->second)) return;
+      room = give(*generation_, first->first, first->second);
       generation_->waiting.erase(first);
-      room = *memory;
     }
     if (!node_->post_receive_buffer(GroupNumber{generation_->epoch}, room)) return;
   }
 }
 
 void GroupSession::flush() {
-  for (;;) {
-    GroupEnd::Bytes bytes;
-    std::uint64_t number = 0;
+  std::array<GroupEnd::Bytes, kSentAtOnce> batch;
+  for (std::size_t count = kSentAtOnce; count == kSentAtOnce;) {
     {
       const std::lock_guard lock(options_.lock);
+      is_flushing_ = false;
       if (!end_->is_root()) return;
       if (!generation_) return end_->on_stable(end_->next());  // for nobody
-      number = generation_->sent;
-      if (generation_->first + number == end_->next()) return;
-      bytes = end_->message(generation_->first + number);
+      const std::uint64_t from = generation_->first + generation_->sent;
       const std::lock_guard shared(mutex_);
-      generation_->memory[number] = bytes;
+      for (count = 0; count < kSentAtOnce && from + count != end_->next(); ++count) {
+        batch[count] = end_->message(from + count);
+        generation_->memory[generation_->sent + count] = batch[count];
+      }
     }
-    const auto sent = node_->send(GroupNumber{generation_->epoch}, *bytes);
-    if (sent) {
+    for (const auto& bytes : std::span(batch).first(count)) {
+      const auto sent = node_->send(GroupNumber{generation_->epoch}, *bytes);
+      if (!sent) return on_not_sent(sent.error());
       ++generation_->sent;
-      continue;
     }
-    // Too many at once; of all else the group's end tells.
-    {
-      const std::lock_guard lock(mutex_);
-      generation_->memory.erase(number);
-    }
-    if (sent.error().code == Errc::would_block) again_ = options_.loop.after(kAgain, [this] { flush(); });
-    return;
   }
+}
+
+/// Too many at once; of all else the group's end tells.
+void GroupSession::on_not_sent(const Error& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& memory = generation_->memory;
+    memory.erase(memory.lower_bound(generation_->sent), memory.end());
+  }
+  if (cause.code == Errc::would_block)
+    again_ = options_.loop.after(kAgain, [this] { with_memory([&] { flush(); }); });
 }
 
 }  // namespace rdmc::sockets

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ struct GroupSessionOptions {
   control::ChannelOptions channel;
   std::string fabric, device, group;
   bool encrypt = false;
+  Duration introduction = seconds(10);  ///< how long a caller has to say whom it joins, and again to be ready
 };
 
 class GroupSession : public std::enable_shared_from_this<GroupSession> {
@@ -50,6 +52,7 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   virtual void await_goodbye() {}
   /// On the loop's thread, as all below.
   virtual void say_goodbye() = 0;
+  /// Who blames itself has no memory for what the group asks of it: it is over, with ENOBUFS.
   virtual void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) = 0;
 
   /// Errors: those of Node::create.
@@ -60,7 +63,7 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
     return node_->connect(NodeId{peer}, offered);
   }
   /// Of somebody who is out.
-  void disconnect(std::uint32_t peer) {
+  virtual void disconnect(std::uint32_t peer) {
     if (node_) node_->disconnect(NodeId{peer});
   }
   /// The root: what a next view begins with, the messages that some member may lack. From here on nothing
@@ -81,8 +84,17 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   template <typename Task>
   void later(Task task) {
     options_.loop.post([weak = weak_from_this(), task = std::move(task)] {
-      if (const auto self = weak.lock(); self && !self->is_stopped_) task(*self);
+      if (const auto self = weak.lock(); self && !self->is_stopped_) self->with_memory([&] { task(*self); });
     });
+  }
+  /// On the loop: `task`, of which the group ends for us when the process has no memory for it.
+  template <typename Task>
+  void with_memory(Task task) {
+    try {
+      task();
+    } catch (const std::bad_alloc&) {
+      end_without_memory();
+    }
   }
 
   const GroupSessionOptions options_;
@@ -95,6 +107,7 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
     std::uint64_t epoch = 0, first = 0;
     std::uint64_t sent = 0;                           // the loop's
     std::map<std::uint64_t, GroupEnd::Bytes> memory;  // of messages under way
+    std::size_t placed = 0;                           // their charge, of those not delivered
     std::map<std::uint64_t, std::uint64_t> waiting;   // for room: message, bytes
     bool is_over = false;
   };
@@ -103,8 +116,11 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   GroupCallbacks callbacks(const Held& generation);
   std::optional<std::span<std::byte>> place(Generation& generation, std::uint64_t message,
                                             std::uint64_t bytes);
-  bool has_room(std::uint64_t bytes) const;
+  bool has_room(const Generation& generation, std::uint64_t bytes) const;
+  static std::span<std::byte> give(Generation& generation, std::uint64_t message, std::uint64_t bytes);
   void give_room();
+  void on_not_sent(const Error& cause);
+  void end_without_memory();
   void leave_to_loop();
 
   std::mutex
@@ -112,7 +128,11 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered: number, bytes
   std::optional<std::uint64_t> stable_;                          // all have those below
   bool is_told_ = false;                                         // the loop, that there is something for it
-  std::size_t unread_ = 0;                                       // bytes delivered and not read
+  std::size_t unread_ = 0;                                       // charge of those delivered and not read
+
+  bool is_waiting_ = false;  // some message may be, for room
+  bool is_flushing_ =
+      false;  // the loop has been told that there is something to send; with the sockets' lock
 
   std::vector<std::uint32_t> nodes_;  // of the view
   Held generation_;

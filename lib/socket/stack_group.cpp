@@ -40,7 +40,8 @@ GroupSessionOptions Stack::session_options(const OpenSocket& socket, const contr
           .fabric = options_.fabric,
           .device = options_.device,
           .group = socket.group_name,
-          .encrypt = options_.encrypt};
+          .encrypt = options_.encrypt,
+          .introduction = options_.introduction};
 }
 
 /// What is done with who comes to the root's listener.

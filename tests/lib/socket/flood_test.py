@@ -21,6 +21,69 @@ def flood(kind, port, count, size):
     sys.stdin.read()
 
 
+READ_AT_MOST = 1 << 20
+
+
+def reads_of_a_group(port, room):
+    """Joins, has memory for `room` bytes more (0: as it is), and says what each line of its input asks: how many messages to read; their sizes."""
+    fd = connect(port, kind=socket.SOCK_RDM)
+    print(fd, flush=True)
+    buffer = ctypes.create_string_buffer(READ_AT_MOST)
+    if room:
+        resource.setrlimit(resource.RLIMIT_AS, (used_memory() + room, resource.RLIM_INFINITY))
+    for line in sys.stdin:
+        print(*(call("recv", fd, buffer, ctypes.c_size_t(len(buffer)), 0) for _ in range(int(line))), flush=True)
+
+
+def used_memory():
+    with open("/proc/self/statm", encoding="ascii") as pages:
+        return int(pages.read().split()[0]) * resource.getpagesize()
+
+
+class Member:
+    def __init__(self, port, room=0):
+        self.process = subprocess.Popen([sys.executable, __file__, "--member", str(port), str(room)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert int(self.process.stdout.readline()) >= 0
+
+    def ask(self, count):
+        self.process.stdin.write(b"%d\n" % count)
+        self.process.stdin.flush()
+
+    def read(self, count=1):
+        self.ask(count)
+        return [int(word) for word in self.process.stdout.readline().split()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Groups(unittest.TestCase):
+    def test_a_member_without_memory_for_a_message_is_told_and_the_others_get_it(self):
+        root, port = listen(kind=socket.SOCK_RDM)
+        with Member(port, 60 << 20) as poor, Member(port) as rich:
+            self.assertEqual((send(root, b"small"), poor.read(), rich.read()), (5, [5], [5]))
+            self.assertEqual(send(root, bytes(200 << 20)), 200 << 20)
+            self.assertEqual((poor.read(2), rich.read()), ([-errno.ENOBUFS, 0], [READ_AT_MOST]))
+            self.assertEqual((send(root, b"last"), rich.read()), (4, [4]))
+        call("close", root)
+
+    def test_a_root_is_held_up_by_who_does_not_read_messages_of_nothing_until_it_does(self):
+        root, port = listen(kind=socket.SOCK_RDM)
+        with Member(port) as member:
+            sent = 0
+            while (said := send(root, b"", socket.MSG_DONTWAIT)) == 0 and sent < 2_000_000:
+                sent += 1
+            self.assertEqual(said, -errno.EAGAIN)
+            member.ask(sent + 1)
+            self.assertEqual(send(root, b"last"), 4)
+            self.assertEqual(member.process.stdout.readline().split(), [b"0"] * sent + [b"4"])
+        call("close", root)
+
+
 class Flood(unittest.TestCase):
     def test_a_peer_that_sends_more_than_there_is_memory_for_is_lost_and_nobody_else(self):
         for kind, count, size in ((socket.SOCK_SEQPACKET, 8, 16 << 20), (socket.SOCK_STREAM, 400, 250_000)):
@@ -31,9 +94,7 @@ class Flood(unittest.TestCase):
                 fd, poller, before = connect(echo.port), select.poll(), resource.getrlimit(resource.RLIMIT_AS)
                 for end in ends:
                     poller.register(call("pollfd", end), select.POLLRDHUP)
-                with open("/proc/self/statm", encoding="ascii") as pages:
-                    used = int(pages.read().split()[0]) * resource.getpagesize()
-                resource.setrlimit(resource.RLIMIT_AS, (used + (40 << 20), before[1]))
+                resource.setrlimit(resource.RLIMIT_AS, (used_memory() + (40 << 20), before[1]))
                 try:
                     flooder.stdin.write(b"\n")
                     flooder.stdin.flush()
@@ -53,4 +114,6 @@ class Flood(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--flood"]:
         sys.exit(flood(*map(int, sys.argv[2:])))
+    if sys.argv[1:2] == ["--member"]:
+        sys.exit(reads_of_a_group(*map(int, sys.argv[2:])))
     unittest.main()

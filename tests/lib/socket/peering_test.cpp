@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "dataplane/base/clock.hpp"
+#include "lib/include/rdmc/socket.h"
+#include "lib/socket/group_words.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 
 using namespace rdmc;
@@ -23,6 +25,37 @@ const control::ChannelOptions kPlain{.security = control::Insecure{}, .max_messa
 struct Kept {
   long descriptors = 0, shared_pages = 0;
 };
+
+Answer connect(Stack& stack, int fd, const sockaddr_in& to) {
+  return stack.connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+}
+
+/// The stack listens at loopback from now on, and where.
+sockaddr_in listen_on(Stack& stack, int fd, std::uint32_t host = INADDR_LOOPBACK) {
+  sockaddr_in at = loopback();
+  at.sin_addr.s_addr = htonl(host);
+  socklen_t length = sizeof at;
+  BOOST_REQUIRE(stack.bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+  BOOST_REQUIRE(stack.listen(fd, 16));
+  BOOST_REQUIRE(stack.get_name(fd, reinterpret_cast<sockaddr*>(&at), &length, false));
+  return at;
+}
+
+int group_socket(Stack& stack) {
+  const int fd = TwoStacks::new_socket(stack, 0, SOCK_RDM);
+  BOOST_REQUIRE(stack.set_option(fd, RDMC_SOL_SOCKET, RDMC_SO_GROUP, "news", 4));
+  return fd;
+}
+
+std::vector<std::byte> word(GroupWordKind kind, std::optional<std::uint32_t> node = {},
+                            std::string_view bytes = {}) {
+  const auto said = bytes_of(bytes);
+  return encode({.kind = kind, .node = node, .nodes = {}, .bytes = {said.begin(), said.end()}});
+}
+
+std::ptrdiff_t threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
 
 /// Of this process.
 Kept kept() {
@@ -41,7 +74,7 @@ BOOST_AUTO_TEST_CASE(peers_that_come_and_go_are_forgotten_with_their_descriptors
   const auto meet_one = [&] {
     TwoStacks two("shm");
     const int fd = TwoStacks::new_socket(client);
-    BOOST_REQUIRE(client.connect(fd, reinterpret_cast<const sockaddr*>(&two.address), sizeof two.address));
+    BOOST_REQUIRE(connect(client, fd, two.address));
     const auto theirs = two.server.accept(two.listener, nullptr, nullptr, 0);
     BOOST_REQUIRE(theirs);
     const auto at = static_cast<int>(*theirs);
@@ -81,17 +114,15 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
   TwoStacks two("udp");
   Stack impatient({.fabric = "udp", .insecure = true, .introduction = milliseconds(50)});
   const auto to = loopback(listener->address().port);
-  const int fd = TwoStacks::new_socket(impatient);
-  BOOST_TEST((impatient.connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) ==
-              Answer(std::unexpected(ETIMEDOUT))));
+  BOOST_TEST(
+      (connect(impatient, TwoStacks::new_socket(impatient), to) == Answer(std::unexpected(ETIMEDOUT))));
 
-  const int listens = TwoStacks::new_socket(impatient);
-  auto at = loopback();
-  socklen_t length = sizeof at;
-  BOOST_REQUIRE(impatient.bind(listens, reinterpret_cast<const sockaddr*>(&at), sizeof at));
-  BOOST_REQUIRE(impatient.listen(listens, 1));
-  BOOST_REQUIRE(impatient.get_name(listens, reinterpret_cast<sockaddr*>(&at), &length, false));
-  for (const bool says_hello : {false, true}) {
+  const auto streams = listen_on(impatient, TwoStacks::new_socket(impatient));
+  const auto group = listen_on(impatient, group_socket(impatient));
+  const std::vector<std::byte> nothing, hello(17, std::byte{1});
+  for (const auto& [at, says] :
+       {std::pair(streams, nothing), std::pair(streams, hello), std::pair(group, nothing),
+        std::pair(group, word(GroupWordKind::join, {}, "news"))}) {
     std::promise<void> dropped;
     std::optional<control::Channel> stranger;  // the loop's
     const auto attempt = control::connect(
@@ -99,12 +130,58 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
           if (!channel) return;
           stranger.emplace(std::move(*channel));
           stranger->start([](const auto&) {}, [&](const Error&) { dropped.set_value(); });
-          if (says_hello) (void)stranger->send(std::vector<std::byte>(17, std::byte{1}));
+          if (!says.empty()) (void)stranger->send(says);
         });
     BOOST_TEST((dropped.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready));
     (*loop)->call([&] { stranger.reset(); });
   }
   (*loop)->call([&] { silent.clear(); });
+}
+
+BOOST_AUTO_TEST_CASE(a_root_that_names_members_without_end_is_left) {
+  const auto loop = control::ControlLoop::create();
+  BOOST_REQUIRE(loop);
+  std::vector<control::Channel> callers;
+  const auto listener =
+      control::Listener::listen(**loop, Address::ipv4(127, 0, 0, 1, 0), {.channel = kPlain},
+                                {.on_channel =
+                                     [&](control::Channel channel) {
+                                       callers.push_back(std::move(channel));
+                                       callers.back().start(
+                                           [&](const auto& message) {
+                                             if (decode_group_word(message)->kind != GroupWordKind::join)
+                                               return;
+                                             (void)callers.back().send(word(GroupWordKind::welcome, 1));
+                                             for (std::uint32_t node = 2; node < 1000; ++node)
+                                               (void)callers.back().send(word(GroupWordKind::peer, node));
+                                           },
+                                           [](const Error&) {});
+                                     },
+                                 .on_refused = {}});
+  BOOST_REQUIRE(listener);
+  Stack member({.fabric = "udp", .insecure = true});
+  BOOST_TEST((connect(member, group_socket(member), loopback(listener->address().port)) ==
+              Answer(std::unexpected(EPROTO))));
+  (*loop)->call([&] { callers.clear(); });
+}
+
+BOOST_AUTO_TEST_CASE(the_addresses_of_loopback_have_one_engine_between_them) {
+  Stack server({.fabric = "udp", .insecure = true});
+  const int listener = TwoStacks::new_socket(server);
+  sockaddr_in at = listen_on(server, listener, INADDR_ANY);
+  std::ptrdiff_t most = 0;
+  for (std::uint32_t host = 0; host < 8; ++host) {
+    Stack client({.fabric = "udp", .insecure = true});
+    const int fd = TwoStacks::new_socket(client);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host);
+    BOOST_REQUIRE(connect(client, fd, at));
+    const auto accepted = server.accept(listener, nullptr, nullptr, 0);
+    BOOST_REQUIRE(accepted);
+    BOOST_REQUIRE(client.send(fd, bytes_of("well"), 0));
+    BOOST_TEST(receive_all(server, static_cast<int>(*accepted), 4) == "well");
+    if (host == 0) most = threads();
+    BOOST_TEST(threads() <= most);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
