@@ -95,11 +95,11 @@ void Process::end() {
 
 void Process::before_fork() {
   process.mutex_.lock();
-  if (process.stack_ != nullptr) process.stack_->lock().lock();
+  if (process.stack_ != nullptr) process.stack_->before_fork();
 }
 
 void Process::in_parent() {
-  if (process.stack_ != nullptr) process.stack_->lock().unlock();
+  if (process.stack_ != nullptr) process.stack_->after_fork();
   process.mutex_.unlock();
 }
 

@@ -166,6 +166,29 @@ std::vector<Carrier*> Stack::carriers() const {
   return all;
 }
 
+void Stack::before_fork() {
+  fork_.emplace(under_way_);
+  control::ControlLoop* loop = nullptr;
+  {
+    const Lock lock(lock_);
+    if (!is_over_) loop = loop_.get();
+  }
+  const auto park = [this] {
+    is_parked_ = true;
+    is_parked_.notify_all();
+    is_parked_.wait(true);
+  };
+  if (loop != nullptr && loop->post(park)) is_parked_.wait(false);
+  lock_.lock();
+}
+
+void Stack::after_fork() {
+  lock_.unlock();
+  is_parked_ = false;
+  is_parked_.notify_all();
+  fork_.reset();
+}
+
 void Stack::drain(Duration longest) {
   const Time latest = monotonic_now() + longest;
   for (;;) {

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -115,7 +116,10 @@ class Stack final : private Opens {
   Answer release(void* bytes);
 
   /// Around fork(): nothing is half done in the child, where this stack is never touched again.
-  FairMutex& lock() { return lock_; }
+  /// The control loop stands between two tasks, so its thread holds no lock, of OpenSSL's for one, that the
+  /// child might want. One thread at a time.
+  void before_fork();
+  void after_fork();
   /// With the lock.
   std::vector<int> descriptors() const;
 
@@ -198,6 +202,8 @@ class Stack final : private Opens {
   std::unique_ptr<control::ControlLoop> loop_;
   std::optional<control::ChannelOptions> channel_;
 
+  std::optional<UnderWay> fork_;
+  std::atomic<bool> is_parked_ = false;       // the loop, for a fork
   std::atomic<std::uint32_t> under_way_ = 0;  // calls that end() waits for
   bool is_over_ = false;                      // nobody lingers any more
 

@@ -1,7 +1,10 @@
 #include "lib/socket/peering.hpp"
 
+#include <openssl/crypto.h>
 #include <poll.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -9,6 +12,7 @@
 #include <future>
 #include <thread>
 
+#include "controlplane/auth/cluster_key.hpp"
 #include "dataplane/base/clock.hpp"
 #include "lib/include/rdmc/socket.h"
 #include "lib/socket/group_words.hpp"
@@ -182,6 +186,43 @@ BOOST_AUTO_TEST_CASE(the_addresses_of_loopback_have_one_engine_between_them) {
     if (host == 0) most = threads();
     BOOST_TEST(threads() <= most);
   }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_inside_of_tls_while_the_process_forks) {
+  static std::atomic<int> inside = 0;
+  static std::atomic<bool> has_begun = false;
+  // OpenSSL calls it on the loop, as a connection begins.
+  const int index = CRYPTO_get_ex_new_index(
+      CRYPTO_EX_INDEX_SSL, 0, nullptr,
+      [](void*, void*, CRYPTO_EX_DATA*, int, long, void*) {
+        ++inside, has_begun = true;
+        has_begun.notify_all();
+        for (const Time end = monotonic_now() + milliseconds(20); monotonic_now() < end;)
+          std::this_thread::yield();
+        --inside;
+      },
+      nullptr, nullptr);
+  BOOST_REQUIRE(index >= 0);
+  const auto key = std::filesystem::temp_directory_path() / ("rdmc-fork-key." + std::to_string(::getpid()));
+  BOOST_REQUIRE(control::ClusterKey::generate()->write(key));
+  {
+    Stack server({.fabric = "udp", .key_file = key});
+    const auto at = listen_on(server, TwoStacks::new_socket(server));
+    for (int i = 0; i < 3; ++i) {
+      has_begun = false;
+      Stack client({.fabric = "udp", .key_file = key});
+      const int fd = TwoStacks::new_socket(client, SOCK_NONBLOCK);
+      (void)connect(client, fd, at);
+      has_begun.wait(false);
+      client.before_fork();
+      server.before_fork();
+      BOOST_TEST(inside == 0);
+      server.after_fork();
+      client.after_fork();
+    }
+  }
+  CRYPTO_free_ex_index(CRYPTO_EX_INDEX_SSL, index);
+  std::filesystem::remove(key);
 }
 
 BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
