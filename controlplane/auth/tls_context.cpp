@@ -65,7 +65,7 @@ int find_psk(SSL* ssl, const unsigned char* identity, std::size_t identity_lengt
 std::optional<Stamp> stamp_of(const std::filesystem::path& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return Stamp{status.st_ino, status.st_size,
+  return Stamp{status.st_ino, status.st_mode, status.st_size,
                status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
 }
 

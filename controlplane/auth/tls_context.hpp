@@ -32,6 +32,7 @@ std::string reason_text(unsigned long error);
 /// Tells one content of a file from another, and one mode.
 struct Stamp {
   ino_t inode = 0;
+  mode_t mode = 0;  ///< by itself: a change within one tick of the clock leaves the time as it was
   off_t bytes = 0;
   std::int64_t changed_ns = 0;
   bool operator==(const Stamp&) const = default;
