@@ -59,9 +59,9 @@ struct GroupOptions {
   std::uint32_t block_bytes = 0;
   /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces. It
   /// learns from what has the network to itself: behind a message that travels as none of its length did
-  /// lately, a queue waits until all have it - a dozen of the first 50 of a length, then hardly any. A
-  /// successor group begins anew. A host's members take blocks from the network once for all of
-  /// them only with host_pipeline (which needs connections between all), or where kAutomatic has chosen it.
+  /// lately, a queue waits until all have it - some 6 of the first 50 of a length, and a few more after each
+  /// 256: a queue can be much slower than by a plan that is named. A successor group begins anew. A host's
+  /// members take blocks once for all only by host_pipeline: chosen, or named where all are connected.
   std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline;
   /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little
   /// between them. The same at every member; empty: all are in one. But kAutomatic and the host pipeline take
