@@ -19,11 +19,13 @@ enum class Algorithm : std::uint8_t {
   sequential = 3,         ///< the root sends to one after the other
   hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
   host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each
+  two_trees = 6,          ///< down two binary trees in turn: few neighbours, each at an even pace
 };
 
 inline constexpr std::array kAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
-    Algorithm::sequential,        Algorithm::hybrid,        Algorithm::host_pipeline};
+    Algorithm::sequential,        Algorithm::hybrid,        Algorithm::host_pipeline,
+    Algorithm::two_trees};
 
 constexpr std::string_view to_string(Algorithm algorithm) {
   switch (algorithm) {
@@ -33,6 +35,7 @@ constexpr std::string_view to_string(Algorithm algorithm) {
     case Algorithm::sequential: return "sequential";
     case Algorithm::hybrid: return "hybrid";
     case Algorithm::host_pipeline: return "host_pipeline";
+    case Algorithm::two_trees: return "two_trees";
   }
   return "";
 }

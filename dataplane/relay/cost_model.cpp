@@ -88,6 +88,7 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   switch (algorithm) {
     case Algorithm::binomial_tree: return repeated(depth, depth, message.bytes, block_bytes);
     case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
+    case Algorithm::two_trees: return pipelined(2 * depth - 2, depth, message.bytes, block_bytes);
     case Algorithm::chain: return pipelined(others - 1, others, message.bytes, block_bytes);
     case Algorithm::hybrid:
       if (message.racks.is_known()) return path_through(message.racks, message.bytes, block_bytes, path);

@@ -17,6 +17,8 @@ Schedule::AnyPlan Schedule::plan_of(Algorithm algorithm, Rank rank, std::uint32_
       break;
     case Algorithm::host_pipeline:
       if (racks.are_shared()) return HostPipeline(rank, racks);
+      break;
+    case Algorithm::two_trees: return TwoTrees(rank, members);
   }
   return BinomialPipeline(rank, members);
 }
@@ -98,6 +100,7 @@ std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members) {
     case Algorithm::host_pipeline:
     case Algorithm::hybrid: return members;
     case Algorithm::sequential: return 1;
+    case Algorithm::two_trees:
     case Algorithm::binomial_pipeline:
     case Algorithm::binomial_tree: break;
   }

@@ -19,6 +19,7 @@
 #include "dataplane/relay/plan.hpp"
 #include "dataplane/relay/racks.hpp"
 #include "dataplane/relay/sequential.hpp"
+#include "dataplane/relay/two_trees.hpp"
 
 namespace rdmc::relay {
 
@@ -72,7 +73,8 @@ class Schedule {
   std::uint64_t minimum_slots() const;
 
  private:
-  using AnyPlan = std::variant<BinomialPipeline, BinomialTree, Chain, Sequential, Hybrid, HostPipeline>;
+  using AnyPlan =
+      std::variant<BinomialPipeline, BinomialTree, Chain, Sequential, Hybrid, HostPipeline, TwoTrees>;
   static AnyPlan plan_of(Algorithm algorithm, Rank rank, std::uint32_t members, const Racks& racks);
 
   std::uint32_t rank_;

@@ -90,6 +90,20 @@ BOOST_AUTO_TEST_CASE(with_blocks_that_suit_the_message_hundreds_are_within_five_
   }
 }
 
+// Beside the bound that no plan undercuts, not their own steps. docs/benchmarks.md has 4096 members.
+BOOST_AUTO_TEST_CASE(two_trees_lose_less_among_hundreds_than_the_pipeline) {
+  ScenarioOptions options = group_of(256, 256);
+  options.block_bytes = 192 << 10;
+  const ScenarioResult pipeline = run_bcast(options);
+  options.algorithm = relay::Algorithm::two_trees;
+  const ScenarioResult trees = run_bcast(options);
+  no_violation(trees);
+  BOOST_TEST(trees.figures.at("connections_most") <= 4u);
+  BOOST_TEST(trees.virtual_seconds < 1.025 * pipeline.bound_seconds,
+             trees.virtual_seconds / pipeline.bound_seconds);
+  BOOST_TEST(trees.virtual_seconds < 0.99 * pipeline.virtual_seconds);
+}
+
 BOOST_AUTO_TEST_CASE(a_members_cost_grows_with_the_logarithm_of_the_group_and_not_with_the_message) {
   std::uint64_t ring = 0, state = 0;
   for (const std::uint64_t megabytes : {64, 512}) {

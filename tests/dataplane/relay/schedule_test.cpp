@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(every_invariant_holds_for_samples_of_large_groups_and_long_
     std::uint64_t blocks;
   };
   for (const Algorithm algorithm :
-       {Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain}) {
+       {Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain, Algorithm::two_trees}) {
     for (const auto [members, blocks] : {Sample{2, 300},
                                          {3, 300},
                                          {7, 257},
@@ -186,7 +186,7 @@ void check_slots(const GroupPlan& plan, std::uint64_t blocks) {
 
 BOOST_AUTO_TEST_CASE(the_least_ring_is_exactly_what_the_plan_needs) {
   for (const Algorithm algorithm : kAlgorithms) {
-    if (algorithm == Algorithm::hybrid) continue;
+    if (algorithm == Algorithm::hybrid || algorithm == Algorithm::two_trees) continue;
     for (std::uint32_t members = 1; members <= 130; members += kStride)
       check_slots({algorithm, members}, algorithm == Algorithm::sequential ? 5 : 6 * depth_of(members) + 11);
   }
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(names_and_numbers_of_algorithms_go_both_ways) {
   }
   BOOST_CHECK(!algorithm_of("binomial"));
   BOOST_CHECK(!algorithm_of(""));
-  BOOST_CHECK(!algorithm_of(6U));
+  BOOST_CHECK(!algorithm_of(7U));
   BOOST_CHECK(!algorithm_of(256U));
 }
 
