@@ -21,7 +21,8 @@ Result<std::uint64_t> Group::send_small(std::span<const std::byte> bytes) {
 bool Group::forward(const SmallMessages::Entry& small) {
   if (lost_edge() != nullptr) return false;
   const Record record = small.view ? Record(*small.view) : SmallMessage{small.number, small.bytes};
-  if (is_root() && !small_window_.admits(small.number, small.bytes.size())) return false;
+  if (is_root() && !tree_children_.empty() && !small_window_.admits(small.number, small.bytes.size()))
+    return false;  // who has nobody below hears nobody confirm anything
   // What is delivered and not released keeps its place, and that of all behind it, at every member.
   if (is_root() && config_.read_only && small.number - next_to_finish_ >= SmallWindow::kMostAhead)
     return false;

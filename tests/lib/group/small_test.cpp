@@ -115,6 +115,16 @@ BOOST_DATA_TEST_CASE(small_messages_without_memory_wait_and_the_window_holds_the
   BOOST_TEST(group.everybody_has_everything());
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_is_alone_waits_for_nobody) {
+  World world(7, 1, kPeers);
+  SharedGroup group(world, {.number = 1}, first(1), {.confirms = true, .small_window = 16 * 1024});
+  group.make_all();
+  for (std::uint64_t i = 0; i < 2 * SmallWindow::kMostAhead; ++i) group.send(i % 1000 == 0 ? 60'000 : 50);
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
+  group.close_all();
+  BOOST_TEST(world.simulation.run_until([&] { return group.is_closed(); }, kLimit));
+}
+
 BOOST_DATA_TEST_CASE(a_member_that_never_has_memory_ends_the_group_by_name_after_its_own_time,
                      bdata::make({50, 50'000}), bytes) {
   World world(8, 3, kPeers);
