@@ -154,11 +154,13 @@ Result<void> Group::may_send() const {
 }
 
 Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes, const relay::MessagePlan& plan) {
+  const bool is_known = find(next_number_) != nullptr;  // receivers have granted room for its first block
   auto message = open(next_number_, plan);
   if (!message) return std::unexpected(message.error());
   if (auto attached = attach(**message, store, bytes); !attached) {
     // What the root sends under this number instead may travel otherwise.
-    if (is_root()) std::erase_if(messages_, [this](const Message& m) { return m.number == next_number_; });
+    if (is_root() && !is_known)
+      std::erase_if(messages_, [this](const Message& m) { return m.number == next_number_; });
     return std::unexpected(attached.error());
   }
   return next_number_++;

@@ -271,7 +271,7 @@ class Group final : public GroupPart {
   Result<relay::MessagePlan> announced_plan(const Announcement& announcement) const;
   Result<void> keep_grant(Edge& from, const GrantRecord& record);
   void drop_grants_below(std::uint64_t message);
-  Result<void> use_kept_grants(Message& message);
+  void use_kept_grants(Message& message);
   void count_sent(std::uint64_t number, std::uint64_t bytes, const relay::MessagePlan& plan, bool is_alone);
   void learn(Time now);
 

@@ -52,11 +52,12 @@ Result<relay::MessagePlan> Group::announced_plan(const Announcement& announcemen
 }
 
 /// A destination of ours knows the message already, from another source. What it grants later replaces that.
-/// It works on no more messages than we think possible, and on none that the root has not sent.
+/// It finishes no message before our blocks of it, so it works on all that are kept; and on none that the
+/// root has not sent.
 Result<void> Group::keep_grant(Edge& from, const GrantRecord& record) {
   drop_grants_below(next_to_finish_);
   const auto [kept, is_new] = kept_grants_.insert_or_assign({record.message, from.rank}, record.grant);
-  if (is_new && (is_root() || ++from.kept > most_large_ahead()))
+  if (is_new && (is_root() || ++from.kept > kMessagesUnderWay))
     return rdmc::fail(Errc::protocol_error, "grants for messages that nobody has begun");
   return {};
 }
@@ -67,15 +68,16 @@ void Group::drop_grants_below(std::uint64_t message) {
     --find(kept->first.second)->kept;
 }
 
-Result<void> Group::use_kept_grants(Message& message) {
+/// What is wrong with one is its granter's fault, whoever has announced the message.
+void Group::use_kept_grants(Message& message) {
   for (auto kept = kept_grants_.lower_bound({message.number, Rank{}});
        kept != kept_grants_.end() && kept->first.first == message.number; kept = kept_grants_.erase(kept)) {
     Edge& edge = *find(kept->first.second);
     --edge.kept;
     ++counters_.grants_received;
-    if (auto taken = message.relay.on_grant(edge.rank, kept->second); !taken) return taken;
+    if (auto taken = message.relay.on_grant(edge.rank, kept->second); !taken)
+      return fail(edge.rank, taken.error());
   }
-  return {};
 }
 
 }  // namespace rdmc::group

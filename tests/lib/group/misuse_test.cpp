@@ -1,11 +1,14 @@
 // What an application can do wrong, what it may do that looks wrong, and what a neighbour can say wrong:
 // named errors, and nothing else is lost.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/lib/group/sim_members.hpp"
 
 using namespace rdmc;
 using namespace rdmc::group;
+namespace bdata = boost::unit_test::data;
 
 namespace {
 
@@ -37,10 +40,16 @@ class LyingStore final : public Store {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_send_that_was_refused_leaves_no_trace) {
+BOOST_DATA_TEST_CASE(a_send_that_was_refused_leaves_no_trace, bdata::make({false, true}),
+                     behind_a_large_one) {
   SimGroup group(21, group_of(3));
   auto small = *memory::Arena::make(4096);
   LyingStore store(small.bytes(), 64), empty({}, 0), vast(small.bytes(), std::uint64_t{1} << 60);
+  if (behind_a_large_one) {  // then the receivers have granted room for the first block of this one
+    group.send(1 << 20);
+    BOOST_TEST(group.run_to_completion(kLimit));
+    group.simulation.run_until(group.simulation.now() + milliseconds(50));
+  }
   for (Store* bad : {&store, &empty, &vast})
     for (const auto plan : {std::optional<relay::MessagePlan>{{relay::Algorithm::chain, 4096}}, {}})
       BOOST_TEST(failed_with(group.root().group().send(*bad, 1 << 20, plan), Errc::invalid_argument));
@@ -153,12 +162,19 @@ BOOST_AUTO_TEST_CASE(a_message_announced_to_travel_as_the_group_does_not_is_its_
   BOOST_TEST(blames(twice, 1, 0));
 }
 
+BOOST_AUTO_TEST_CASE(a_grant_that_was_kept_and_is_none_is_its_granters_fault_and_not_the_announcers) {
+  SimGroup group(28, automatic_group_of(4));
+  tell(group, 3, 1, GrantRecord{0, some_grant()});
+  BOOST_TEST(group[1].failures == 0);
+  tell(group, 0, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{relay::Algorithm::chain, 16384}}});
+  BOOST_TEST(blames(group, 1, 3));  // in the chain it goes to member 2
+}
+
 BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_messages_can_be_under_way) {
   SimGroup group(28, automatic_group_of(4));
   for (int again = 0; again < 2000; ++again) tell(group, 2, 1, GrantRecord{5, some_grant()});
   BOOST_TEST(group[1].failures == 0);  // the last one counts
-  const auto most = Group::kMessagesUnderWay * (2 + relay::most_hops(relay::Algorithm::chain, 4));
-  for (std::uint64_t message = 0; message < most; ++message)
+  for (std::uint64_t message = 0; message < Group::kMessagesUnderWay; ++message)
     tell(group, 2, 1, GrantRecord{10 * message + 5, some_grant()});
   BOOST_TEST(group[1].failures == 0);
   tell(group, 3, 1, GrantRecord{7, some_grant()});  // each neighbour by itself
