@@ -41,7 +41,7 @@ Tree Tree::of(Rank rank, std::uint32_t members) {
 
 Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
   Report& last = children_[child].report;
-  if (takes_back(last, report) || report.finished > report.delivered)
+  if (takes_back(last, report) || report.finished > report.delivered || report.waited > report.delivered)
     return fail(Errc::protocol_error, "a report that takes something back");
   last = report;
   return {};
@@ -58,6 +58,7 @@ Result<void> Confirmation::on_verdict(const Verdict& verdict) {
 Report Confirmation::gathered() const {
   Report all = own_;
   for (const Child& child : children_) all = least(all, child.report);
+  all.waited = std::min(all.waited, all.delivered);  // of what is stable nothing is lost
   return all;
 }
 

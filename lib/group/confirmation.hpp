@@ -29,7 +29,8 @@ struct Report {
   std::uint64_t finished = 0;   ///< messages below are delivered, passed on and acknowledged
   std::uint64_t charge = 0;     ///< of the small messages delivered, see SmallWindow
   bool closing = false;         ///< all wish the group's end
-  std::uint64_t waited = 0;     ///< one more than the last message that waited for memory; the most
+  std::uint64_t waited =
+      0;  ///< of what is delivered, one more than the last that waited for memory; the most
   friend bool operator==(const Report&, const Report&) = default;
 };
 
@@ -46,7 +47,8 @@ class Confirmation {
 
   /// Of this member alone. The root has delivered what it has sent.
   void set_own(const Report& own) { own_ = own; }
-  /// Of child number `child`. Errors: protocol_error (something has shrunk, or was finished undelivered).
+  /// Of child number `child`. Errors: protocol_error (something has shrunk, or has finished or waited
+  /// undelivered).
   Result<void> on_report(std::size_t child, const Report& report);
   /// From the parent. Errors: protocol_error (something has shrunk; more than we have; closed unasked).
   Result<void> on_verdict(const Verdict& verdict);

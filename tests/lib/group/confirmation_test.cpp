@@ -99,6 +99,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
       const auto has_least = [&](auto field) {
         return std::invoke(field, *std::ranges::min_element(all.own, {}, field));
       };
+      const Report gathered = all.parts[0].gathered();
+      for (const Report& own : all.own)  // no message that all have has waited unheard
+        RC_ASSERT(gathered.delivered < own.waited || gathered.waited >= own.waited);
       for (const Confirmation& part : all.parts) {
         RC_ASSERT(part.verdict().stable <= has_least(&Report::delivered));
         if (part.verdict().closed) RC_ASSERT(has_least(&Report::finished) == kMessages);
@@ -111,6 +114,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
       Report& own = all.own[rank];
       // A receiver has no more than the root has sent.
       const std::uint64_t most = rank == 0 ? kMessages : all.own[0].delivered;
+      if (random.below(6) == 0 && rank != 0 && own.delivered < most) own.waited = own.delivered + 1;
       if (random.below(3) == 0 && own.delivered < most) ++own.delivered;
       if (random.below(3) == 0 && own.finished < own.delivered) ++own.finished;
       if (random.below(10) == 0) own.closing = rank != 0 || own.finished == kMessages;
@@ -120,7 +124,10 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
       check();
     }
     for (std::uint32_t rank = 0; rank < count; ++rank) {
-      all.own[rank] = {.delivered = kMessages, .finished = kMessages, .closing = true};
+      all.own[rank] = {.delivered = kMessages,
+                       .finished = kMessages,
+                       .closing = true,
+                       .waited = rank == 0 ? 0 : kMessages};
       all.parts[rank].set_own(all.own[rank]);
     }
     all.settle();
@@ -142,6 +149,8 @@ BOOST_AUTO_TEST_CASE(a_report_or_verdict_that_takes_something_back_is_refused_by
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 2, .charge = 9})));
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 8})));
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 6, .charge = 9})));
+  BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .waited = 6})));
+  BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .waited = UINT64_MAX})));
   BOOST_TEST(refused(root.on_verdict({})));
   Confirmation leaf(false, 0);
   leaf.set_own({.delivered = 4});
