@@ -1,5 +1,6 @@
 // Everybody listens, and connects to those with lower numbers; on each channel both say their number, their
-// job and their offer, and then that they are connected.
+// job and their offer, and then that they are connected. Who dials us may be anybody, a step of another job
+// that has our addresses now, say: until it is known as one of us it ends nothing but its own channel.
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
@@ -21,7 +22,11 @@ namespace {
 constexpr Duration kAskAgain = milliseconds(50);
 constexpr std::uint32_t kMostMessageBytes = 4096;
 constexpr std::size_t kMostJobBytes = 255;
-constexpr std::size_t kGreetingHead = sizeof(std::uint32_t) + 1;  // and the job's name, so long, follows
+// Our number 4, version 1, length of the job's name 1; the name follows, then the offer. Before there were
+// jobs the offer, whose first byte is its version, stood where the version is: both sides see that it
+// differs.
+constexpr std::size_t kGreetingHead = sizeof(std::uint32_t) + 2;
+constexpr std::byte kGreetingVersion{3};
 
 Result<control::Security> security_of(const MeshOptions& options) {
   const Certificates& files = options.certificates;
@@ -69,7 +74,7 @@ class Mesh {
     std::optional<NodeId> peer;  // once it is known
     bool greeted = false;        // its greeting has come, and we are connected
     bool is_done = false;        // so is it
-    bool is_stranger = false;    // of another job
+    bool is_stranger = false;    // it has dialed us, and is none of us
   };
 
   Result<void> wait() {
@@ -120,6 +125,7 @@ class Mesh {
   std::vector<std::byte> greeting_with(std::span<const std::byte> offer) const {
     std::vector<std::byte> greeting(kGreetingHead);
     store_be(greeting.data(), value_of(node_.id()));
+    greeting[sizeof(std::uint32_t)] = kGreetingVersion;
     greeting.back() = static_cast<std::byte>(job_.size());
     const auto job = std::as_bytes(std::span(job_));
     greeting.insert(greeting.end(), job.begin(), job.end());
@@ -137,17 +143,23 @@ class Mesh {
       talk.channel.close();
       return;
     }
-    if (message.size() < kGreetingHead) return give_up({Errc::protocol_error, "a greeting cut off"});
+    if (message.size() < kGreetingHead) return refuse(talk, {Errc::protocol_error, "a greeting cut off"});
+    if (message[sizeof(std::uint32_t)] != kGreetingVersion)
+      return refuse(talk, {Errc::version_mismatch,
+                           "another version of this library is at " + to_string(talk.channel.peer())});
     const auto job_bytes = std::to_integer<std::size_t>(message[kGreetingHead - 1]);
     if (message.size() < kGreetingHead + job_bytes)
-      return give_up({Errc::protocol_error, "a greeting cut off"});
+      return refuse(talk, {Errc::protocol_error, "a greeting cut off"});
     const auto job = std::span(message).subspan(kGreetingHead, job_bytes);
-    if (!std::ranges::equal(job, std::as_bytes(std::span(job_)))) return on_stranger(talk);
+    if (!std::ranges::equal(job, std::as_bytes(std::span(job_))))
+      return refuse(talk, {Errc::not_found, "another job is at " + to_string(talk.channel.peer()) +
+                                                ", where a member should be"});
     const NodeId peer{load_be<std::uint32_t>(message.data())};
     const bool is_member = std::ranges::find(members_, peer, &MeshMember::node) != members_.end();
     if (!is_member || peer == node_.id() || (talk.peer && talk.peer != peer)) {
-      return give_up({Errc::protocol_error, "node " + std::to_string(value_of(peer)) + " at " +
-                                                to_string(talk.channel.peer()) + " is not who was expected"});
+      return refuse(talk,
+                    {Errc::protocol_error, "node " + std::to_string(value_of(peer)) + " at " +
+                                               to_string(talk.channel.peer()) + " is not who was expected"});
     }
     if (!talk.peer) greet(talk, peer);
     const auto offered = std::span(message).subspan(kGreetingHead + job_bytes);
@@ -156,19 +168,16 @@ class Mesh {
     say(talk, {std::byte{1}});
   }
 
-  /// Whoever has dialed is told; what it does is no reason for us to end.
-  void on_stranger(Talk& talk) {
-    if (talk.peer)
-      return give_up({Errc::not_found, "another job is at " + to_string(talk.channel.peer()) +
-                                           ", where node " + std::to_string(value_of(*talk.peer)) +
-                                           " should be"});
+  /// Whoever has dialed is told who we are; what it does is no reason for us to end.
+  void refuse(Talk& talk, const Error& error) {
+    if (talk.peer) return give_up(error);
     if (std::exchange(talk.is_stranger, true)) return;
     static_cast<void>(talk.channel.send(greeting_with({})));
     talk.channel.close();
   }
 
   void on_closed(Talk& talk, const Error& cause) {
-    if (talk.is_stranger) return;
+    if (talk.is_stranger || !talk.peer) return;
     if (!talk.is_done) return give_up(cause);
     const std::lock_guard lock(mutex_);
     missing_.erase(*talk.peer);

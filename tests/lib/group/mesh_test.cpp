@@ -2,9 +2,13 @@
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "controlplane/auth/cluster_key.hpp"
+#include "controlplane/connect/connector.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "dataplane/base/clock.hpp"
 #include "tests/controlplane/auth/certificates.hpp"
 #include "tests/lib/group/nodes.hpp"
 
@@ -80,17 +84,17 @@ BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_r
   ours.issue(second.files());
   theirs.issue(stranger.files());
   ours.join(stranger.files());
-  const auto options = [](const control::testing::CertificateFolder& folder) {
+  const auto options = [](const control::testing::CertificateFolder& folder, Duration timeout) {
     const control::CertificateFiles files = folder.files();
     return MeshOptions{.certificates = {files.certificate, files.private_key, files.authority},
-                       .timeout = seconds(2)};
+                       .timeout = timeout};
   };
   Party party(2, 7804);
-  party.join({options(first), options(second)});
+  party.join({options(first, seconds(30)), options(second, seconds(30))});
   for (const auto& result : party.results)
     BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
   Party mixed(2, 7805);
-  mixed.join({options(first), options(stranger)});
+  mixed.join({options(first, seconds(2)), options(stranger, seconds(2))});
   BOOST_TEST(!mixed.results[0].has_value());
   BOOST_TEST(!mixed.results[1].has_value());
   BOOST_TEST((failed_with(mixed.results[0], Errc::authentication) ||
@@ -114,6 +118,50 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
   second = join(ours, 0, "64.0");
   waiting.join();
   for (const auto& result : {first, second})
+    BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
+}
+
+namespace {
+
+/// What a process that dials does with the channel: says this (nothing: it goes away at once), and waits
+/// until we have closed it. False: nobody has listened for 10 s.
+bool visit(control::ControlLoop& loop, const MeshMember& whom, std::vector<std::byte> says) {
+  control::Connecting connecting;
+  std::optional<control::Channel> channel;
+  bool was_there = false;
+  for (const Time end = monotonic_now() + seconds(10); !was_there && monotonic_now() < end;) {
+    std::promise<bool> over;  // false: nobody listens yet
+    const auto on_channel = [&](Result<control::Channel> made) {
+      if (!made) return over.set_value(false);
+      channel.emplace(std::move(*made));
+      channel->start([](const std::vector<std::byte>&) {}, [&](const Error&) { over.set_value(true); });
+      if (says.empty() || !channel->send(says)) channel->close();
+    };
+    loop.call([&] {
+      connecting = control::connect(loop, whom.host, whom.port, {.security = control::Insecure{}},
+                                    seconds(30), on_channel);
+    });
+    was_there = over.get_future().get();
+    loop.call([&] { channel.reset(); });
+  }
+  return was_there;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_process_that_dials_and_is_none_of_us_ends_nothing) {
+  Party party(2, 7807);
+  std::jthread first(
+      [&] { party.results[1] = connect_mesh(*party.nodes[1], party.members, {.insecure = true}); });
+  const auto loop = control::ControlLoop::create().value();
+  const std::byte zero{0}, version{3}, none{9};
+  const std::vector<std::byte> nothing, cut{zero}, older{zero, zero, zero, zero, std::byte{2}, zero, zero},
+      name_cut{zero, zero, zero, zero, version, none}, nobody{zero, zero, zero, none, version, zero};
+  for (const auto& says : {nothing, cut, older, name_cut, nobody})
+    BOOST_TEST_REQUIRE(visit(*loop, party.members[1], says));
+  party.results[0] = connect_mesh(*party.nodes[0], party.members, {.insecure = true});
+  first.join();
+  for (const auto& result : party.results)
     BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
 }
 
