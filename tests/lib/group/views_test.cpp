@@ -74,10 +74,11 @@ class Child {
     BOOST_REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets_) == 0);
     pid_ = fork();
     if (pid_ == 0) live(root);
+    close(std::exchange(sockets_[1], -1));  // a child that goes early is heard
   }
   ~Child() {
     kill();
-    for (const int socket : sockets_) close(socket);
+    close(sockets_[0]);
   }
   void connect(Node& other) {
     const auto offered = other.offer(kChild);
@@ -99,7 +100,8 @@ class Child {
     return bytes;
   }
   bool send(std::size_t end, std::span<const std::byte> bytes) const {
-    return ::send(sockets_[end], bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
+    return ::send(sockets_[end], bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
   }
   [[noreturn]] void live(NodeId root) const {
     close(sockets_[0]);  // the parent's end closes when that dies
