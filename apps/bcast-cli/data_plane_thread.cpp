@@ -11,24 +11,6 @@
 #include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::bcast {
-namespace {
-
-constexpr std::uint16_t kRocePort = 4791;
-
-Result<fabric::OpenedFabric> open_at_any_port(const FabricChoice& fabric, const Address& address,
-                                              const fabric::SoftwareFabricOptions& software) {
-  port::PortRequest request{
-      .address = address, .device = fabric.device, .device_may_differ = true, .dscp = fabric.dscp};
-  request.address.port = kRocePort;
-  auto opened = fabric::open_fabric(fabric.name, request, software);
-  if (opened || opened.error().code != Errc::already_exists) return opened;
-  request.address.port = 0;  // the blob says which it is instead
-  auto other = fabric::open_fabric(fabric.name, request, software);
-  if (other) other->reason += "; on a UDP port of its own: " + opened.error().what;
-  return other;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlLoop& loop,
                                                                const FabricChoice& fabric, Address address,
@@ -37,10 +19,13 @@ Result<std::unique_ptr<DataPlaneThread>> DataPlaneThread::open(control::ControlL
   std::unique_ptr<DataPlaneThread> self(new DataPlaneThread(loop));
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto opened = open_at_any_port(fabric, address,
-                                 {.entropy = [random = *random] { return random.next32(); },
-                                  .host_id = fabric::host_identity(),
-                                  .encrypt = fabric.encrypt});
+  address.port = 0;
+  auto opened = fabric::open_reachable_fabric(
+      fabric.name,
+      {.address = address, .device = fabric.device, .device_may_differ = true, .dscp = fabric.dscp},
+      {.entropy = [random = *random] { return random.next32(); },
+       .host_id = fabric::host_identity(),
+       .encrypt = fabric.encrypt});
   if (!opened) return std::unexpected(opened.error());
   self->opened_ = std::move(*opened);
   auto ring = self->opened_.fabric->make_arena(ring_bytes);

@@ -29,9 +29,9 @@ class DataPlaneThread {
   template <typename... Values>
   using Handler = std::move_only_function<void(Values...)>;
 
-  /// Opens a fabric at `address` (its own UDP port number does not matter: RoCE's 4791 where that is free),
-  /// or at that of its device, and starts the thread. Events come on the loop's thread. Errors: of
-  /// fabric::open_fabric, resource_limit (memory, threads).
+  /// Opens a fabric at `address` (its own port number does not matter: it is
+  /// fabric::open_reachable_fabric's), or at that of its device, and starts the thread. Events come on the
+  /// loop's thread. Errors: of fabric::open_fabric, resource_limit (memory, threads).
   static Result<std::unique_ptr<DataPlaneThread>> open(control::ControlLoop& loop, const FabricChoice& fabric,
                                                        Address address, std::size_t ring_bytes,
                                                        DataPlane::Events events);

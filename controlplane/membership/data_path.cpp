@@ -33,10 +33,10 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
   Result<void> start(const DataPathOptions& options) {
     const auto random = control::SystemRandom::open();
     if (!random) return std::unexpected(random.error());
-    auto opened = fabric::open_fabric(options.fabric, {.address = options.address},
-                                      {.entropy = [random = *random] { return random.next32(); },
-                                       .host_id = fabric::host_identity(),
-                                       .encrypt = options.encrypt});
+    auto opened = fabric::open_reachable_fabric(options.fabric, {.address = options.address},
+                                                {.entropy = [random = *random] { return random.next32(); },
+                                                 .host_id = fabric::host_identity(),
+                                                 .encrypt = options.encrypt});
     if (!opened) return std::unexpected(opened.error());
     opened_ = std::move(*opened);
     auto window = opened_.fabric->make_arena(options.window_bytes);

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "dataplane/base/descriptor.hpp"
+#include "dataplane/base/loopback.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 #include "dataplane/fabric/per_pair_fabric.hpp"
 #include "dataplane/port/standard_drivers.hpp"
+#include "dataplane/roce/headers.hpp"
 #if RDMC_VERBS
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
 #endif
@@ -140,6 +142,19 @@ Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wante
   if (wanted != port::kAutomatic) return open_remote(drivers, wanted, request, software);
   auto opened = open_remote(drivers, wanted, request, software);
   return opened ? beside_memory(std::move(*opened), software) : std::move(opened);
+}
+
+Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRequest request,
+                                           const SoftwareFabricOptions& software) {
+  if (request.address.port != 0 || is_loopback(request.address))
+    return open_fabric(wanted, request, software);
+  request.address.port = roce::kRocePort;
+  auto opened = open_fabric(wanted, request, software);
+  if (opened || opened.error().code != Errc::already_exists) return opened;
+  request.address.port = 0;  // the blob says which it is instead
+  auto other = open_fabric(wanted, request, software);
+  if (other) other->reason += "; on a UDP port of its own: " + opened.error().what;
+  return other;
 }
 
 }  // namespace rdmc::fabric

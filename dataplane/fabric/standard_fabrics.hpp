@@ -45,6 +45,11 @@ Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortReques
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software);
 
+/// The same, but port 0 is RoCE's 4791 where that is free, the only one that RDMA NICs send to, and else any.
+/// At loopback addresses, which no NIC reaches, it is any.
+Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRequest request,
+                                           const SoftwareFabricOptions& software);
+
 /// The software endpoint on `port`.
 OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptions& software);
 

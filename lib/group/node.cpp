@@ -33,7 +33,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
   state->options = options;
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto opened = fabric::open_fabric(
+  auto opened = fabric::open_reachable_fabric(
       options.fabric, {.address = options.address, .device = options.device, .device_may_differ = true},
       {.entropy = [random = *random] { return random.next32(); },
        .host_id = fabric::host_identity(),

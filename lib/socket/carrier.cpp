@@ -19,7 +19,7 @@ Result<std::unique_ptr<Carrier>> Carrier::open(const CarrierOptions& options, co
   if (!random) return std::unexpected(random.error());
   Address any_port = address;
   any_port.port = 0;
-  auto opened = fabric::open_fabric(
+  auto opened = fabric::open_reachable_fabric(
       options.fabric, {.address = any_port, .device = options.device, .device_may_differ = true},
       {.entropy = [random = *random] { return random.next32(); },
        .host_id = fabric::host_identity(),

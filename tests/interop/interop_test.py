@@ -21,6 +21,7 @@ import guest
 import lab
 import links
 import report
+import sockets
 
 # ./check promises 6 minutes for all of it, from the guest's boot to the documents. On two idle cores it takes half of that.
 BUDGET_SECONDS = 345
@@ -88,9 +89,10 @@ def run_verbs(machine):
             failed(f"{test} in the guest: {error}")
 
 
-def run_groups(machine, bcast, folder):
+def run_talks(outcomes):
+    """Of groups or sockets: all are to pass."""
     start = time.monotonic()
-    for what, outcome in groups.run(machine, bcast, folder):
+    for what, outcome in outcomes:
         print(f"{time.monotonic() - start:5.1f} s  {what}: {outcome}", flush=True)
         start = time.monotonic()
         if outcome != "pass":
@@ -136,8 +138,8 @@ def run_all(programs, drivers, write, stages):
     """The outcomes by the names of the cases, and of the cells of failures.py."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         build = programs.parent.parent
-        bcast = build / "apps/bcast-cli/rdmc_bcast"
-        ours = [programs / "rdmc_pingpong", bcast, *(build / "tests/dataplane/fabric" / test for test in VERBS_TESTS)]
+        bcast, socket_peer = build / "apps/bcast-cli/rdmc_bcast", build / "tests/interop/socket_peer"
+        ours = [programs / "rdmc_pingpong", bcast, socket_peer, *(build / "tests/dataplane/fabric" / test for test in VERBS_TESTS)]
         with stages.stage("boot"):
             joined = running.enter_context(links.Links(lab.run))
             machine = running.enter_context(guest.Guest(folder, lab.run, joined, ours))
@@ -145,7 +147,9 @@ def run_all(programs, drivers, write, stages):
         with stages.stage("verbs"):
             run_verbs(machine)
         with stages.stage("groups"):
-            run_groups(machine, bcast, folder)
+            run_talks(groups.run(machine, bcast, folder))
+        with stages.stage("sockets"):
+            run_talks(sockets.run(machine, socket_peer))
         with stages.stage("failures"):
             results = run_failures(runner, machine, programs)
         with stages.stage("matrix"):

@@ -22,7 +22,9 @@ all), our endpoint dropped no packet as corrupt, and every packet of either side
 packets in both directions, half of them at random and half in turn; a run that lost none fails.
 
 "Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`). Beside the matrix the same run has the provider's
-own tests on that device, and two rdmc_bcast groups: of a socket that sends to that device, a socket and a DPDK port, and of the device that sends to a socket and a DPDK port.
+own tests on that device, and two rdmc_bcast groups: of a socket that sends to that device, a socket and a DPDK port, and of the device that sends to a socket and a DPDK port; and it talks through sockets
+of every kind (stream, messages, without copies, a group; every byte is looked at) between two processes on that device, and between one on
+it and one on a UDP socket, both ways.
 
 `./check` runs the matrix and fails if it does not give this table. This page is made from `docs/interop/` by
 `tests/interop/interop_test.py --write`; do not edit it.

@@ -33,7 +33,8 @@ enum class GroupNumber : std::uint64_t {};
 
 struct NodeOptions {
   NodeId id{};
-  /// Where its data path listens; the address of the network to use. Port 0: any.
+  /// Where its data path listens; the address of the network to use. Port 0: RoCE's
+  /// 4791, the only one that RDMA NICs send to, where it is free, else any.
   Address address = Address::ipv4(127, 0, 0, 1, 0);
   /// "auto", "udp", "dpdk", "verbs", …
   std::string fabric = "auto";
