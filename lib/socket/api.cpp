@@ -1,14 +1,7 @@
 // The C functions: the process's Stack, and errno.
 
-#include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <cstring>
 #include <exception>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 #include "lib/include/rdmc/socket.h"
 #include "lib/socket/process.hpp"
@@ -35,39 +28,6 @@ ssize_t answer_of(int fd, Call call) {
 template <typename Call>
 int int_of(int fd, Call call) {
   return static_cast<int>(answer_of(fd, call));
-}
-
-/// EMSGSIZE: too many pieces; EINVAL: more than a ssize_t can say; EFAULT.
-Answer bytes_in(const msghdr& message) {
-  if (message.msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
-  if (message.msg_iov == nullptr && message.msg_iovlen != 0) return std::unexpected(EFAULT);
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < message.msg_iovlen; ++i) {
-    if (message.msg_iov[i].iov_base == nullptr && message.msg_iov[i].iov_len != 0)
-      return std::unexpected(EFAULT);
-    if (message.msg_iov[i].iov_len > std::size_t{SSIZE_MAX} - bytes) return std::unexpected(EINVAL);
-    bytes += message.msg_iov[i].iov_len;
-  }
-  return bytes;
-}
-
-/// What needs no gathering.
-std::optional<std::span<std::byte>> only_piece(const msghdr& message) {
-  if (message.msg_iovlen != 1) return std::nullopt;
-  return std::span(static_cast<std::byte*>(message.msg_iov[0].iov_base), message.msg_iov[0].iov_len);
-}
-
-constexpr std::size_t kEventBytes = CMSG_SPACE(sizeof(rdmc_member_event));
-
-/// As control data, of which there is no other.
-void put_event(msghdr& message, const std::optional<rdmc_member_event>& event) {
-  message.msg_controllen = event ? kEventBytes : 0;
-  if (!event) return;
-  cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = RDMC_SOL_SOCKET;
-  head->cmsg_type = RDMC_MEMBER_EVENT;
-  head->cmsg_len = CMSG_LEN(sizeof *event);
-  std::memcpy(CMSG_DATA(head), &*event, sizeof *event);
 }
 
 }  // namespace
@@ -111,48 +71,14 @@ ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags) {
 ssize_t rdmc_sendmsg(int fd, const msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
-    if (message->msg_name != nullptr || message->msg_controllen != 0) return std::unexpected(EOPNOTSUPP);
-    const Answer bytes = bytes_in(*message);
-    if (!bytes) return bytes;
-    if (const auto whole = only_piece(*message)) return stack.send(fd, *whole, flags);
-    std::vector<std::byte> gathered;
-    gathered.reserve(*bytes);
-    for (std::size_t i = 0; i < message->msg_iovlen; ++i) {
-      const auto* const from = static_cast<const std::byte*>(message->msg_iov[i].iov_base);
-      gathered.insert(gathered.end(), from, from + message->msg_iov[i].iov_len);
-    }
-    const Answer sent = stack.send(fd, gathered, flags);
-    if (sent) stack.count_copied(fd, *sent);
-    return sent;
+    return stack.send_message(fd, *message, flags);
   });
 }
 
 ssize_t rdmc_recvmsg(int fd, msghdr* message, int flags) {
   return answer_of(fd, [&](Stack& stack) -> Answer {
     if (message == nullptr) return std::unexpected(EFAULT);
-    const Answer room = bytes_in(*message);
-    if (!room) return room;
-    const auto whole = only_piece(*message);
-    const auto scattered = std::make_unique_for_overwrite<std::byte[]>(whole ? 0 : *room);
-    const std::span received = whole.value_or(std::span(scattered.get(), whole ? 0 : *room));
-    int said = 0;
-    std::optional<rdmc_member_event> event;
-    const bool wants_events = message->msg_control != nullptr && message->msg_controllen >= kEventBytes;
-    const Answer got = stack.receive(fd, received, flags, &said, wants_events ? &event : nullptr);
-    if (!got) return got;
-    message->msg_namelen = 0;
-    put_event(*message, event);
-    message->msg_flags = said;
-    if (whole) return got;
-    const std::size_t here_are = std::min(*got, received.size());
-    std::size_t given = 0;
-    for (std::size_t i = 0; i < message->msg_iovlen && given < here_are; ++i) {
-      const std::size_t here = std::min(message->msg_iov[i].iov_len, here_are - given);
-      std::memcpy(message->msg_iov[i].iov_base, &received[given], here);
-      given += here;
-    }
-    stack.count_copied(fd, given);
-    return got;
+    return stack.receive_message(fd, *message, flags);
   });
 }
 

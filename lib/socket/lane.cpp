@@ -128,11 +128,16 @@ LaneReader::~LaneReader() {
 std::size_t LaneReader::in_ring() {
   const std::uint64_t count = memory_.head->written.load() - read_;
   is_broken_ = is_broken_ || count > memory_.ring.size();
-  return is_broken_ ? 0 : static_cast<std::size_t>(count);
+  return is_broken_ ? 0 : static_cast<std::size_t>(std::min(count, end_ - read_));
 }
 
 std::size_t LaneReader::advertised(std::uint64_t terms) const {
-  return memory_.peer != nullptr && !is_broken_ ? bytes_of(terms) : 0;
+  return memory_.peer != nullptr && !is_broken_ && end_ == UINT64_MAX ? bytes_of(terms) : 0;
+}
+
+bool LaneReader::has_refused() const {
+  if (end_ == UINT64_MAX) return false;
+  return memory_.head->written.load() > end_ || bytes_of(memory_.head->advert.terms.load()) != 0;
 }
 
 bool LaneReader::has_bytes(const LaneMemory& memory) {

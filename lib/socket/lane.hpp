@@ -6,6 +6,7 @@
 // a time at either end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -113,6 +114,11 @@ class LaneReader {
   std::size_t available() { return in_ring() + advertised(memory_.head->advert.terms.load()); }
   /// Of those, the ones that are there whatever the writer does.
   std::size_t in_ring();
+  /// Nothing is to be read beyond what has been read, or `after` what is in the ring: who writes on is
+  /// refused.
+  void refuse() { end_ = std::min(end_, read_); }
+  void refuse_after() { end_ = std::min(end_, read_ + in_ring()); }
+  bool has_refused() const;
   /// The writer counts bytes that cannot be there; nothing is read any more.
   bool is_broken() const { return is_broken_; }
   /// The writer wants a record that there is room again; asked once, and said once.
@@ -130,7 +136,7 @@ class LaneReader {
 
   LaneMemory memory_;
   Wake wake_;
-  std::uint64_t read_ = 0;
+  std::uint64_t read_ = 0, end_ = UINT64_MAX;
   bool is_broken_ = false;
 };
 

@@ -85,6 +85,10 @@ class Stack final : private Opens {
   /// MSG_OOB said.
   Answer receive(int fd, std::span<std::byte> out, int flags, int* said,
                  std::optional<rdmc_member_event>* event);
+  /// sendmsg and recvmsg. Errors besides those of send and receive: EMSGSIZE, EINVAL, EFAULT (of the pieces),
+  /// EOPNOTSUPP (names and control data to be sent). Throw std::bad_alloc where there is no room to gather.
+  Answer send_message(int fd, const msghdr& message, int flags);
+  Answer receive_message(int fd, msghdr& message, int flags);
   Answer shutdown(int fd, int how);
   Answer close(int fd) { return close(fd, true); }
   Answer poll(std::span<pollfd> descriptors, int timeout_ms);
@@ -93,8 +97,6 @@ class Stack final : private Opens {
   Answer get_option(int fd, int level, int name, void* value, socklen_t* length);
   Answer set_option(int fd, int level, int name, const void* value, socklen_t length);
   Answer get_name(int fd, sockaddr* address, socklen_t* length, bool of_peer);
-  /// Of a call that has copied once more than send() and receive() do.
-  void count_copied(int fd, std::size_t bytes);
   /// fcntl's F_GETFL and F_SETFL; of the flags O_NONBLOCK.
   Answer control(int fd, int command, int argument);
   /// Readies the descriptor itself for epoll and its like, and returns it.
@@ -147,6 +149,8 @@ class Stack final : private Opens {
   static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
+  /// Of a call that has copied once more than send() and receive() do.
+  void count_copied(int fd, std::size_t bytes);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
 
   // stack_connect.cpp

@@ -119,6 +119,7 @@ Answer Stack::listen(int fd, int backlog) {
   if (socket.group) return socket.group->begin(true), 0;
   socket.socket.listen(most);
   listeners_.emplace(socket.local.port, &socket);
+  socket.on_change(false);
   return 0;
 }
 

@@ -108,6 +108,9 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
     const auto got = until_done(
         lock, socket, waits, deadline,
         [&] { return receive_some(lock, socket->socket, out.subspan(done), peek); }, EAGAIN, Wants::bytes);
+    // As Linux: who asks for nothing has waited for something, and that is all.
+    const bool has_waited = !got && waits && (got.error() == EAGAIN || got.error() == EINTR);
+    if (has_waited && out.empty()) return 0;
     if (!got) return done > 0 ? Answer(done) : got;
     done += *got;
     if (*got == 0 || done == out.size() || !wants_all) return done;

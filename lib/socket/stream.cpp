@@ -71,10 +71,10 @@ Answer Stream::shutdown(unsigned how) {
   shut_ |= how;
   ends_ = ends_ || (state_ == State::open && (how & kShutWrite) != 0);
   stops_ = stops_ || (state_ == State::open && (how & kShutRead) != 0);
-  if (ends_ && shut_read()) want_records();  // nobody will read what comes, and the peer is to know
   changed();
   if (state_ == State::closed && (kind_ == ConnectionKind::bytes || !has_been_open_))
     return std::unexpected(ENOTCONN);
+  if (ends_ && shut_read()) refuse_more();
   stir();
   return 0;
 }
@@ -86,7 +86,7 @@ void Stream::close(bool abort) {
   const bool leaves_unread = has_unread();
   if (chunks_) chunks_->arrived.clear();  // their slots go back now, with the lock
   if (state_ == State::closed) return;
-  want_records();
+  refuse_more();
   if (abort || leaves_unread || state_ == State::connecting) {
     received_.clear();
     return reset_peer();

@@ -233,6 +233,7 @@ class Stream {
     return !received_.empty() || has_lane_bytes() || (chunks_ && !chunks_->arrived.empty());
   }
   bool takes_lane();
+  void refuse_more();
   Answer send_in_lane(std::span<const std::byte> bytes, const void* caller);
   void cancel_advert();
   void end_lane();

@@ -81,12 +81,24 @@ void Stream::want_records() {
   if (outgoing_ && !outgoing_->writer.is_writable()) outgoing_->writer.bell().by_record = 1;
 }
 
+/// Nobody will read what comes from now on, and the peer is to know. What has come before a shutdown may
+/// still be read.
+void Stream::refuse_more() {
+  want_records();
+  if (!incoming_) return;
+  is_orphan_ ? incoming_->refuse() : incoming_->refuse_after();
+  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // who sends is at it
+}
+
 Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {
   if (is_over_) return {};
   if (state_ != State::open || fin_received_ || incoming_ || kind_ != ConnectionKind::bytes)
     return fail(Errc::protocol_error, "a lane where none can be");
   incoming_ = std::move(lane);
-  if (is_orphan_ || (ends_ && shut_read())) want_records();
+  if (is_orphan_ || (ends_ && shut_read())) {
+    want_records();
+    incoming_->refuse();
+  }
   on_pulse();
   return {};
 }
@@ -94,7 +106,7 @@ Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {
 void Stream::on_pulse() {
   if (is_over_) return;
   // As for data in frames: nobody will ever read it.
-  if ((is_orphan_ || (ends_ && shut_read())) && has_lane_bytes()) {
+  if (incoming_ && incoming_->has_refused()) {
     error_ = ECONNRESET;
     return reset_peer();
   }

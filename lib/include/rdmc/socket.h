@@ -132,7 +132,8 @@ int rdmc_close(int fd);
 int rdmc_poll(struct pollfd* descriptors, nfds_t count, int timeout_ms);
 /* Readies the descriptor itself for the kernel's epoll, poll, select and io_uring, and returns it: from now
  * on it is readable, writable, at its end and hung up whenever the socket is. Only what has an error is shown
- * as all of these, and a socket that has not been connected as no hang-up. Costs two more descriptors
+ * as all of these, and a socket that has not been connected as no hang-up; a hang-up stays, also when the
+ * socket is connected or listens anew. Costs two more descriptors
  * (EMFILE) and a system call for each change, so only those who ask have it; rdmc_poll asks for all that it
  * is given, and unlike poll may say EMFILE. */
 int rdmc_pollfd(int fd);

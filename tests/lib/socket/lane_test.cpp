@@ -101,6 +101,26 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_woken_is_told_by_a_record_of_what_happens_in_
   BOOST_TEST((wire.connected.send(few) == Answer(std::unexpected(EPIPE))));
 }
 
+BOOST_AUTO_TEST_CASE(what_came_in_a_lane_before_a_shutdown_is_read_and_what_comes_after_it_resets) {
+  ConnectedWire wire;
+  wire.share_lanes();
+  Socket reader(wire.listener.accept()->stream);
+  const std::vector<std::byte> much(Stream::kBytesBeforeLane), few(10);
+  std::vector<std::byte> room(LanePool::kRingBytes);
+  BOOST_REQUIRE((wire.connected.connect() == Socket::Connecting::succeeded));
+  for (const auto* bytes : {&much, &few, &few}) {
+    BOOST_REQUIRE(wire.connected.send(*bytes));
+    wire.settle();
+  }
+  BOOST_REQUIRE((reader.stream()->incoming() != nullptr));
+  BOOST_REQUIRE(reader.shutdown(Stream::kShutRead | Stream::kShutWrite));
+  wire.settle();
+  BOOST_REQUIRE(wire.connected.send(few));
+  wire.settle();
+  BOOST_TEST(reader.receive(room, false).value() == much.size() + 2 * few.size());
+  BOOST_TEST((reader.receive(room, false) == Answer(std::unexpected(ECONNRESET))));
+}
+
 BOOST_AUTO_TEST_CASE(neither_end_of_a_lane_believes_a_count_that_cannot_be) {
   const auto pool = make_lane_pools()->first;
   const auto lane = pool->claim();
