@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "controlplane/auth/random.hpp"
+
 namespace rdmc::sockets {
 namespace {
 
@@ -44,7 +46,21 @@ void Peering::begin(Stack& stack, control::Channel channel, std::optional<Addres
   peering->patience_ = stack.loop_->after(stack.options_.introduction, [weak = std::weak_ptr(peering)] {
     if (const auto self = weak.lock()) self->give_up({Errc::timed_out, "a peer does not introduce itself"});
   });
-  if (peering->is_dialler_) peering->say(Message::hello, stack.incarnation_);
+  if (peering->is_dialler_) peering->ask();
+}
+
+void Peering::ask() {
+  theirs_.reset();
+  say(Message::hello, stack_.incarnation_);
+}
+
+/// With the secrets of the trunks that this process, if it is the one that it says, has made to us.
+void Peering::answer() {
+  std::vector<std::byte> body(stack_.incarnation_.begin(), stack_.incarnation_.end());
+  for (const auto& [key, other] : stack_.peerings_)
+    if (!other->is_dialler_ && other->is_ready_ && other->theirs_ == theirs_)
+      body.insert(body.end(), other->secret_.begin(), other->secret_.end());
+  say(Message::hello, body);
 }
 
 void Peering::say(Message kind, std::span<const std::byte> body) {
@@ -56,10 +72,11 @@ void Peering::say(Message kind, std::span<const std::byte> body) {
 void Peering::on_message(std::span<const std::byte> message) {
   const auto kind = message.empty() ? Message{} : static_cast<Message>(message[0]);
   const auto body = message.subspan(message.empty() ? 0 : 1);
-  if (kind == Message::hello && !theirs_ && body.size() == sizeof(Incarnation)) {
-    theirs_.emplace();
-    std::ranges::copy(body, theirs_->begin());
-    on_hello(*theirs_);
+  const bool may_greet = is_dialler_ ? !theirs_ && body.size() % sizeof(Secret) == 0
+                                     : !has_heard_offer_ && body.size() == sizeof(Incarnation);
+  if (kind == Message::hello && may_greet && body.size() >= sizeof(Incarnation)) {
+    std::ranges::copy(body.first(sizeof(Incarnation)), theirs_.emplace().begin());
+    is_dialler_ ? on_hello(body.subspan(sizeof(Incarnation))) : answer();
   } else if (kind == Message::offer && theirs_ && has_offered_ == is_dialler_ && !has_heard_offer_) {
     has_heard_offer_ = true;
     on_offer({body.begin(), body.end()});
@@ -68,19 +85,25 @@ void Peering::on_message(std::span<const std::byte> message) {
   }
 }
 
-void Peering::on_hello(const Incarnation& theirs) {
-  if (!is_dialler_) return say(Message::hello, stack_.incarnation_);
+void Peering::on_hello(std::span<const std::byte> secrets) {
+  const auto is_shown = [&](const Secret& secret) {
+    for (auto rest = secrets; rest.size() >= secret.size(); rest = rest.subspan(secret.size()))
+      if (std::ranges::equal(rest.first(secret.size()), secret)) return true;
+    return false;
+  };
   std::shared_ptr<Mux> known;
   {
     const std::lock_guard lock(stack_.lock_);
-    const auto found = stack_.trunks_.find(theirs);
-    if (found != stack_.trunks_.end() && !found->second->is_lost()) known = found->second;
+    for (const auto& [key, other] : stack_.peerings_)
+      if (other->is_dialler_ && other->is_ready_ && other->theirs_ == theirs_ && is_shown(other->secret_) &&
+          !other->mux_->is_lost())
+        known = other->mux_;
   }
   if (known != nullptr) return share(known);
   // It has several addresses, and another of ours is at it already.
   const auto leader = std::ranges::find_if(stack_.peerings_, [&](const auto& entry) {
     const Peering& other = *entry.second;
-    return &other != this && other.theirs_ == theirs && other.dialled_ && other.carrier_ != nullptr;
+    return &other != this && other.theirs_ == theirs_ && other.dialled_ && other.carrier_ != nullptr;
   });
   if (leader == stack_.peerings_.end()) return make_trunk({});
   leader->second->followers_.push_back(shared_from_this());
@@ -92,18 +115,26 @@ void Peering::share(const std::shared_ptr<Mux>& mux) {
   channel_.close();
 }
 
-/// Of its trunks that it has dialled. Of one it may have forgotten while we have not heard yet.
+/// Of the trunks that it has dialled, or others of its host in its name. Of one it may have forgotten while
+/// we have not heard yet.
 bool Peering::has_too_many() const {
   return std::ranges::count_if(stack_.peerings_, [&](const auto& entry) {
            const Peering& other = *entry.second;
-           return !other.is_dialler_ && other.theirs_ == theirs_ && other.carrier_ != nullptr;
+           return !other.is_dialler_ && other.theirs_ == theirs_ && other.carrier_ != nullptr &&
+                  host_of(other.channel_.peer()) == host_of(channel_.peer());
          }) >= kMostTrunks;
 }
 
 void Peering::on_offer(std::vector<std::byte> blob) {
   if (!is_dialler_ && has_too_many())
     return give_up({Errc::resource_limit, "a process that dials again and again"});
-  if (!is_dialler_) return make_trunk(std::move(blob));
+  if (!is_dialler_) {
+    if (blob.size() <= secret_.size())
+      return give_up({Errc::protocol_error, "a peer's process offers a trunk without a secret"});
+    std::ranges::copy(std::span(blob).first(secret_.size()), secret_.begin());
+    blob.erase(blob.begin(), blob.begin() + sizeof(Secret));
+    return make_trunk(std::move(blob));
+  }
   carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(blob)] {
     auto connected = self->trunk_->connect(blob);
     loop->post([self, connected] {
@@ -146,9 +177,15 @@ void Peering::make_trunk(std::vector<std::byte> their_blob) {
 void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
   if (stack_.is_ending_) return;
   if (!ours) return give_up(ours.error());
-  if (!is_dialler_) set_ready();
   has_offered_ = true;
-  say(Message::offer, *ours);
+  if (!is_dialler_) {
+    set_ready();
+    return say(Message::offer, *ours);
+  }
+  if (auto filled = control::fill_random(secret_); !filled) return give_up(filled.error());
+  std::vector<std::byte> offer(secret_.begin(), secret_.end());
+  offer.insert(offer.end(), ours->begin(), ours->end());
+  say(Message::offer, offer);
 }
 
 void Peering::set_ready() {
@@ -160,13 +197,10 @@ void Peering::set_ready() {
 void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
   if (!dialled_) return;
   const Address at = *std::exchange(dialled_, std::nullopt);
-  if (mux && theirs_) {
-    const std::lock_guard lock(stack_.lock_);
-    stack_.trunks_[*theirs_] = *mux;
-  }
   stack_.on_dialled(at, mux, host_of(channel_.local()));
+  // Whether it is the same process, it has to show.
   for (const auto& follower : std::exchange(followers_, {}))
-    mux ? follower->share(*mux) : follower->give_up(mux.error());
+    if (follower->dialled_) follower->ask();
 }
 
 void Peering::on_closed(const Error& cause) {
@@ -186,8 +220,6 @@ void Peering::give_up(const Error& cause) {
   }
   if (theirs_ && is_ready_) {
     const std::lock_guard lock(stack_.lock_);
-    const auto found = stack_.trunks_.find(*theirs_);
-    if (found != stack_.trunks_.end() && found->second == mux_) stack_.trunks_.erase(found);
     std::erase_if(stack_.known_, [&](const auto& known) { return known.second.mux == mux_; });
   }
   channel_.close();

@@ -1,9 +1,11 @@
 // How two processes come to share a trunk: over a control channel, on which both have proved the cluster key,
 // they tell each other which process they are, and unless the one that dialled has a trunk to it already,
-// what the link needs. The channel then stays: its end is how a process learns that the other has died. All
-// on the loop's thread.
+// what the link needs. The channel then stays: its end is how a process learns that the other has died. Any
+// holder of the key may say that it is any process; so who dialled gives each trunk a secret, and shares a
+// trunk only with who shows it. All on the loop's thread.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,6 +24,8 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   Peering(Stack& stack, control::Channel channel, std::optional<Address> dialled)
       : stack_(stack), channel_(std::move(channel)), dialled_(dialled) {}
 
+  /// What names a trunk to its two ends.
+  using Secret = std::array<std::byte, 16>;
   /// Of one process that it has dialled, at any time.
   static constexpr int kMostTrunks = 4;
 
@@ -29,7 +33,9 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   void say(Message kind, std::span<const std::byte> body);
   void on_message(std::span<const std::byte> message);
   void on_closed(const Error& cause);
-  void on_hello(const Incarnation& theirs);
+  void ask();
+  void answer();
+  void on_hello(std::span<const std::byte> secrets);
   void on_offer(std::vector<std::byte> blob);
   void share(const std::shared_ptr<Mux>& mux);
   bool has_too_many() const;
@@ -43,6 +49,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   control::Channel channel_;
   std::optional<Address> dialled_;  // until it has been told how that ended
   std::optional<Incarnation> theirs_;
+  Secret secret_{};  // of the trunk
   bool is_dialler_ = dialled_.has_value(), has_heard_offer_ = false, has_offered_ = false, is_ready_ = false;
   Carrier* carrier_ = nullptr;
   std::shared_ptr<Mux> mux_;

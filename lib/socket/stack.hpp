@@ -202,7 +202,6 @@ class Stack final : private Opens {
   std::unordered_map<const std::byte*, Loan> loans_;  // received, and not released yet
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;                      // who listens there, as far as we know
-  std::map<Incarnation, std::shared_ptr<Mux>> trunks_;  // dialled ones
   std::unique_ptr<control::ControlLoop> loop_;
   std::optional<control::ChannelOptions> channel_;
 

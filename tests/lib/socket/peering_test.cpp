@@ -225,6 +225,55 @@ BOOST_AUTO_TEST_CASE(nobody_is_inside_of_tls_while_the_process_forks) {
   std::filesystem::remove(key);
 }
 
+BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_place) {
+  TwoStacks two("udp");
+  Stack behind({.fabric = "udp", .insecure = true});
+  const auto loop = control::ControlLoop::create();
+  BOOST_REQUIRE(loop);
+  // The server says its name to whoever dials.
+  std::promise<std::vector<std::byte>> said;
+  std::vector<control::Channel> channels;
+  std::vector<control::Connecting> attempts;
+  const auto dial = [&](const sockaddr_in& at, auto done) {
+    attempts.push_back(
+        control::connect(**loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30),
+                         [done](Result<control::Channel> channel) { done(std::move(*channel)); }));
+  };
+  dial(two.address, [&](control::Channel channel) {
+    channels.push_back(std::move(channel));
+    channels.back().start([&](const auto& message) { said.set_value(message); }, [](const Error&) {});
+    (void)channels.back().send(std::vector<std::byte>(17, std::byte{1}));
+  });
+  const auto name = said.get_future().get();
+  // One whose trunk ends at another process, and that takes the server's name.
+  std::optional<control::Channel> near, far;
+  const auto at = listen_on(behind, TwoStacks::new_socket(behind));
+  const auto listener = control::Listener::listen(
+      **loop, Address::ipv4(127, 0, 0, 1, 0), {.channel = kPlain},
+      {.on_channel =
+           [&](control::Channel channel) {
+             near.emplace(std::move(channel));
+             dial(at, [&](control::Channel onward) {
+               far.emplace(std::move(onward));
+               far->start(
+                   [&](auto message) {
+                     if (message[0] == std::byte{1}) std::ranges::copy(name, message.begin());
+                     (void)near->send(message);
+                   },
+                   [](const Error&) {});
+               near->start([&](const auto& message) { (void)far->send(message); }, [](const Error&) {});
+             });
+           },
+       .on_refused = {}});
+  BOOST_REQUIRE(listener);
+  BOOST_TEST((connect(two.client, TwoStacks::new_socket(two.client), loopback(listener->address().port)) ==
+              Answer(std::unexpected(ECONNREFUSED))));  // over a trunk
+  const auto [ours, theirs] = two.pair();
+  BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
+  BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
+  (*loop)->call([&] { channels.clear(), near.reset(), far.reset(); });
+}
+
 BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
   TwoStacks two("udp");
   std::vector<pollfd> all;
