@@ -201,7 +201,7 @@ class Stack final : private Opens {
   std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
   std::unordered_map<const std::byte*, Loan> loans_;  // received, and not released yet
   std::map<Address, Dial> dials_;
-  std::map<Address, Known> known_;                      // who listens there, as far as we know
+  std::map<Address, Known> known_;  // who listens there, as far as we know
   std::unique_ptr<control::ControlLoop> loop_;
   std::optional<control::ChannelOptions> channel_;
 
