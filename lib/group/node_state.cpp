@@ -80,7 +80,13 @@ bool Node::State::tidy_groups() {
   if (!std::exchange(some_changed, false)) return false;
   for (const auto& group : all_groups()) group->tidy();
   const std::lock_guard lock(mutex);
-  std::erase_if(groups, [](const auto& entry) { return entry.second->is_over(); });
+  std::erase_if(groups, [&](const auto& entry) {
+    if (!entry.second->is_over()) return false;
+    // Who is in a call on it still would be its last owner, on a thread where queue pairs must not end.
+    if (entry.second.use_count() == 1) return true;
+    some_changed = true;
+    return false;
+  });
   return true;
 }
 

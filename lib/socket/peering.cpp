@@ -136,6 +136,7 @@ void Peering::on_offer(std::vector<std::byte> blob) {
     return make_trunk(std::move(blob));
   }
   carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(blob)] {
+    if (self->trunk_ == nullptr) return;  // given up meanwhile
     auto connected = self->trunk_->connect(blob);
     loop->post([self, connected] {
       if (self->stack_.is_ending_) return;
@@ -215,7 +216,8 @@ void Peering::give_up(const Error& cause) {
   if (carrier_ != nullptr) {
     const int error = cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET;
     carrier_->post([self, error] {
-      if (self->trunk_ != nullptr) self->trunk_->lose(error);
+      // Its last owner is to be on this thread: we may outlive this task on ours.
+      if (const auto trunk = std::exchange(self->trunk_, nullptr)) trunk->lose(error);
     });
   }
   if (theirs_ && is_ready_) {

@@ -140,9 +140,9 @@ Answer Stack::close(int fd, bool may_linger) {
   const UnderWay counted(under_way_);
   std::optional<control::Listener> listener;  // ends without the lock
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  const Held socket = *found;
+  Held socket = std::move(*found);
   socket->is_closing = true;  // before anything is waited for
   if (socket->group) finish_group(lock, socket);
   listener = stop_listening(*socket);
@@ -164,9 +164,11 @@ Answer Stack::close(int fd, bool may_linger) {
   sockets_.erase(fd);
   socket->tcp.reset();
   socket->owned.reset();
+  const auto session = socket->session;
+  socket.reset();  // with the lock, too: it lets go of its stream
   lock.unlock();
   listener.reset();
-  if (socket->session) socket->session->stop();
+  if (session) session->stop();
   return 0;
 }
 
