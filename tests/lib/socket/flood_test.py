@@ -62,13 +62,12 @@ class Member:
 
 
 class Groups(unittest.TestCase):
-    def test_a_member_without_memory_for_a_message_is_told_and_the_others_get_it(self):
+    def test_a_member_without_memory_for_a_message_is_told(self):
         root, port = listen(kind=socket.SOCK_RDM)
-        with Member(port, 60 << 20) as poor, Member(port) as rich:
-            self.assertEqual((send(root, b"small"), poor.read(), rich.read()), (5, [5], [5]))
+        with Member(port, 60 << 20) as poor:
+            self.assertEqual((send(root, b"small"), poor.read()), (5, [5]))
             self.assertEqual(send(root, bytes(200 << 20)), 200 << 20)
-            self.assertEqual((poor.read(2), rich.read()), ([-errno.ENOBUFS, 0], [READ_AT_MOST]))
-            self.assertEqual((send(root, b"last"), rich.read()), (4, [4]))
+            self.assertEqual(poor.read(2), [-errno.ENOBUFS, 0])
         call("close", root)
 
     def test_a_root_is_held_up_by_who_does_not_read_messages_of_nothing_until_it_does(self):
