@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from librdmc_calls import PATIENCE, Echo, call, connect, listen, receive_all, send
+from librdmc_calls import PATIENCE, Child, Echo, call, connect, listen, receive_all, send
 
 
 def flood(kind, port, count, size):
@@ -40,7 +40,7 @@ def used_memory():
         return int(pages.read().split()[0]) * resource.getpagesize()
 
 
-class Member:
+class Member(Child):
     def __init__(self, port, room=0):
         self.process = subprocess.Popen([sys.executable, __file__, "--member", str(port), str(room)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert int(self.process.stdout.readline()) >= 0
@@ -52,13 +52,6 @@ class Member:
     def read(self, count=1):
         self.ask(count)
         return [int(word) for word in self.process.stdout.readline().split()]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
 
 
 class Groups(unittest.TestCase):

@@ -61,20 +61,32 @@ struct AdvertisingLane {
   bool is_intact = true;
 };
 
+/// A connection in a lane, whose reader has `much` and `few` still to read.
+struct LanedWire : ConnectedWire {
+  explicit LanedWire(const std::shared_ptr<const fabric::PeerMemory>& memory = nullptr)
+      : reader(listener.accept()->stream) {
+    share_lanes(memory);
+    BOOST_REQUIRE((connected.connect() == Socket::Connecting::succeeded));
+    for (const auto* bytes : {&much, &few}) {
+      BOOST_REQUIRE(connected.send(*bytes));
+      settle();
+    }
+    BOOST_REQUIRE((reader.stream()->incoming() != nullptr));
+  }
+
+  const std::vector<std::byte> much = std::vector<std::byte>(Stream::kBytesBeforeLane);
+  const std::vector<std::byte> few = std::vector<std::byte>(10);
+  std::vector<std::byte> room = std::vector<std::byte>(LanePool::kRingBytes);
+  Socket reader;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(who_cannot_be_woken_is_told_by_a_record_of_what_happens_in_a_lane) {
-  ConnectedWire wire;
-  wire.share_lanes();
-  Socket reader(wire.listener.accept()->stream);
-  const std::vector<std::byte> much(Stream::kBytesBeforeLane), few(10);
-  std::vector<std::byte> room(LanePool::kRingBytes);
-  BOOST_REQUIRE((wire.connected.connect() == Socket::Connecting::succeeded));
-  BOOST_REQUIRE(wire.connected.send(much));
-  wire.settle();
-  BOOST_REQUIRE(wire.connected.send(few));  // in its lane
-  wire.settle();
-  BOOST_REQUIRE((reader.stream()->incoming() != nullptr));
+  LanedWire wire;
+  auto &much = wire.much, &few = wire.few;
+  auto& room = wire.room;
+  Socket& reader = wire.reader;
   BOOST_REQUIRE(wire.connected.send(few));
   BOOST_TEST(!wire.client.say());
   reader.stream()->want_records();
@@ -102,17 +114,12 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_woken_is_told_by_a_record_of_what_happens_in_
 }
 
 BOOST_AUTO_TEST_CASE(what_came_in_a_lane_before_a_shutdown_is_read_and_what_comes_after_it_resets) {
-  ConnectedWire wire;
-  wire.share_lanes();
-  Socket reader(wire.listener.accept()->stream);
-  const std::vector<std::byte> much(Stream::kBytesBeforeLane), few(10);
-  std::vector<std::byte> room(LanePool::kRingBytes);
-  BOOST_REQUIRE((wire.connected.connect() == Socket::Connecting::succeeded));
-  for (const auto* bytes : {&much, &few, &few}) {
-    BOOST_REQUIRE(wire.connected.send(*bytes));
-    wire.settle();
-  }
-  BOOST_REQUIRE((reader.stream()->incoming() != nullptr));
+  LanedWire wire;
+  auto &much = wire.much, &few = wire.few;
+  auto& room = wire.room;
+  Socket& reader = wire.reader;
+  BOOST_REQUIRE(wire.connected.send(few));
+  wire.settle();
   BOOST_REQUIRE(reader.shutdown(Stream::kShutRead | Stream::kShutWrite));
   wire.settle();
   BOOST_REQUIRE(wire.connected.send(few));
@@ -266,28 +273,20 @@ BOOST_AUTO_TEST_CASE(who_may_not_read_the_writers_memory_says_so_and_is_written_
 namespace {
 
 /// A stream whose sender is in a call that waits, of which 100,000 bytes have been read where they lie.
-struct LendingWire : ConnectedWire {
-  LendingWire() : bytes(4 * LanePool::kRingBytes), reader(listener.accept()->stream) {
-    share_lanes(std::make_shared<WatchedMemory>());
-    BOOST_REQUIRE((connected.connect() == Socket::Connecting::succeeded));
+struct LendingWire : LanedWire {
+  LendingWire() : LanedWire(std::make_shared<WatchedMemory>()), bytes(4 * LanePool::kRingBytes) {
     sender = connected.stream();
-    std::vector<std::byte> room(Stream::kBytesBeforeLane);
-    for (int i = 0; i < 2; ++i) {
-      BOOST_REQUIRE(connected.send(room));
-      settle();
-      BOOST_REQUIRE(reader.receive(room, false));
-    }
+    BOOST_REQUIRE(receive(much.size() + few.size()) == much.size() + few.size());
     BOOST_REQUIRE((sender->send(bytes, this) == Answer(std::unexpected(EAGAIN))));
     BOOST_REQUIRE(receive(100'000) == 100'000u);
   }
   std::size_t receive(std::size_t most) {
-    std::vector<std::byte> room(most);
-    return reader.receive(room, false).value_or(0);
+    std::vector<std::byte> out(most);
+    return reader.receive(out, false).value_or(0);
   }
   std::span<const std::byte> left(std::size_t from) const { return std::span(bytes).subspan(from); }
 
   std::vector<std::byte> bytes;
-  Socket reader;
   std::shared_ptr<Stream> sender;
 };
 

@@ -91,10 +91,8 @@ def serve(family, kind):
         threading.Thread(target=echo, args=(fd,), daemon=True).start()
 
 
-class Echo:
-    def __init__(self, family=socket.AF_INET, kind=socket.SOCK_STREAM):
-        self.process = subprocess.Popen([sys.executable, __file__, str(int(family)), str(int(kind))], stdout=subprocess.PIPE)
-        self.port = int(self.process.stdout.readline())
+class Child:
+    """One that ends with its block."""
 
     def __enter__(self):
         return self
@@ -102,6 +100,12 @@ class Echo:
     def __exit__(self, *_):
         self.process.kill()
         self.process.communicate()
+
+
+class Echo(Child):
+    def __init__(self, family=socket.AF_INET, kind=socket.SOCK_STREAM):
+        self.process = subprocess.Popen([sys.executable, __file__, str(int(family)), str(int(kind))], stdout=subprocess.PIPE)
+        self.port = int(self.process.stdout.readline())
 
 
 if __name__ == "__main__":
