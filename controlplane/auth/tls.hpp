@@ -33,6 +33,8 @@ struct CertificateFiles {
   std::filesystem::path authority;    ///< who signs; several while one replaces another
   std::filesystem::path certificate;  ///< ours, then those between it and the authority
   std::filesystem::path private_key;  ///< of the certificate, without a passphrase; mode 0600 or less
+
+  friend bool operator==(const CertificateFiles&, const CertificateFiles&) = default;
 };
 
 /// What every session of one cluster has in common. A cheap handle: copies share one context.

@@ -1,5 +1,5 @@
 // A stream of whole messages to one peer that has proved to hold the cluster key: what sessions, agents and
-// stores talk through. Made by connect() and Listener. Messages arrive in order, each once, or the channel is
+// stores talk through. Made by connect() and Listener, or by peer::Peers on a connection that several share. Messages arrive in order, each once, or the channel is
 // closed with a precise cause. All functions and handlers run on the control loop's thread; only destroying
 // is possible on any thread, and waits there until no handler runs. Destroying without close() cuts the
 // connection at once.
@@ -15,7 +15,8 @@
 
 namespace rdmc::control {
 
-class Connection;
+class ChannelEnd;
+class LoopCore;
 
 class Channel {
  public:
@@ -23,8 +24,8 @@ class Channel {
   using ClosedHandler = std::move_only_function<void(const Error& cause)>;
   using DrainedHandler = std::move_only_function<void()>;
 
-  /// Of this room alone; others get theirs from connect() or a Listener.
-  explicit Channel(std::shared_ptr<Connection> connection);
+  /// For the rooms that carry channels; others get theirs from connect(), a Listener or peer::Peers.
+  explicit Channel(std::shared_ptr<ChannelEnd> end);
   Channel(Channel&&) noexcept = default;
   Channel& operator=(Channel&& other) noexcept;
   ~Channel();
@@ -57,7 +58,24 @@ class Channel {
 
  private:
   void abandon();
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<ChannelEnd> end_;
+};
+
+/// What a Channel is a handle of: a TCP connection of its own, or a part of one that several channels share.
+/// The functions are the channel's.
+class ChannelEnd {
+ public:
+  virtual ~ChannelEnd() = default;
+  virtual void start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed) = 0;
+  virtual Result<void> send(std::vector<std::byte> message) = 0;
+  virtual void on_drained(Channel::DrainedHandler handler) = 0;
+  virtual void close() = 0;
+  /// The handle is gone: no handler is called any more. A close() under way is completed.
+  virtual void abandon() = 0;
+  virtual std::size_t queued_bytes() const = 0;
+  virtual const Address& peer() const = 0;
+  virtual Address local() const = 0;
+  virtual const std::shared_ptr<LoopCore>& core() const = 0;
 };
 
 }  // namespace rdmc::control

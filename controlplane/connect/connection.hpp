@@ -14,7 +14,9 @@
 
 namespace rdmc::control {
 
-class Connection final : public LoopMember, public std::enable_shared_from_this<Connection> {
+class Connection final : public LoopMember,
+                         public ChannelEnd,
+                         public std::enable_shared_from_this<Connection> {
  public:
   using HandshakeDone = std::move_only_function<void(Result<void>)>;
 
@@ -28,19 +30,18 @@ class Connection final : public LoopMember, public std::enable_shared_from_this<
   /// Ends a handshake that is under way with `error`.
   void refuse(Error error);
 
-  void start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed);
-  Result<void> send(Message message);
-  void on_drained(Channel::DrainedHandler handler) { on_drained_ = std::move(handler); }
-  void close();
-  /// The handle is gone: no handler is called any more. A close() under way is completed.
-  void abandon();
+  void start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed) override;
+  Result<void> send(Message message) override;
+  void on_drained(Channel::DrainedHandler handler) override { on_drained_ = std::move(handler); }
+  void close() override;
+  void abandon() override;
 
   void on_loop_stop() override;
 
-  const Address& peer() const { return peer_; }
-  Address local() const { return local_; }
-  std::size_t queued_bytes() const { return queued_bytes_; }
-  const std::shared_ptr<LoopCore>& core() const { return core_; }
+  const Address& peer() const override { return peer_; }
+  Address local() const override { return local_; }
+  std::size_t queued_bytes() const override { return queued_bytes_; }
+  const std::shared_ptr<LoopCore>& core() const override { return core_; }
 
  private:
   /// handshaking -> open -> closing -> closed; any -> draining (last words on their way, nobody waits) ->

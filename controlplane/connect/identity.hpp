@@ -19,6 +19,7 @@ struct Identity {
     return !certificates.certificate.empty() || !certificates.private_key.empty() ||
            !certificates.authority.empty();
   }
+  friend bool operator==(const Identity&, const Identity&) = default;
   bool is_empty() const { return key_file.empty() && !has_certificates() && !insecure; }
 };
 

@@ -3,38 +3,21 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include "controlplane/connect/loop_core.hpp"
 #include "controlplane/connect/socket.hpp"
-#include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::membership {
 namespace {
 
 using control::LoopCore;
 using Stream = boost::asio::posix::stream_descriptor;
-
-/// Field 22 of /proc/PID/stat (proc(5)); the second one may hold spaces and brackets. 0: not there.
-std::uint64_t start_of(const std::string& pid) {
-  std::ifstream file("/proc/" + pid + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return fields ? std::stoull(field) : 0;
-}
 
 /// A descriptor that becomes ready once.
 class Awaited final : public control::LoopMember, public std::enable_shared_from_this<Awaited> {
@@ -88,20 +71,6 @@ class Handle final : public Watching {
   std::shared_ptr<Awaited> awaited_;
 };
 
-}  // namespace
-
-ProcessIdentity identity_of_self() {
-  struct stat pid_namespace {};
-  if (::stat("/proc/self/ns/pid", &pid_namespace) != 0) return {};
-  return {.host = fabric::host_identity(),
-          .pid_namespace = pid_namespace.st_ino,
-          .pid = static_cast<std::uint32_t>(::getpid()),
-          .started = start_of("self"),
-          .thread = static_cast<std::uint32_t>(::gettid())};
-}
-
-namespace {
-
 /// From Linux 6.9 on; not in the headers of Debian 12.
 constexpr unsigned kPidfdThread = O_EXCL;
 
@@ -130,7 +99,7 @@ std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessId
   Descriptor pidfd = open_pidfd(process);
   if (!pidfd && errno != ESRCH) return nullptr;
   // Another process may have its number by now. What /proc does not say proves nothing.
-  const std::uint64_t started = pidfd ? start_of(std::to_string(process.pid)) : 0;
+  const std::uint64_t started = pidfd ? peer::start_of_process(std::to_string(process.pid)) : 0;
   if (!pidfd || (started != 0 && started != process.started))
     awaited->tell_later(-1);
   else

@@ -8,24 +8,13 @@
 #include <memory>
 
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/peer/identity.hpp"
 #include "dataplane/base/address.hpp"
 
 namespace rdmc::membership {
 
-/// A process as others on its host can find it: its number, and when it was started, since numbers come
-/// again; and the thread without which it takes part in nothing.
-struct ProcessIdentity {
-  std::uint64_t host = 0;           ///< fabric::host_identity(); 0: not known
-  std::uint64_t pid_namespace = 0;  ///< in which `pid` is meant
-  std::uint32_t pid = 0;
-  std::uint64_t started = 0;  ///< in clock ticks since the boot
-  std::uint32_t thread = 0;   ///< 0: the process as a whole
-
-  friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
-};
-
-/// Of this process and the calling thread. All zeroes when /proc does not say.
-ProcessIdentity identity_of_self();
+using peer::identity_of_self;
+using peer::ProcessIdentity;
 
 /// Ends what it watches for when it is destroyed, on the loop's thread.
 class Watching {

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 
 #include "dataplane/base/clock.hpp"
 
@@ -33,21 +34,44 @@ void Engine::stop() noexcept {
 
 std::size_t Engine::run_tasks() {
   std::size_t done = 0;
-  for (Task task; done < kQueueDepth && queue_->tasks.try_pop(task); ++done) task();
+  for (Task task; done < kQueueDepth && queue_->tasks.try_pop(task); ++done) {
+    try {
+      task();
+    } catch (const std::bad_alloc&) {
+      tell_out_of_memory();
+    }
+  }
   return done;
+}
+
+void Engine::tell_out_of_memory() {
+  for (Entry& entry : agents_) entry.lacked_memory = true;
+}
+
+/// The agent may be gone afterwards, and so may its entry.
+std::size_t Engine::give_turn(std::size_t index, Time now) {
+  Agent& agent = *agents_[index].agent;
+  try {
+    if (!agents_[index].lacked_memory) return agent.work(now);
+    agent.on_out_of_memory();
+    if (index < agents_.size() && agents_[index].agent == &agent) agents_[index].lacked_memory = false;
+  } catch (const std::bad_alloc&) {
+    if (index < agents_.size() && agents_[index].agent == &agent) agents_[index].lacked_memory = true;
+  }
+  return 1;  // the next turn follows at once
 }
 
 std::size_t Engine::poll(Time now) {
   std::size_t done = run_tasks();
   // By index: an agent may add or remove others in its turn.
-  for (std::size_t i = 0; i < agents_.size(); ++i) done += agents_[i]->work(now);
+  for (std::size_t i = 0; i < agents_.size(); ++i) done += give_turn(i, now);
   return done;
 }
 
 void Engine::block_until_due(Time latest) {
   blocked_ = true;  // before the last look at the queue, so that a post after that look sees it and wakes us
   Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
-  for (const Agent* agent : agents_) deadline = std::min(deadline, agent->next_deadline());
+  for (const Entry& entry : agents_) deadline = std::min(deadline, entry.agent->next_deadline());
   waiter_.wait(deadline);
   blocked_ = false;
 }

@@ -24,6 +24,10 @@ class Agent {
   virtual std::size_t work(Time now) = 0;
   /// When work must be called even if nothing else happens.
   virtual Time next_deadline() const { return Time::never(); }
+  /// The process had no memory for something that this agent, or a task, needed. The agent gives up what may
+  /// lack a piece, by name. When that throws std::bad_alloc again, the engine calls this once more later. It
+  /// is never called while memory lasts.
+  virtual void on_out_of_memory() {}
 };
 
 /// What the engine blocks on.
@@ -46,15 +50,22 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   /// Engine thread, or before it runs. The agent outlives the engine or is removed.
-  void add(Agent& agent) { agents_.push_back(&agent); }
-  void remove(Agent& agent) { std::erase(agents_, &agent); }
+  void add(Agent& agent) { agents_.push_back({.agent = &agent}); }
+  void remove(Agent& agent) {
+    std::erase_if(agents_, [&](const Entry& entry) { return entry.agent == &agent; });
+  }
 
   /// Any thread: runs `task` on the engine's thread, in the order of posting. Errors: would_block (queue
   /// full).
   Result<void> post(Task task);
 
-  /// One turn without blocking; returns how much was done. For applications that own the loop.
+  /// One turn without blocking; returns how much was done. For applications that own the loop. A
+  /// std::bad_alloc from an agent's work() ends that agent's turn and tells the agent; one from a task tells
+  /// all agents, because whose task it was is not known. No std::bad_alloc leaves the engine.
   std::size_t poll(Time now);
+  /// Engine thread: tells every agent in its next turn that the process had no memory for something that all
+  /// of them rest on.
+  void tell_out_of_memory();
 
   /// One turn and, if there was nothing to do for as long as the idle strategy says, a wait of at most
   /// `longest`.
@@ -66,14 +77,20 @@ class Engine {
   void stop() noexcept;
 
  private:
+  struct Entry {
+    Agent* agent;
+    bool lacked_memory = false;  ///< and has not been told yet
+  };
+
   std::size_t run_tasks();
+  std::size_t give_turn(std::size_t index, Time now);
   void block_until_due(Time latest);
   void pause();
 
   struct Queue;
   Waiter& waiter_;
   Idle idle_;
-  std::vector<Agent*> agents_;
+  std::vector<Entry> agents_;
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> blocked_ = false;

@@ -16,6 +16,8 @@ struct IdleStrategy {
   bool busy_poll = false;            ///< never block: for a dedicated core
   /// The core is offered to others between two looks: for an engine beside the threads that it works for.
   bool offers_core = false;
+
+  friend bool operator==(const IdleStrategy&, const IdleStrategy&) = default;
 };
 
 class Idle {

@@ -121,3 +121,51 @@ BOOST_AUTO_TEST_CASE(a_removed_agent_gets_no_more_turns) {
   engine.poll(Time{});
   BOOST_TEST(agent.todo == 4);
 }
+
+namespace {
+
+struct PoorAgent final : Agent {
+  std::size_t work(Time) override {
+    ++worked;
+    if (lacks_memory) throw std::bad_alloc();
+    return 0;
+  }
+  void on_out_of_memory() override {
+    ++told;
+    if (told < 3) throw std::bad_alloc();
+    lacks_memory = false;
+  }
+  bool lacks_memory = true;
+  int worked = 0, told = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_agent_without_memory_is_told_again_until_it_has_heard_and_works_on_afterwards) {
+  FakeWaiter waiter;
+  Engine engine(waiter, kNoSpin);
+  PoorAgent poor;
+  CountingAgent healthy;
+  healthy.todo = 100;
+  engine.add(poor);
+  engine.add(healthy);
+  for (int turn = 0; turn < 5; ++turn) BOOST_TEST(engine.poll(Time{turn}) > 0U);
+  BOOST_TEST(poor.worked == 2);  // before it was told, and after
+  BOOST_TEST(poor.told == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_task_without_memory_is_told_to_every_agent_and_the_next_task_runs) {
+  FakeWaiter waiter;
+  Engine engine(waiter, kNoSpin);
+  PoorAgent first, second;
+  first.told = second.told = 2;
+  engine.add(first);
+  engine.add(second);
+  bool has_run = false;
+  BOOST_REQUIRE(engine.post([] { throw std::bad_alloc(); }));
+  BOOST_REQUIRE(engine.post([&] { has_run = true; }));
+  engine.poll(Time{1});
+  BOOST_TEST(has_run);
+  BOOST_TEST((first.told == 3 && second.told == 3));
+  BOOST_TEST((first.worked == 0 && second.worked == 0));
+}

@@ -1,0 +1,102 @@
+// The control connection between this process and another one, with the channels that services of the two have
+// on it: a Conversation, the control::Channel that carries it, and the handlers of its channels. Internal to
+// this room: others see channels and Peer. The control loop's thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "controlplane/connect/channel.hpp"
+#include "controlplane/connect/control_loop.hpp"
+#include "controlplane/peer/conversation.hpp"
+
+namespace rdmc::peer {
+
+class SubChannel;
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  /// What the owner of the connection is told. Called on the loop's thread, never from inside a function of
+  /// the connection that the owner calls.
+  struct Handlers {
+    std::function<void(Connection&, const Hello&)> introduced;
+    std::function<void(Connection&, ChannelId, const std::string& service, Offer)> requested;
+    /// The connection is over, and so are its channels. The last call.
+    std::function<void(Connection&, const Error&)> ended;
+    /// The last of its channels has ended.
+    std::function<void(Connection&)> idle;
+  };
+  using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
+
+  /// `dials`: we have made it. `most_bytes`: of a message on the channel.
+  Connection(control::ControlLoop& loop, control::Channel channel, bool dials, std::size_t most_bytes)
+      : loop_(loop),
+        channel_(std::move(channel)),
+        conversation_(dials),
+        dials_(dials),
+        most_bytes_(most_bytes - kMostOverheadBytes) {}
+
+  /// Begins to read.
+  void start(Handlers handlers);
+  void introduce(const Hello& ours);
+  bool is_open() const { return conversation_.is_open() && !is_closing_; }
+  /// In order. Its channels end later with cancelled; of the connection nothing is told any more.
+  void close();
+  /// Open, or about to be.
+  std::size_t channels() const { return conversation_.channels(); }
+
+  /// Opens a channel to a service of the peer. `done` is called once, not from inside, unless the connection
+  /// is destroyed before. The channel can be used at once.
+  void open(std::string service, Offer offer, OpenDone done);
+  /// Answers `requested`. An empty channel, when the peer wants it no longer.
+  std::optional<control::Channel> accept(ChannelId id, Offer offer);
+  void refuse(ChannelId id, const Error& cause);
+
+  bool dials() const { return dials_; }
+  const Address& peer() const { return channel_.peer(); }
+  Address local() const { return channel_.local(); }
+  /// What the two sides share, and nobody else knows.
+  Token secret{};
+  /// The peer's, once it has introduced itself.
+  std::optional<Identity> identity;
+  /// Of ours, when we dialed: what the peer proves with.
+  Token nonce{};
+
+  // For SubChannel.
+  Result<void> send(ChannelId id, Bytes body);
+  void close(ChannelId id);
+  void drop(ChannelId id);
+  std::size_t queued_bytes() const { return channel_.queued_bytes(); }
+  control::ControlLoop& loop() { return loop_; }
+
+ private:
+  void on_message(const Bytes& message);
+  void on_closed(const Error& cause);
+  void handle(Introduced& event);
+  void handle(Requested& event);
+  void handle(Accepted& event);
+  void handle(Received& event);
+  void handle(Closed& event);
+  void handle(WasReset& event);
+  void flush();
+  void drained();
+  void end(const Error& cause);
+  std::shared_ptr<SubChannel> make_channel(ChannelId id);
+  std::shared_ptr<SubChannel> take(ChannelId id);
+  void tell_if_idle();
+
+  control::ControlLoop& loop_;
+  control::Channel channel_;
+  Conversation conversation_;
+  const bool dials_;
+  const std::size_t most_bytes_;  ///< of a service's message
+  std::optional<Bytes> held_;     ///< what the channel has no room for now
+  Handlers handlers_;
+  bool is_closing_ = false, is_over_ = false;
+  std::map<ChannelId, OpenDone> asked_;
+  std::map<ChannelId, std::weak_ptr<SubChannel>> channels_;
+};
+
+}  // namespace rdmc::peer

@@ -1,0 +1,105 @@
+// One side of the control connection between two processes: both say who they are, and then open channels to
+// each other's services, accept or refuse them, and talk on them. Many channels share the connection. Pure: no
+// clock, no socket, no randomness; messages of the peer go in, events and messages for the peer come out. Owned
+// by a Connection (connection.hpp); the control loop's thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "controlplane/peer/messages.hpp"
+
+namespace rdmc::peer {
+
+/// The peer has said who it is. The listener's side answers with Conversation::introduce().
+struct Introduced {
+  Hello hello;
+};
+/// The peer wants a channel to this service. To be answered with accept() or reset(), now or later.
+struct Requested {
+  ChannelId channel{};
+  std::string service;
+  Offer offer;
+};
+/// The peer has opened the channel that we asked for.
+struct Accepted {
+  ChannelId channel{};
+  Offer offer;
+};
+struct Received {
+  ChannelId channel{};
+  Bytes body;
+};
+/// Both sides have closed the channel in order.
+struct Closed {
+  ChannelId channel{};
+};
+/// The peer has ended the channel, or refused to open it.
+struct WasReset {
+  ChannelId channel{};
+  Error cause;
+};
+using Event = std::variant<Introduced, Requested, Accepted, Received, Closed, WasReset>;
+
+class Conversation {
+ public:
+  /// Channels at a time, of both sides together. What the peer asks for beyond them is refused with
+  /// resource_limit.
+  static constexpr std::size_t kMostChannels = 1024;
+
+  /// `dials`: we have made the connection.
+  explicit Conversation(bool dials) : dials_(dials), next_(dials ? 1 : 2) {}
+
+  /// Errors: protocol_error, version_mismatch. After an error the connection is of no use.
+  Result<void> on_message(std::span<const std::byte> bytes);
+
+  /// Says who we are: the dialer at once, the listener after Introduced. Once.
+  void introduce(const Hello& ours);
+  /// Both sides have said who they are.
+  bool is_open() const { return has_spoken_ && has_heard_; }
+
+  /// Errors: resource_limit (kMostChannels). After both introductions.
+  Result<ChannelId> open(std::string service, Offer offer);
+  /// Answers Requested. Nothing, when the channel has ended meanwhile.
+  void accept(ChannelId channel, Offer offer);
+  /// Errors: cancelled (the channel is not open).
+  Result<void> send(ChannelId channel, Bytes body);
+  /// Ends the channel in order; Closed follows when the peer has answered. A channel that is not open ends at
+  /// once, as by reset().
+  void close(ChannelId channel);
+  /// Ends the channel, or refuses it, without any event.
+  void reset(ChannelId channel, const Error& cause);
+  std::size_t channels() const { return channels_.size(); }
+
+  std::optional<Event> poll_event();
+  /// What waits to be sent, in order.
+  std::optional<Bytes> poll_transmit();
+
+ private:
+  /// asked: by us; requested: by the peer; closing: we have said Close.
+  enum class State : std::uint8_t { asked, requested, open, closing };
+
+  bool is_ours(ChannelId channel) const { return (static_cast<std::uint32_t>(channel) % 2 == 1) == dials_; }
+  /// It was used, and has ended: what comes for it has crossed our words.
+  bool is_over(ChannelId channel) const;
+  State* find(ChannelId channel);
+  void say(const Message& message) { transmit_.push_back(encode(message)); }
+
+  Result<void> on(Hello&& hello);
+  Result<void> on(Open&& open);
+  Result<void> on(Accept&& accept);
+  Result<void> on(Data&& data);
+  Result<void> on(Close&& close);
+  Result<void> on(Reset&& reset);
+
+  const bool dials_;
+  bool has_spoken_ = false, has_heard_ = false;
+  std::uint32_t next_;       ///< of our channels
+  std::uint32_t heard_ = 0;  ///< the highest number that the peer has opened
+  std::map<ChannelId, State> channels_;
+  std::deque<Event> events_;
+  std::deque<Bytes> transmit_;
+};
+
+}  // namespace rdmc::peer

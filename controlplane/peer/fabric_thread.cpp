@@ -1,0 +1,62 @@
+#include "controlplane/peer/fabric_thread.hpp"
+
+#include <pthread.h>
+
+#include <cassert>
+
+#include "controlplane/auth/random.hpp"
+#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/fabric/host_identity.hpp"
+
+namespace rdmc::peer {
+Result<std::shared_ptr<FabricThread>> FabricThread::open(const FabricThreadOptions& options) {
+  const auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  auto opened = fabric::open_reachable_fabric(options.fabric,
+                                              {.address = options.address,
+                                               .device = options.device,
+                                               .device_may_differ = true,
+                                               .dscp = options.dscp},
+                                              {.entropy = [random = *random] { return random.next32(); },
+                                               .host_id = fabric::host_identity(),
+                                               .encrypt = options.encrypt});
+  if (!opened) return std::unexpected(opened.error());
+  std::shared_ptr<FabricThread> self(new FabricThread());
+  self->options_ = options;
+  self->opened_ = std::move(*opened);
+  self->agent_ = std::make_unique<Agent>(*self);
+  self->engine_ = std::make_unique<engine::Engine>(*self->agent_, options.idle);
+  self->engine_->add(*self->agent_);
+  if (!options.own_thread) return self;
+  auto thread = start_quiet_thread("for the fabric", [raw = self.get()] {
+    pthread_setname_np(pthread_self(), "rdmc-fabric");
+    raw->owner_ = std::this_thread::get_id();
+    raw->owner_.notify_all();
+    raw->engine_->run();
+  });
+  if (!thread) return std::unexpected(thread.error());
+  self->thread_ = std::move(*thread);
+  self->owner_.wait(std::this_thread::get_id());
+  return self;
+}
+
+FabricThread::~FabricThread() {
+  if (!thread_.joinable()) return;
+  assert(!is_current());
+  engine_->stop();
+  thread_.join();
+}
+
+void FabricThread::post_when_room(Task task) {
+  assert(!is_current());
+  // The engine takes a task that is moved from only when there is room for it; a refused one is gone. So what
+  // is posted refers to it.
+  const auto kept = std::make_shared<Task>(std::move(task));
+  while (!post([kept] { (*kept)(); })) std::this_thread::yield();
+}
+
+Result<memory::Arena> FabricThread::make_arena(std::size_t bytes) {
+  return call([&] { return fabric().make_arena(bytes); });
+}
+
+}  // namespace rdmc::peer

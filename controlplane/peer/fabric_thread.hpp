@@ -1,0 +1,132 @@
+// The thread that moves a process's bytes. It exists so that everything in a process that needs a network -
+// groups, sockets, memberships, transfers - runs on one fabric and one engine instead of one of each apiece. A
+// FabricThread opens the fabric, owns it together with its engine, and runs the engine on a thread of its own
+// with all signals blocked, or lets the application's thread run it. Agents are added to the engine and
+// removed again by those who share the thread (see context.hpp); the last owner ends it.
+//
+// When memory runs out, the thread does not end: every agent is told (engine::Agent::on_out_of_memory), and
+// gives up by name what may lack a piece.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <future>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/fabric_agent.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
+
+namespace rdmc::peer {
+
+struct FabricThreadOptions {
+  std::string fabric = "auto";  ///< one of fabric::fabric_names()
+  /// The address of this host to use. Port 0 is RoCE's 4791 where that is free, and otherwise any.
+  Address address = Address::ipv4(127, 0, 0, 1, 0);
+  std::string device = {};  ///< for fabrics that need one named (dpdk)
+  bool encrypt = false;     ///< AES-256-GCM on everything that leaves this host
+  std::uint8_t dscp = 0;
+  /// An application's threads run beside the engine's, commonly on the same cores, so the engine offers its
+  /// core between two looks.
+  engine::IdleStrategy idle = {.offers_core = true};
+  /// False: the thread that opens it calls turn(), and is the one that the engine's work happens on.
+  bool own_thread = true;
+
+  friend bool operator==(const FabricThreadOptions&, const FabricThreadOptions&) = default;
+};
+
+class FabricThread {
+ public:
+  using Task = engine::Engine::Task;
+
+  /// Errors: those of fabric::open_reachable_fabric; resource_limit (no thread, no entropy).
+  static Result<std::shared_ptr<FabricThread>> open(const FabricThreadOptions& options);
+  /// Runs what was posted, then ends the thread. Agents have been removed before. Not on the thread itself.
+  ~FabricThread();
+  FabricThread(const FabricThread&) = delete;
+  FabricThread& operator=(const FabricThread&) = delete;
+
+  // -- any thread --
+
+  /// True on the thread that the engine's work happens on.
+  bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
+  /// Runs `task` on the thread, in the order of posting. Errors: would_block (the queue is full).
+  Result<void> post(Task task) { return engine_->post(std::move(task)); }
+  /// The same, and waits for room in the queue. `task` must not be posted from the thread itself.
+  void post_when_room(Task task);
+  /// Runs `function` on the thread - at once, if that is the calling one - and waits for its result. A
+  /// function whose result is a Result answers resource_limit when it meets std::bad_alloc; another one
+  /// throws it to the caller.
+  template <typename Function>
+  std::invoke_result_t<Function> call(Function function);
+  void wake() noexcept { agent_->wake(); }
+
+  /// The fabric that was chosen ("udp", "shm+udp", ...), and why, for people.
+  const std::string& fabric_name() const { return opened_.name; }
+  const std::string& reason() const { return opened_.reason; }
+  const FabricThreadOptions& options() const { return options_; }
+  /// Errors: those of Fabric::make_arena.
+  Result<memory::Arena> make_arena(std::size_t bytes);
+
+  // -- the thread itself; with own_thread, also within call() and posted tasks --
+
+  fabric::Fabric& fabric() { return *opened_.fabric; }
+  /// The software endpoint; null when a NIC or shared memory alone is used.
+  const fabric::SoftwareFabric* software() const { return opened_.software; }
+  engine::Engine& engine() { return *engine_; }
+  /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`.
+  void turn(Duration longest) { engine_->turn(longest); }
+
+ private:
+  /// Tells all others when the fabric itself lacked memory.
+  class Agent final : public fabric::FabricAgent {
+   public:
+    explicit Agent(FabricThread& owner) : FabricAgent(owner.fabric()), owner_(owner) {}
+    void on_out_of_memory() override { owner_.engine().tell_out_of_memory(); }
+
+   private:
+    FabricThread& owner_;
+  };
+
+  FabricThread() = default;
+
+  FabricThreadOptions options_;
+  fabric::OpenedFabric opened_;
+  std::unique_ptr<Agent> agent_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::atomic<std::thread::id> owner_ = std::this_thread::get_id();
+  std::thread thread_;
+};
+
+template <typename T>
+concept IsResult = requires { typename T::error_type; } && std::same_as<typename T::error_type, Error>;
+
+template <typename Function>
+std::invoke_result_t<Function> FabricThread::call(Function function) {
+  using Value = std::invoke_result_t<Function>;
+  const auto guarded = [&]() -> Value {
+    if constexpr (IsResult<Value>) {
+      try {
+        return function();
+      } catch (const std::bad_alloc&) {
+        return fail(Errc::resource_limit, "no memory");
+      }
+    } else {
+      return function();
+    }
+  };
+  if (is_current()) return guarded();
+  std::packaged_task<Value()> task(guarded);
+  auto result = task.get_future();
+  post_when_room([&task] { task(); });
+  return result.get();
+}
+
+}  // namespace rdmc::peer

@@ -1,0 +1,356 @@
+#include "controlplane/peer/peers.hpp"
+
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "controlplane/auth/random.hpp"
+#include "controlplane/peer/connection.hpp"
+
+namespace rdmc::peer {
+namespace {
+
+/// From the proof of the key to the introduction.
+constexpr Duration kIntroductionWithin = seconds(5);
+/// A connection without channels ends after this: at the side that dialed it, and later at the other one.
+constexpr Duration kIdle = seconds(1), kIdleAtListener = seconds(30);
+
+Result<Token> random_token() {
+  Token token;
+  if (auto filled = control::fill_random(token); !filled) return std::unexpected(filled.error());
+  return token;
+}
+
+Proof proof_of(const Token& secret, const Token& nonce) {
+  Proof proof{};
+  unsigned length = proof.size();
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), reinterpret_cast<const unsigned char*>(nonce.data()),
+       nonce.size(), reinterpret_cast<unsigned char*>(proof.data()), &length);
+  return proof;
+}
+
+}  // namespace
+
+class Peers::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(control::ControlLoop& loop, control::ChannelOptions options, Identity identity)
+      : loop_(loop), options_(std::move(options)), identity_(std::move(identity)) {}
+
+  // -- any thread --
+
+  Result<Handle> serve(std::string service, RequestHandler handler) {
+    if (service.size() > kMostServiceBytes)
+      return fail(Errc::invalid_argument, "a service's name of more than 512 bytes");
+    return loop_.call([&]() -> Result<Handle> {
+      if (!services_.emplace(service, std::move(handler)).second)
+        return fail(Errc::already_exists, "'" + service + "' is served already");
+      return handle([service](Impl& self) { self.services_.erase(service); });
+    });
+  }
+
+  control::ListenHandlers listen_handlers(
+      std::move_only_function<void(const Address&, const Error&)> on_refused) {
+    return {.on_channel =
+                [weak = weak_from_this()](control::Channel channel) {
+                  if (const auto self = weak.lock()) self->add(std::move(channel), false);
+                },
+            .on_refused = std::move(on_refused)};
+  }
+
+  Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done) {
+    const auto id = ++last_dial_;
+    const auto is_wanted = std::make_shared<bool>(true);
+    loop_.post([weak = weak_from_this(), is_wanted, id, host = std::move(host), port, deadline,
+                done = std::move(done)]() mutable {
+      if (const auto self = weak.lock(); self && *is_wanted && !self->closed_)
+        self->begin_dial(id, std::move(host), port, deadline, std::move(done));
+    });
+    return handle([id, is_wanted](Impl& self) {
+      *is_wanted = false;
+      self.dials_.erase(id);
+    });
+  }
+
+  void close() {
+    closed_ = true;
+    services_.clear();
+    dials_.clear();
+    for (auto& [raw, kept] : std::exchange(connections_, {})) kept.connection->close();
+  }
+
+  // -- the loop's thread --
+
+  control::ControlLoop& loop() { return loop_; }
+  const control::ChannelOptions& options() const { return options_; }
+  const Identity& identity() const { return identity_; }
+  std::size_t connections() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(connections_, [](const auto& entry) { return entry.second.connection->is_open(); }));
+  }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Kept {
+    std::shared_ptr<Connection> connection;
+    control::Timer due;  ///< the introduction, or the end of an idle connection
+    std::uint64_t dial = 0;
+  };
+  struct Dial {
+    control::Connecting attempt;
+    DialDone done;
+    std::pair<std::string, std::uint16_t> at;
+  };
+
+  /// Runs `end` on the loop's thread when the handle is destroyed.
+  template <typename End>
+  Handle handle(End end) {
+    struct Ended {
+      ~Ended() {
+        if (const auto self = impl.lock())
+          self->loop_.call([&] { function(*self); });
+      }
+      std::weak_ptr<Impl> impl;
+      End function;
+    };
+    return Handle(std::make_shared<Ended>(weak_from_this(), std::move(end)));
+  }
+
+  void begin_dial(std::uint64_t id, std::string host, std::uint16_t port, Duration deadline, DialDone done) {
+    Dial& dial = dials_[id] = {.attempt = {}, .done = std::move(done), .at = {host, port}};
+    if (const auto known = known_.find(dial.at); known != known_.end())
+      if (const auto connection = known->second.lock(); connection && connection->is_open()) {
+        ++counters_.shared;
+        return finish_dial(id, Peer(connection, true));
+      }
+    dial.attempt = control::connect(loop_, std::move(host), port, options_, deadline,
+                                    [weak = weak_from_this(), id](Result<control::Channel> channel) {
+                                      const auto self = weak.lock();
+                                      if (!self || !self->dials_.contains(id)) return;
+                                      if (!channel) return self->finish_dial(id, std::unexpected(channel.error()));
+                                      self->add(std::move(*channel), true, id);
+                                    });
+  }
+
+  void finish_dial(std::uint64_t id, Result<Peer> result) {
+    auto dial = dials_.extract(id);
+    if (dial.empty()) return;
+    // The attempt ends later: it may be what calls us.
+    loop_.post([attempt = std::move(dial.mapped().attempt)] {});
+    if (result) known_[dial.mapped().at] = result->connection_;
+    dial.mapped().done(std::move(result));
+  }
+
+  void add(control::Channel channel, bool dials, std::uint64_t dial = 0) {
+    if (closed_) return;
+    const auto connection =
+        std::make_shared<Connection>(loop_, std::move(channel), dials, options_.max_message_bytes);
+    Kept& kept = connections_[connection.get()];
+    kept.connection = connection;
+    kept.dial = dial;
+    kept.due = loop_.after(kIntroductionWithin, [weak = weak_from_this(), raw = connection.get()] {
+      if (const auto self = weak.lock())
+        self->drop(*raw, {Errc::timed_out, to_string(raw->peer()) + ": does not introduce itself"});
+    });
+    const auto later = [weak = weak_from_this()](auto function) {
+      return [weak, function](auto&... arguments) {
+        if (const auto self = weak.lock(); self && !self->closed_) ((*self).*function)(arguments...);
+      };
+    };
+    connection->start({.introduced = later(&Impl::introduced),
+                       .requested =
+                           [weak = weak_from_this()](Connection& from, ChannelId id, const std::string& service,
+                                                     Offer offer) {
+                             if (const auto self = weak.lock()) self->requested(from, id, service, std::move(offer));
+                           },
+                       .ended = later(&Impl::ended),
+                       .idle = later(&Impl::idle)});
+    if (!dials) return;
+    const auto nonce = random_token(), secret = random_token();
+    if (!nonce || !secret) return drop(*connection, nonce ? secret.error() : nonce.error());
+    connection->nonce = *nonce;
+    connection->secret = *secret;
+    connection->introduce({.identity = identity_, .nonce = *nonce, .secret = *secret, .proofs = {}});
+  }
+
+  void introduced(Connection& from, const Hello& hello) {
+    Kept& kept = connections_.at(&from);
+    kept.due = {};
+    if (!from.dials()) {
+      from.secret = hello.secret;
+      ++counters_.accepted;
+      Hello answer{.identity = identity_, .nonce = {}, .secret = {}, .proofs = {}};
+      for (const auto& [raw, other] : connections_)
+        if (raw != &from && raw->is_open() && raw->identity == hello.identity &&
+            answer.proofs.size() < kMostProofs)
+          answer.proofs.push_back(proof_of(raw->secret, hello.nonce));
+      from.introduce(answer);
+      return idle(from);
+    }
+    ++counters_.dialed;
+    const std::uint64_t dial = std::exchange(kept.dial, 0);
+    // Another connection to the same process serves as well, if it can prove that it is the same.
+    for (const auto& [raw, other] : connections_) {
+      if (raw == &from || !raw->is_open() || raw->identity != hello.identity) continue;
+      if (std::ranges::find(hello.proofs, proof_of(raw->secret, from.nonce)) == hello.proofs.end()) continue;
+      ++counters_.shared;
+      const Peer peer(other.connection, true);
+      forget(from);
+      return finish_dial(dial, peer);
+    }
+    idle(from);
+    finish_dial(dial, Peer(kept.connection, false));
+  }
+
+  void requested(Connection& from, ChannelId id, const std::string& service, Offer offer) {
+    Kept& kept = connections_.at(&from);
+    kept.due = {};
+    Request request(kept.connection, id, std::move(offer));
+    const auto found = services_.find(service);
+    if (found == services_.end()) return request.refuse({Errc::not_found, "there is no service '" + service + "'"});
+    const auto handler = found->second;  // it may end its own service
+    handler(std::move(request));
+  }
+
+  void ended(Connection& connection, const Error& cause) {
+    if (cause.code != Errc::cancelled && cause.code != Errc::peer_failed) ++counters_.refused;
+    drop(connection, cause);
+  }
+
+  /// Nobody uses it now; whoever has just been told of it may soon.
+  void idle(Connection& connection) {
+    const auto found = connections_.find(&connection);
+    if (found == connections_.end()) return;
+    found->second.due = loop_.after(connection.dials() ? kIdle : kIdleAtListener,
+                                    [weak = weak_from_this(), raw = &connection] {
+                                      const auto self = weak.lock();
+                                      if (self && self->connections_.contains(raw) && raw->channels() == 0)
+                                        self->forget(*raw);
+                                    });
+  }
+
+  void drop(Connection& connection, const Error& cause) {
+    const auto found = connections_.find(&connection);
+    if (found == connections_.end()) return;
+    const std::uint64_t dial = found->second.dial;
+    forget(connection);
+    if (dial != 0) finish_dial(dial, std::unexpected(cause));
+  }
+
+  void forget(Connection& connection) {
+    auto kept = connections_.extract(&connection);
+    if (kept.empty()) return;
+    kept.mapped().connection->close();
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    // It may be what calls us, and so may its timer.
+    loop_.post([gone = std::make_shared<Kept>(std::move(kept.mapped()))] {});
+  }
+
+  control::ControlLoop& loop_;
+  const control::ChannelOptions options_;
+  const Identity identity_;
+  bool closed_ = false;
+  std::map<std::string, RequestHandler> services_;
+  std::map<Connection*, Kept> connections_;
+  std::map<std::pair<std::string, std::uint16_t>, std::weak_ptr<Connection>> known_;  ///< by where we dialed
+  std::map<std::uint64_t, Dial> dials_;
+  std::atomic<std::uint64_t> last_dial_ = 0;
+  Counters counters_;
+};
+
+// ---- Peer and Request
+
+const Identity& Peer::identity() const {
+  return *connection_->identity;
+}
+Address Peer::address() const {
+  return connection_->peer();
+}
+Address Peer::local() const {
+  return connection_->local();
+}
+bool Peer::is_connected() const {
+  return connection_->is_open();
+}
+void Peer::open(std::string service, Offer offer, OpenDone done) {
+  connection_->open(std::move(service), std::move(offer), std::move(done));
+}
+
+Request::Request(std::shared_ptr<Connection> connection, ChannelId channel, Offer offer)
+    : connection_(std::move(connection)), channel_(channel), offer_(std::move(offer)) {}
+
+Request::~Request() {
+  if (connection_) refuse({Errc::cancelled, "nobody has answered"});
+}
+const Identity& Request::identity() const {
+  return *connection_->identity;
+}
+Address Request::address() const {
+  return connection_->peer();
+}
+Address Request::local() const {
+  return connection_->local();
+}
+Result<control::Channel> Request::accept(Offer answer) {
+  const auto connection = std::exchange(connection_, nullptr);
+  auto channel = connection->accept(channel_, std::move(answer));
+  if (!channel) return fail(Errc::cancelled, to_string(connection->peer()) + ": wants the channel no longer");
+  return std::move(*channel);
+}
+void Request::refuse(const Error& cause) {
+  std::exchange(connection_, nullptr)->refuse(channel_, cause);
+}
+
+// ---- Peers
+
+Result<std::shared_ptr<Peers>> Peers::create(control::ControlLoop& loop,
+                                             const control::ChannelOptions& options) {
+  const auto incarnation = random_token();
+  if (!incarnation) return std::unexpected(incarnation.error());
+  const auto process = loop.call([] { return identity_of_self(); });
+  auto impl = std::make_shared<Impl>(loop, options, Identity{*incarnation, process});
+  return std::shared_ptr<Peers>(new Peers(std::move(impl)));
+}
+
+Peers::~Peers() {
+  impl_->loop().call([this] { impl_->close(); });
+}
+
+Result<Peers::Handle> Peers::serve(std::string service, RequestHandler handler) {
+  return impl_->serve(std::move(service), std::move(handler));
+}
+Result<control::Listener> Peers::listen(
+    const Address& address, const control::ListenOptions& options,
+    std::move_only_function<void(const Address&, const Error&)> on_refused) {
+  return control::Listener::listen(impl_->loop(), address, options,
+                                   impl_->listen_handlers(std::move(on_refused)));
+}
+Result<control::Listener> Peers::adopt(
+    Descriptor listening, const control::ListenOptions& options,
+    std::move_only_function<void(const Address&, const Error&)> on_refused) {
+  return control::Listener::adopt(impl_->loop(), std::move(listening), options,
+                                  impl_->listen_handlers(std::move(on_refused)));
+}
+Peers::Handle Peers::dial(std::string host, std::uint16_t port, Duration deadline, DialDone done) {
+  return impl_->dial(std::move(host), port, deadline, std::move(done));
+}
+const Identity& Peers::identity() const {
+  return impl_->identity();
+}
+const control::ChannelOptions& Peers::options() const {
+  return impl_->options();
+}
+control::ControlLoop& Peers::loop() const {
+  return impl_->loop();
+}
+std::size_t Peers::connections() const {
+  return impl_->loop().call([this] { return impl_->connections(); });
+}
+Peers::Counters Peers::counters() const {
+  return impl_->loop().call([this] { return impl_->counters(); });
+}
+
+}  // namespace rdmc::peer

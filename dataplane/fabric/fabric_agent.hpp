@@ -1,0 +1,23 @@
+// Gives a fabric its turn on an engine, and lets the engine sleep until the fabric has something to do. The
+// fabric outlives the agent.
+#pragma once
+
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/queue_pair.hpp"
+
+namespace rdmc::fabric {
+
+class FabricAgent : public engine::Agent, public engine::Waiter {
+ public:
+  explicit FabricAgent(Fabric& fabric) : fabric_(fabric) {}
+  std::size_t work(Time now) override { return fabric_.progress(now); }
+  Time next_deadline() const override { return fabric_.next_deadline(); }
+  void wait(Time deadline) override { fabric_.wait(deadline); }
+  void wake() noexcept override { fabric_.wake(); }
+  void pause() override { fabric_.pause(); }
+
+ private:
+  Fabric& fabric_;
+};
+
+}  // namespace rdmc::fabric

@@ -1,0 +1,174 @@
+// Two or more processes, as far as the control plane can tell, over real sockets on loopback.
+#include "controlplane/peer/peers.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+
+#include "controlplane/peer/context.hpp"
+
+using namespace rdmc;
+using namespace rdmc::peer;
+
+namespace {
+
+const Address kAny = Address::ipv4(127, 0, 0, 1, 0);
+
+Bytes bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A process of its own with a service that sends back what comes.
+struct Host {
+  Host() {
+    service = *peers->serve("echo", [this](Request request) {
+      Offer answer{request.offer().blob, request.offer().greeting};
+      auto channel = request.accept(std::move(answer));
+      BOOST_REQUIRE(channel);
+      const auto kept = std::make_shared<control::Channel>(std::move(*channel));
+      channels.push_back(kept);
+      kept->start([raw = kept.get()](Bytes message) { BOOST_REQUIRE(raw->send(std::move(message))); },
+                  [this](const Error& cause) { ended.push_back(cause.code); });
+    });
+    listener.emplace(*peers->listen(kAny, {.channel = peers->options()}));
+  }
+  ~Host() {
+    service = {};
+    peers->loop().call([this] { channels.clear(); });
+  }
+  Result<Peer> dial(const Address& to) {
+    std::promise<Result<Peer>> found;
+    const auto dialing = peers->dial(host_string(to), to.port, seconds(60),
+                                     [&](Result<Peer> peer) { found.set_value(std::move(peer)); });
+    return found.get_future().get();
+  }
+  /// Opens a channel to `service`, says `word` on it, and returns the answer.
+  Result<Bytes> ask(Peer peer, const std::string& name, std::string_view word) {
+    std::promise<Result<Bytes>> answer;
+    std::optional<control::Channel> used;
+    peers->loop().call([&] {
+      peer.open(name, {bytes_of("greeting"), bytes_of("blob")},
+                [&](Result<control::Channel> channel, const Offer& offer) {
+                  if (!channel) return answer.set_value(std::unexpected(channel.error()));
+                  BOOST_TEST((offer == Offer{bytes_of("blob"), bytes_of("greeting")}));
+                  used.emplace(std::move(*channel));
+                  used->start([&](Bytes message) { answer.set_value(std::move(message)); }, [](const Error&) {});
+                  BOOST_REQUIRE(used->send(bytes_of(word)));
+                });
+    });
+    auto got = answer.get_future().get();
+    peers->loop().call([&] { used.reset(); });
+    return got;
+  }
+
+  std::shared_ptr<Context> context = std::make_shared<Context>();
+  std::shared_ptr<Peers> peers = *context->peers({.key_file = {}, .certificates = {}, .insecure = true});
+  std::vector<std::shared_ptr<control::Channel>> channels;  // the loop's, as the next
+  std::vector<Errc> ended;
+  Peers::Handle service;
+  std::optional<control::Listener> listener;
+};
+
+template <typename Condition>
+void wait_for(Condition condition) {
+  while (!condition()) std::this_thread::yield();  // the test's time limit is the only one
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_service_is_found_and_answers_on_a_channel_of_its_own) {
+  Host one, other;
+  const auto peer = one.dial(other.listener->address()).value();
+  BOOST_TEST((peer.identity() == other.peers->identity()));
+  BOOST_TEST((peer.identity().process == identity_of_self() || peer.identity().process.pid != 0));
+  BOOST_TEST((one.ask(peer, "echo", "first").value() == bytes_of("first")));
+  BOOST_TEST((one.ask(peer, "echo", "second").value() == bytes_of("second")));
+  BOOST_TEST((one.ask(peer, "nothing", "x").error().code == Errc::not_found));
+}
+
+BOOST_AUTO_TEST_CASE(two_processes_share_one_connection_whoever_dials_whom_at_which_address) {
+  Host one, other;
+  const auto second_door = *other.peers->listen(kAny, {.channel = other.peers->options()});
+  const auto first = one.dial(other.listener->address()).value();
+  BOOST_TEST(!first.was_connected());
+  for (const Address& to : {other.listener->address(), second_door.address()})
+    BOOST_TEST(one.dial(to).value().was_connected());
+  const auto back = other.dial(one.listener->address()).value();
+  BOOST_TEST(back.was_connected());
+  BOOST_TEST((other.ask(back, "echo", "from the other side").value() == bytes_of("from the other side")));
+  wait_for([&] { return one.peers->connections() == 1 && other.peers->connections() == 1; });
+}
+
+BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_get_its_channels) {
+  Host one, other, impostor;
+  const auto known = one.dial(other.listener->address()).value();
+  // It holds the key, speaks the protocol, and takes another one's name: a listener that answers by hand.
+  auto loop = control::ControlLoop::create().value();
+  std::optional<control::Channel> taken;
+  const Hello lie{.identity = other.peers->identity(), .proofs = {Proof{}}};
+  const auto liar = *control::Listener::listen(
+      *loop, kAny, {.channel = {.security = control::Insecure{}}},
+      {.on_channel =
+           [&](control::Channel channel) {
+             taken.emplace(std::move(channel));
+             taken->start([&](const Bytes&) { static_cast<void>(taken->send(encode(lie))); }, [](const Error&) {});
+           },
+       .on_refused = {}});
+  const auto deceived = one.dial(liar.address()).value();
+  BOOST_TEST(!deceived.was_connected());
+  BOOST_TEST(one.peers->connections() == 2U);
+  loop->call([&] { taken.reset(); });
+}
+
+BOOST_AUTO_TEST_CASE(the_death_of_a_process_is_heard_on_every_channel_to_it) {
+  Host one;
+  std::promise<Errc> first, second;
+  std::vector<control::Channel> kept;
+  {
+    Host other;
+    auto peer = one.dial(other.listener->address()).value();
+    std::promise<void> both;
+    one.peers->loop().call([&] {
+      for (auto* const told : {&first, &second})
+        peer.open("echo", {}, [&kept, &both, told](Result<control::Channel> channel, const Offer&) {
+          BOOST_REQUIRE(channel);
+          kept.push_back(std::move(*channel));
+          kept.back().start([](const Bytes&) {}, [told](const Error& cause) { told->set_value(cause.code); });
+          if (kept.size() == 2) both.set_value();
+        });
+    });
+    both.get_future().get();
+  }
+  for (auto* const told : {&first, &second}) {
+    const Errc code = told->get_future().get();
+    BOOST_TEST((code == Errc::cancelled || code == Errc::peer_failed));
+  }
+  one.peers->loop().call([&] { kept.clear(); });
+}
+
+BOOST_AUTO_TEST_CASE(a_channel_that_is_let_go_of_tells_the_other_side_that_nobody_is_there) {
+  Host one, other;
+  const auto peer = one.dial(other.listener->address()).value();
+  BOOST_REQUIRE(one.ask(peer, "echo", "x"));  // lets go of it
+  wait_for([&] { return other.peers->loop().call([&] { return other.ended.size(); }) == 1; });
+  BOOST_TEST((other.ended[0] == Errc::peer_failed));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_say_who_it_is_or_breaks_the_protocol_costs_its_own_connection) {
+  Host one, other;
+  const auto peer = one.dial(other.listener->address()).value();
+  auto loop = control::ControlLoop::create().value();
+  std::promise<void> ended;
+  std::optional<control::Channel> rude;
+  const auto dialing =
+      control::connect(*loop, "127.0.0.1", other.listener->address().port, {.security = control::Insecure{}},
+                       seconds(60), [&](Result<control::Channel> channel) {
+                         rude.emplace(std::move(channel.value()));
+                         rude->start([](const Bytes&) {}, [&](const Error&) { ended.set_value(); });
+                         static_cast<void>(rude->send(bytes_of("nonsense")));
+                       });
+  ended.get_future().get();
+  BOOST_TEST((one.ask(peer, "echo", "still here").value() == bytes_of("still here")));
+  BOOST_TEST(other.peers->counters().refused == 1U);
+  loop->call([&] { rude.reset(); });
+}
