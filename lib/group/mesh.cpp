@@ -1,9 +1,11 @@
-// Everybody listens, and connects to those with lower numbers; on each channel both say their number, their
-// job and their offer, and then that they are connected. Who dials us may be anybody, a step of another job
-// that has our addresses now, say: until it is known as one of us it ends nothing but its own channel.
+// Everybody listens, and connects to those with lower numbers: it opens a channel to the service of that node
+// in this job, with its offer, gets the other's, and says that it is connected. Who dials us may be anybody that
+// holds the key - a step of another job that has our addresses now, say -: it finds no service of its job here,
+// and ends nothing.
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -11,82 +13,104 @@
 #include <set>
 #include <string>
 
-#include "controlplane/connect/connector.hpp"
-#include "controlplane/connect/identity.hpp"
-#include "controlplane/connect/listener.hpp"
+#include "controlplane/peer/context.hpp"
 #include "dataplane/base/bytes.hpp"
 
 namespace rdmc {
 namespace {
 
 constexpr Duration kAskAgain = milliseconds(50);
-constexpr std::uint32_t kMostMessageBytes = 4096;
+/// One turn of a node that the waiting thread drives.
+constexpr Duration kTurn = milliseconds(10);
+/// A member that has found another key at one of the others listens so long on, for those to find it out, too.
+constexpr std::chrono::milliseconds kFoundOutWithin(500);
 constexpr std::size_t kMostJobBytes = 255;
-// Our number 4, version 1, length of the job's name 1; the name follows, then the offer. Before there were
-// jobs the offer, whose first byte is its version, stood where the version is: both sides see that it
-// differs.
-constexpr std::size_t kGreetingHead = sizeof(std::uint32_t) + 2;
-constexpr std::byte kGreetingVersion{3};
 
-Result<control::Security> security_of(const MeshOptions& options) {
+control::Identity identity_of(const MeshOptions& options) {
   const Certificates& files = options.certificates;
-  return control::security_of({.key_file = options.key_file,
-                               .certificates = {.authority = files.authority,
-                                                .certificate = files.certificate,
-                                                .private_key = files.private_key},
-                               .insecure = options.insecure});
+  return {.key_file = options.key_file,
+          .certificates = {.authority = files.authority,
+                           .certificate = files.certificate,
+                           .private_key = files.private_key},
+          .insecure = options.insecure};
+}
+
+std::string service_of(NodeId node, const std::string& job) {
+  return "mesh/" + std::to_string(value_of(node)) + "/" + job;
+}
+
+/// A greeting: the number of the node that sends it, 4 bytes.
+peer::Bytes greeting_of(NodeId node) {
+  peer::Bytes greeting(sizeof(std::uint32_t));
+  store_be(greeting.data(), value_of(node));
+  return greeting;
+}
+
+std::string text(NodeId node) {
+  return "node " + std::to_string(value_of(node));
 }
 
 class Mesh {
  public:
-  Mesh(Node& node, std::span<const MeshMember> members, const control::ChannelOptions& options,
-       Duration timeout, std::string_view job)
-      : node_(node), members_(members), options_(options), timeout_(timeout), job_(job) {
+  Mesh(Node& node, std::span<const MeshMember> members, peer::Peers& peers, Duration timeout, std::string job)
+      : node_(node), members_(members), peers_(peers), timeout_(timeout), job_(std::move(job)) {
     for (const MeshMember& member : members) {
       if (member.node != node.id()) missing_.insert(member.node);
     }
   }
+  /// No handler runs any more.
+  ~Mesh() {
+    service_ = {};
+    listener_.reset();
+    peers_.loop().call([this] {
+      is_over_ = true;
+      dials_.clear();
+      again_.clear();
+      channels_.clear();
+    });
+  }
 
   Result<void> run(const MeshMember& us) {
-    auto loop = control::ControlLoop::create();
-    if (!loop) return std::unexpected(loop.error());
-    loop_ = std::move(*loop);
     const auto address = parse_address(us.host, us.port);
     if (!address) return std::unexpected(address.error());
-    auto listener = control::Listener::listen(
-        *loop_, *address, {.channel = options_},
-        {.on_channel = [this](control::Channel channel) { talk(std::move(channel), std::nullopt); },
-         .on_refused = {}});
+    auto service = peers_.serve(service_of(node_.id(), job_),
+                                [this](peer::Request request) { on_request(std::move(request)); });
+    if (!service) return std::unexpected(service.error());
+    service_ = std::move(*service);
+    auto listener = peers_.listen(*address, {.channel = peers_.options()},
+                                  [this](const Address& from, const Error& why) { on_refused(from, why); });
     if (!listener) return std::unexpected(listener.error());
-    loop_->post([this] {
+    listener_.emplace(std::move(*listener));
+    peers_.loop().post([this] {
       for (const MeshMember& member : members_)
         if (member.node < node_.id()) dial(member);
     });
-    auto result = wait();
-    loop_.reset();  // no handler runs any more
-    return result;
+    return wait();
   }
 
  private:
-  struct Talk {
-    explicit Talk(control::Channel c) : channel(std::move(c)) {}
-    control::Channel channel;
-    std::optional<NodeId> peer;  // once it is known
-    bool greeted = false;        // its greeting has come, and we are connected
-    bool is_done = false;        // so is it
-    bool is_stranger = false;    // it has dialed us, and is none of us
-  };
-
   Result<void> wait() {
     std::unique_lock lock(mutex_);
     const auto over = [this] { return missing_.empty() || failure_; };
-    if (!over_.wait_for(lock, std::chrono::nanoseconds(timeout_.ns), over)) {
-      std::string who;
-      for (const NodeId node : missing_) who += " " + std::to_string(value_of(node));
-      return fail(Errc::timed_out, "not connected in time with node" + who);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_.ns);
+    if (node_.has_own_thread()) {
+      over_.wait_until(lock, end, over);
+    } else {
+      while (!over() && std::chrono::steady_clock::now() < end) {
+        lock.unlock();
+        node_.poll(kTurn);  // what others ask of the node is done here
+        lock.lock();
+      }
     }
-    if (failure_) return std::unexpected(*failure_);
-    return {};
+    if (failure_) {
+      const Error failure = *failure_;
+      if (failure.code == Errc::authentication) over_.wait_for(lock, kFoundOutWithin, [] { return false; });
+      return std::unexpected(failure);
+    }
+    if (missing_.empty()) return {};
+    std::string who;
+    for (const NodeId node : missing_) who += (who.empty() ? "" : ", ") + text(node);
+    return fail(Errc::timed_out, "not connected in time with " + who + remarks_);
   }
 
   void give_up(const Error& error) {
@@ -95,108 +119,122 @@ class Mesh {
     over_.notify_all();
   }
 
-  void dial(const MeshMember& member) {
-    dialing_[member.node] = control::connect(*loop_, member.host, member.port, options_, timeout_,
-                                             [this, &member](Result<control::Channel> channel) {
-                                               if (channel) return talk(std::move(*channel), member.node);
-                                               // It may not listen yet; a wrong key does not become right.
-                                               if (channel.error().code != Errc::peer_failed)
-                                                 return give_up(channel.error());
-                                               again_[member.node] =
-                                                   loop_->after(kAskAgain, [this, &member] { dial(member); });
-                                             });
-  }
-
-  void talk(control::Channel channel, std::optional<NodeId> peer) {
-    Talk& talk = *talks_.emplace_back(std::make_unique<Talk>(std::move(channel)));
-    talk.channel.start([this, &talk](const std::vector<std::byte>& message) { on_message(talk, message); },
-                       [this, &talk](const Error& cause) { on_closed(talk, cause); });
-    if (peer) greet(talk, *peer);
-  }
-
-  /// Our number and our offer to it.
-  void greet(Talk& talk, NodeId peer) {
-    talk.peer = peer;
-    const auto offer = node_.offer(peer);
-    if (!offer) return give_up(offer.error());
-    say(talk, greeting_with(*offer));
-  }
-
-  std::vector<std::byte> greeting_with(std::span<const std::byte> offer) const {
-    std::vector<std::byte> greeting(kGreetingHead);
-    store_be(greeting.data(), value_of(node_.id()));
-    greeting[sizeof(std::uint32_t)] = kGreetingVersion;
-    greeting.back() = static_cast<std::byte>(job_.size());
-    const auto job = std::as_bytes(std::span(job_));
-    greeting.insert(greeting.end(), job.begin(), job.end());
-    greeting.insert(greeting.end(), offer.begin(), offer.end());
-    return greeting;
-  }
-
-  void say(Talk& talk, std::vector<std::byte> message) {
-    if (auto sent = talk.channel.send(std::move(message)); !sent) give_up(sent.error());
-  }
-
-  void on_message(Talk& talk, const std::vector<std::byte>& message) {
-    if (talk.greeted) {
-      talk.is_done = true;
-      talk.channel.close();
-      return;
-    }
-    if (message.size() < kGreetingHead) return refuse(talk, {Errc::protocol_error, "a greeting cut off"});
-    if (message[sizeof(std::uint32_t)] != kGreetingVersion)
-      return refuse(talk, {Errc::version_mismatch,
-                           "another version of this library is at " + to_string(talk.channel.peer())});
-    const auto job_bytes = std::to_integer<std::size_t>(message[kGreetingHead - 1]);
-    if (message.size() < kGreetingHead + job_bytes)
-      return refuse(talk, {Errc::protocol_error, "a greeting cut off"});
-    const auto job = std::span(message).subspan(kGreetingHead, job_bytes);
-    if (!std::ranges::equal(job, std::as_bytes(std::span(job_))))
-      return refuse(talk, {Errc::not_found, "another job is at " + to_string(talk.channel.peer()) +
-                                                ", where a member should be"});
-    const NodeId peer{load_be<std::uint32_t>(message.data())};
-    const bool is_member = std::ranges::find(members_, peer, &MeshMember::node) != members_.end();
-    if (!is_member || peer == node_.id() || (talk.peer && talk.peer != peer)) {
-      return refuse(talk,
-                    {Errc::protocol_error, "node " + std::to_string(value_of(peer)) + " at " +
-                                               to_string(talk.channel.peer()) + " is not who was expected"});
-    }
-    if (!talk.peer) greet(talk, peer);
-    const auto offered = std::span(message).subspan(kGreetingHead + job_bytes);
-    if (auto connected = node_.connect(peer, offered); !connected) return give_up(connected.error());
-    talk.greeted = true;
-    say(talk, {std::byte{1}});
-  }
-
-  /// Whoever has dialed is told who we are; what it does is no reason for us to end.
-  void refuse(Talk& talk, const Error& error) {
-    if (talk.peer) return give_up(error);
-    if (std::exchange(talk.is_stranger, true)) return;
-    static_cast<void>(talk.channel.send(greeting_with({})));
-    talk.channel.close();
-  }
-
-  void on_closed(Talk& talk, const Error& cause) {
-    if (talk.is_stranger || !talk.peer) return;
-    if (!talk.is_done) return give_up(cause);
+  void connected(NodeId node) {
     const std::lock_guard lock(mutex_);
-    missing_.erase(*talk.peer);
+    missing_.erase(node);
     over_.notify_all();
   }
 
+  bool is_missing(NodeId node) {
+    const std::lock_guard lock(mutex_);
+    return missing_.contains(node);
+  }
+
+  void dial(const MeshMember& member) {
+    dials_[member.node] =
+        peers_.dial(member.host, member.port, timeout_, [this, &member](Result<peer::Peer> found) {
+          if (is_over_) return;
+          if (found) return open(*found, member);
+          // It may not listen yet; a wrong key does not become right.
+          if (found.error().code != Errc::peer_failed) return give_up(named(member, found.error()));
+          dial_again(member);
+        });
+  }
+
+  void dial_again(const MeshMember& member) {
+    again_[member.node] = peers_.loop().after(kAskAgain, [this, &member] { dial(member); });
+  }
+
+  static Error named(const MeshMember& member, const Error& error) {
+    return {error.code, text(member.node) + ": " + error.what};
+  }
+
+  void open(peer::Peer& process, const MeshMember& member) {
+    auto offer = node_.offer(member.node);
+    if (!offer) return give_up(offer.error());
+    // A connection that was there for something else says nothing about who waits for a mesh behind it.
+    const bool may_come = process.was_connected();
+    process.open(service_of(member.node, job_), {greeting_of(node_.id()), std::move(*offer)},
+                 [this, &member, may_come](Result<control::Channel> channel, const peer::Offer& theirs) {
+                   if (is_over_) return;
+                   if (channel) return finish(std::move(*channel), member, theirs);
+                   if (channel.error().code == Errc::not_found && may_come) return dial_again(member);
+                   give_up(channel.error().code == Errc::not_found
+                               ? Error{Errc::not_found, "another job is where " + text(member.node) +
+                                                            " should be: " + channel.error().what}
+                               : named(member, channel.error()));
+                 });
+  }
+
+  void finish(control::Channel channel, const MeshMember& member, const peer::Offer& theirs) {
+    if (auto connected = node_.connect(member.node, theirs.blob); !connected)
+      return give_up(named(member, connected.error()));
+    if (auto said = channel.send({std::byte{1}}); !said) return give_up(named(member, said.error()));
+    channels_[member.node].emplace(std::move(channel)).close();
+    connected(member.node);
+  }
+
+  /// From a member with a higher number.
+  void on_request(peer::Request request) {
+    const auto& greeting = request.offer().greeting;
+    const NodeId node{greeting.size() == sizeof(std::uint32_t) ? load_be<std::uint32_t>(greeting.data())
+                                                                : value_of(node_.id())};
+    if (!(node > node_.id()) || !is_missing(node) || channels_.contains(node))
+      return request.refuse({Errc::protocol_error, text(node) + " is not expected here"});
+    auto offer = node_.offer(node);
+    auto connected = offer ? node_.connect(node, request.offer().blob) : std::unexpected(offer.error());
+    if (!connected) {
+      request.refuse(connected.error());
+      return give_up({connected.error().code, text(node) + ": " + connected.error().what});
+    }
+    auto channel = request.accept({{}, std::move(*offer)});
+    if (!channel) return give_up({channel.error().code, text(node) + ": " + channel.error().what});
+    auto& kept = channels_[node].emplace(std::move(*channel));
+    kept.start([this, node](const std::vector<std::byte>&) { this->connected(node); },
+               [this, node](const Error& cause) {
+                 if (is_missing(node)) give_up({cause.code, text(node) + ": " + cause.what});
+               });
+  }
+
+  /// Somebody with another key was at our door, perhaps a member that we wait for. Where it came from says little (a
+  /// host has several addresses), so each of them is asked at its own door: only that member listens there.
+  void on_refused(const Address& from, const Error& why) {
+    if (why.code != Errc::authentication || is_over_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      remarks_ = "; somebody with another key came from " + host_string(from);
+    }
+    for (const MeshMember& member : members_) {
+      if (member.node < node_.id() || !is_missing(member.node) || !asked_.insert(member.node).second) continue;
+      dials_[member.node] =
+          peers_.dial(member.host, member.port, timeout_, [this, &member](const Result<peer::Peer>& found) {
+            asked_.erase(member.node);
+            if (!is_over_ && !found && found.error().code == Errc::authentication)
+              give_up(named(member, found.error()));
+          });
+    }
+  }
+
   Node& node_;
-  std::span<const MeshMember> members_;
-  control::ChannelOptions options_;
-  Duration timeout_;
+  const std::span<const MeshMember> members_;
+  peer::Peers& peers_;
+  const Duration timeout_;
   const std::string job_;
-  std::unique_ptr<control::ControlLoop> loop_;
-  std::map<NodeId, control::Connecting> dialing_;
+  peer::Peers::Handle service_;
+  std::optional<control::Listener> listener_;
+
+  // The loop's.
+  bool is_over_ = false;
+  std::map<NodeId, peer::Peers::Handle> dials_;
+  std::set<NodeId> asked_;  // with a dial that asks which key they have
   std::map<NodeId, control::Timer> again_;
-  std::vector<std::unique_ptr<Talk>> talks_;
+  std::map<NodeId, std::optional<control::Channel>> channels_;
+
   std::mutex mutex_;
   std::condition_variable over_;
   std::set<NodeId> missing_;  // not connected yet
   std::optional<Error> failure_;
+  std::string remarks_;
 };
 
 }  // namespace
@@ -215,10 +253,9 @@ Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const
     return fail(Errc::invalid_argument, "an insecure mesh would show the keys of a node that encrypts");
   if (options.job.size() > kMostJobBytes)
     return fail(Errc::invalid_argument, "a job's name of more than 255 bytes");
-  const auto security = security_of(options);
-  if (!security) return std::unexpected(security.error());
-  const control::ChannelOptions channel{.security = *security, .max_message_bytes = kMostMessageBytes};
-  return Mesh(node, members, channel, options.timeout, options.job).run(*us);
+  const auto peers = node.context()->peers(identity_of(options));
+  if (!peers) return std::unexpected(peers.error());
+  return Mesh(node, members, **peers, options.timeout, options.job).run(*us);
 }
 
 }  // namespace rdmc

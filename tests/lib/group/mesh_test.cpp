@@ -8,6 +8,7 @@
 #include "controlplane/auth/cluster_key.hpp"
 #include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/peer/messages.hpp"
 #include "dataplane/base/clock.hpp"
 #include "tests/controlplane/auth/certificates.hpp"
 #include "tests/lib/group/nodes.hpp"
@@ -30,8 +31,12 @@ struct Party {
   explicit Party(std::uint32_t count, std::uint16_t port, bool encrypt = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto address = Address::ipv4(127, 0, 4, static_cast<std::uint8_t>(i + 1), 0);
-      nodes.push_back(std::move(
-          *Node::create({.id = NodeId{i}, .address = address, .fabric = "udp", .encrypt = encrypt})));
+      // Each stands for a process of its own.
+      nodes.push_back(std::move(*Node::create({.id = NodeId{i},
+                                               .address = address,
+                                               .fabric = "udp",
+                                               .context = make_context(),
+                                               .encrypt = encrypt})));
       members.push_back({NodeId{i}, host_string(address), port});
     }
     results.resize(count);
@@ -68,13 +73,23 @@ BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_encrypted_g
     BOOST_TEST(heard[i].wait_until([&] { return heard[i].delivered.size() == 1; }));
 }
 
-BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_named_to_all_others_at_once) {
   const KeyFile key(unique("rdmc-mesh-one-").c_str()), other(unique("rdmc-mesh-two-").c_str());
-  Party party(2, 7802);
-  party.join(
-      {{.key_file = key.path, .timeout = seconds(2)}, {.key_file = other.path, .timeout = seconds(2)}});
-  BOOST_TEST(failed_with(party.results[1], Errc::authentication));
-  BOOST_TEST(failed_with(party.results[0], Errc::timed_out));
+  // The odd one dials everybody, dials some and is dialed by others, or is dialed by everybody.
+  for (const std::size_t odd : {2U, 1U, 0U}) {
+    Party party(3, static_cast<std::uint16_t>(7820 + odd));
+    // Nobody waits for so long.
+    std::vector<MeshOptions> options(3, {.key_file = key.path, .timeout = seconds(600)});
+    options[odd].key_file = other.path;
+    party.join(options);
+    for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(!party.results[i].has_value());
+    BOOST_TEST(failed_with(party.results[odd], Errc::authentication));
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (i == odd) continue;
+      const std::string& what = party.results[i].error().what;
+      BOOST_TEST((what.find("node " + std::to_string(odd)) != std::string::npos), what);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_refused_by_name) {
@@ -107,7 +122,10 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
   };
   const auto join = [](std::vector<MeshMember> members, std::size_t self, const char* job) {
     const auto node = Node::create(
-        {.id = members[self].node, .address = *parse_address(members[self].host, 0), .fabric = "udp"});
+        {.id = members[self].node,
+         .address = *parse_address(members[self].host, 0),
+         .fabric = "udp",
+         .context = make_context()});
     return connect_mesh(**node, members, {.insecure = true, .job = job});
   };
   // Both have a node 1 at 127.0.4.2; the one whose is there dials nobody before its node 0 is.
@@ -154,10 +172,10 @@ BOOST_AUTO_TEST_CASE(a_process_that_dials_and_is_none_of_us_ends_nothing) {
   std::jthread first(
       [&] { party.results[1] = connect_mesh(*party.nodes[1], party.members, {.insecure = true}); });
   const auto loop = control::ControlLoop::create().value();
-  const std::byte zero{0}, version{3}, none{9};
-  const std::vector<std::byte> nothing, cut{zero}, older{zero, zero, zero, zero, std::byte{2}, zero, zero},
-      name_cut{zero, zero, zero, zero, version, none}, nobody{zero, zero, zero, none, version, zero};
-  for (const auto& says : {nothing, cut, older, name_cut, nobody})
+  const std::byte zero{0}, one{1};
+  const std::vector<std::byte> nothing, cut{zero}, nonsense{one, one, one},
+      too_early = encode(peer::Open{peer::ChannelId{1}, "mesh/1/", {}});
+  for (const auto& says : {nothing, cut, nonsense, too_early})
     BOOST_TEST_REQUIRE(visit(*loop, party.members[1], says));
   party.results[0] = connect_mesh(*party.nodes[0], party.members, {.insecure = true});
   first.join();
@@ -181,4 +199,26 @@ BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_
   auto encrypts = *Node::create({.id = NodeId{0}, .fabric = "udp", .encrypt = true});
   BOOST_TEST(failed_with(connect_mesh(*encrypts, party.members, open), Errc::invalid_argument));
   BOOST_TEST(failed_with(join(party.members, open), Errc::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_without_a_thread_of_its_own_has_its_turns_while_the_mesh_is_made) {
+  const auto node = [](std::uint32_t id) {
+    const auto address = Address::ipv4(127, 0, 4, static_cast<std::uint8_t>(id + 1), 0);
+    return *Node::create({.id = NodeId{id},
+                          .address = address,
+                          .fabric = "udp",
+                          .context = make_context(),
+                          .own_thread = false});
+  };
+  const std::vector<MeshMember> members{{NodeId{0}, "127.0.4.1", 7808}, {NodeId{1}, "127.0.4.2", 7808}};
+  std::jthread other([&] {
+    const auto second = node(1);
+    const auto connected = connect_mesh(*second, members, {.insecure = true});
+    BOOST_TEST(connected.has_value(), (connected ? "" : connected.error().what));
+    BOOST_TEST(second->is_connected(NodeId{0}));
+  });
+  const auto first = node(0);
+  const auto connected = connect_mesh(*first, members, {.insecure = true});
+  BOOST_TEST(connected.has_value(), (connected ? "" : connected.error().what));
+  BOOST_TEST(first->is_connected(NodeId{1}));
 }
