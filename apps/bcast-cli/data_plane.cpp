@@ -24,6 +24,7 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
   group::PeersConfig links{.link = {.queue_pair = {.selective_repeat = plan.selective_repeat}}};
   set_patience(links.link.queue_pair, plan.give_up_after);
   peers_ = std::make_unique<group::Peers>(fabric_, links);
+  engine_.add(*this);
   group::GroupConfig config{.name = {.epoch = value_of(epoch)},
                             .rank = rank,
                             .algorithm = plan.algorithm,
@@ -70,13 +71,18 @@ Result<void> DataPlane::start(group::Store& store) {
   const auto begun = value_of(rank_) == 0 ? group_->send(store, plan_.message_bytes)
                                           : group_->receive(store, plan_.message_bytes);
   if (!begun) return std::unexpected(begun.error());
-  engine_.add(*peers_);
+  has_started_ = true;
   return {};
+}
+
+void DataPlane::on_out_of_memory() {
+  events_.failed(epoch_, std::nullopt, {Errc::resource_limit, "no memory for the transfer's data"});
 }
 
 void DataPlane::end() {
   if (!peers_) return;
-  engine_.remove(*peers_);
+  engine_.remove(*this);
+  has_started_ = false;
   group_.reset();
   peers_.reset();
 }

@@ -31,13 +31,13 @@ struct EpochPlan {
       milliseconds(536);  ///< a neighbour that acknowledges nothing for so long has failed
 };
 
-class DataPlane final : private group::Listener {
+class DataPlane final : private engine::Agent, private group::Listener {
  public:
   struct Events {
     /// Every byte of the epoch's message is here and consumed (root: has been read).
     std::function<void(Epoch)> delivered;
     /// The epoch can't go on; `peer` is whom the data path gave up on, nobody if the fault is our own. Once
-    /// an epoch.
+    /// an epoch, and once more if memory ran out.
     std::function<void(Epoch, std::optional<Rank> peer, const Error&)> failed;
   };
 
@@ -65,11 +65,16 @@ class DataPlane final : private group::Listener {
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
  private:
+  std::size_t work(Time now) override { return has_started_ ? peers_->work(now) : 0; }
+  Time next_deadline() const override { return has_started_ ? peers_->next_deadline() : Time::never(); }
+  void on_out_of_memory() override;
   Result<void> give_up_on(Rank peer, const Error& error);
   group::Store* incoming(std::uint64_t, std::uint64_t) override { return nullptr; }
   void delivered(std::uint64_t) override { events_.delivered(epoch_); }
   void completed(std::uint64_t) override {}
-  void failed(std::optional<Rank> peer, const Error& error) override { events_.failed(epoch_, peer, error); }
+  void failed(std::optional<Rank> peer, const Error& error) override {
+    events_.failed(epoch_, peer == rank_ ? std::nullopt : peer, error);
+  }
 
   fabric::Fabric& fabric_;
   engine::Engine& engine_;
@@ -79,6 +84,7 @@ class DataPlane final : private group::Listener {
   EpochPlan plan_;
   std::unique_ptr<group::Peers> peers_;  // of this epoch: a member that was removed finds no queue pair
   std::unique_ptr<group::Group> group_;
+  bool has_started_ = false;
 };
 
 }  // namespace rdmc::bcast

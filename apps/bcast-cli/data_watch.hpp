@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "apps/bcast-cli/data_plane_thread.hpp"
+#include "apps/bcast-cli/data_plane_proxy.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "dataplane/relay/wait.hpp"
 
@@ -17,15 +17,15 @@ class DataWatch : public std::enable_shared_from_this<DataWatch> {
   using Handler = std::function<void(const std::optional<relay::Wait>&)>;
 
   /// `plane` outlives it; `tell` may destroy it.
-  static std::shared_ptr<DataWatch> start(control::ControlLoop& loop, DataPlaneThread& plane, Handler tell);
+  static std::shared_ptr<DataWatch> start(control::ControlLoop& loop, DataPlaneProxy& plane, Handler tell);
 
  private:
-  DataWatch(control::ControlLoop& loop, DataPlaneThread& plane, Handler tell)
+  DataWatch(control::ControlLoop& loop, DataPlaneProxy& plane, Handler tell)
       : loop_(loop), plane_(plane), tell_(std::move(tell)) {}
   void ask();
 
   control::ControlLoop& loop_;
-  DataPlaneThread& plane_;
+  DataPlaneProxy& plane_;
   Handler tell_;
   control::Timer timer_;
 };

@@ -20,7 +20,7 @@ struct PlaneAnswers {
   void (Side::*give_up)(Error);
   void (Side::*pump)();
 
-  /// To DataPlaneThread::form().
+  /// To DataPlaneProxy::form().
   auto to_form(Epoch epoch) const {
     return [answers = *this, epoch](Result<std::vector<session::PeerBlob>> blobs) {
       const auto self = answers.side.lock();
@@ -32,7 +32,7 @@ struct PlaneAnswers {
       ((*self).*answers.pump)();
     };
   }
-  /// To DataPlaneThread::connect().
+  /// To DataPlaneProxy::connect().
   auto to_connect(Epoch epoch) const {
     return [answers = *this, epoch](Result<void> connected) {
       const auto self = answers.side.lock();

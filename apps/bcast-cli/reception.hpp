@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <string>
 
-#include "apps/bcast-cli/data_plane_thread.hpp"
+#include "apps/bcast-cli/data_plane_proxy.hpp"
 #include "apps/bcast-cli/data_watch.hpp"
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_sink.hpp"
@@ -78,7 +78,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   /// What a receiver needs before it accepts a job.
   struct Prepared {
     std::unique_ptr<ReceivedFile> file;
-    std::unique_ptr<DataPlaneThread> data_plane;
+    std::unique_ptr<DataPlaneProxy> data_plane;
   };
 
   Reception(const Surroundings& surroundings, control::Channel channel, FinishedHandler finished);
@@ -149,7 +149,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   TransferWishes wishes_;   // as it says
   std::shared_ptr<Successor> successor_;
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
-  std::unique_ptr<DataPlaneThread> data_plane_;
+  std::unique_ptr<DataPlaneProxy> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs
   std::stop_source unwanted_;         // the file will not be complete here
   std::unique_ptr<FileSink> sink_;

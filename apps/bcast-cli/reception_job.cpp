@@ -54,7 +54,7 @@ void Reception::claim_file() {
         auto file = make_file(root, job);
         if (!file) return std::unexpected(file.error());
         auto data_plane =
-            DataPlaneThread::open(loop, fabric, local, ring_bytes(job.shape, local), std::move(events));
+            DataPlaneProxy::open(loop, fabric, local, ring_bytes(job.shape, local), std::move(events));
         if (!data_plane) return std::unexpected(data_plane.error());
         return Prepared{std::move(*file), std::move(*data_plane)};
       },

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/bcast-cli/data_plane_thread.hpp"
+#include "apps/bcast-cli/data_plane_proxy.hpp"
 #include "apps/bcast-cli/data_watch.hpp"
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_source.hpp"
@@ -149,7 +149,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   relay::Racks epoch_racks_;
   std::optional<Duration> quickest_answer_;  // of a receiver to our greeting
   std::optional<Digest> digest_;             // of the whole source, once it has been read
-  std::unique_ptr<DataPlaneThread> data_plane_;
+  std::unique_ptr<DataPlaneProxy> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs
   std::unique_ptr<FileSource> store_;
   std::unique_ptr<Worker> worker_;  // where a store ends: its read may hang

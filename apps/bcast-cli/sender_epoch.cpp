@@ -118,9 +118,9 @@ void Sender::open_data_plane(std::move_only_function<void()> then) {
       weak_from_this(), *worker_, loop_,
       [&loop = loop_, fabric = config_.fabric, address = *address,
        bytes = ring_bytes(config_.job.shape, *address), events = std::move(events)]() mutable {
-        return DataPlaneThread::open(loop, fabric, address, bytes, std::move(events));
+        return DataPlaneProxy::open(loop, fabric, address, bytes, std::move(events));
       },
-      [then = std::move(then)](Sender& self, Result<std::unique_ptr<DataPlaneThread>> opened) mutable {
+      [then = std::move(then)](Sender& self, Result<std::unique_ptr<DataPlaneProxy>> opened) mutable {
         if (opened) {
           self.data_plane_ = std::move(*opened);
           self.reporter_.fabric({self.data_plane_->fabric_name(), self.data_plane_->choice_reason()});

@@ -18,7 +18,7 @@
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/port/sim_port.hpp"
 #include "dataplane/sim/channel.hpp"
-#include "lib/group/fabric_agent.hpp"
+#include "dataplane/fabric/fabric_agent.hpp"
 
 namespace rdmc::sim_app {
 
@@ -89,7 +89,7 @@ class SimHost : public sim::Process {
   Random random_;
   port::SimPort port_;
   fabric::SoftwareFabric fabric_;
-  group::FabricAgent agent_;
+  fabric::FabricAgent agent_;
   engine::Engine engine_;
   bcast::DataPlane data_plane_;
 };

@@ -43,7 +43,7 @@ Result<std::unique_ptr<StrangerHost>> StrangerHost::open(Address address, const 
     return fail(Errc::already_exists, opened.error().what + remedy_for_taken_port(address));
   if (!opened) return std::unexpected(opened.error());
   host->opened_ = std::move(*opened);
-  host->agent_ = std::make_unique<group::FabricAgent>(host->fabric());
+  host->agent_ = std::make_unique<fabric::FabricAgent>(host->fabric());
   host->engine_ = std::make_unique<engine::Engine>(
       *host->agent_, options.sleep ? engine::IdleStrategy{.spin = {}} : engine::IdleStrategy{});
   host->engine_->add(*host->agent_);

@@ -11,7 +11,7 @@
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
-#include "lib/group/fabric_agent.hpp"
+#include "dataplane/fabric/fabric_agent.hpp"
 
 namespace rdmc::tools {
 
@@ -71,7 +71,7 @@ class StrangerHost {
   Duration patience_;
   std::uint8_t traffic_class_;
   fabric::OpenedFabric opened_;
-  std::unique_ptr<group::FabricAgent> agent_;
+  std::unique_ptr<fabric::FabricAgent> agent_;
   std::unique_ptr<engine::Engine> engine_;
 };
 

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", name, reason);
   rendezvous.figures[rank].icrc = fabric->info().icrc;
   rendezvous.figures[rank].encrypted = fabric->info().encrypted;
-  member->agent_ = std::make_unique<group::FabricAgent>(*fabric);
+  member->agent_ = std::make_unique<fabric::FabricAgent>(*fabric);
   member->engine_ = std::make_unique<engine::Engine>(
       *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
   member->engine_->add(*member->agent_);

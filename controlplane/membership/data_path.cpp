@@ -2,16 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <future>
 #include <map>
 #include <optional>
-#include <thread>
 
-#include "controlplane/auth/random.hpp"
 #include "controlplane/membership/path.hpp"
-#include "dataplane/engine/engine.hpp"
-#include "dataplane/fabric/host_identity.hpp"
-#include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::membership {
 namespace {
@@ -20,51 +14,40 @@ constexpr std::size_t kMostSpare = 4;
 
 }  // namespace
 
-/// The thread, what it owns, and its duty cycle.
-class DataPath::Engine final : public engine::Agent, public engine::Waiter {
+/// What lives on the fabric thread, and its turns there.
+class DataPath::Engine final : public engine::Agent {
  public:
   explicit Engine(Handlers handlers) : handlers_(std::move(handlers)) {}
+  /// The paths end on the thread that they lived on.
   ~Engine() override {
-    if (!thread_.joinable()) return;
-    engine_.stop();
-    thread_.join();
+    if (thread_ == nullptr) return;
+    thread_->call([this] {
+      thread_->engine().remove(*this);
+      paths_.clear();
+      region_.reset();
+    });
   }
 
   Result<void> start(const DataPathOptions& options) {
-    const auto random = control::SystemRandom::open();
-    if (!random) return std::unexpected(random.error());
-    auto opened = fabric::open_reachable_fabric(options.fabric, {.address = options.address},
-                                                {.entropy = [random = *random] { return random.next32(); },
-                                                 .host_id = fabric::host_identity(),
-                                                 .encrypt = options.encrypt});
-    if (!opened) return std::unexpected(opened.error());
-    opened_ = std::move(*opened);
-    auto window = opened_.fabric->make_arena(options.window_bytes);
+    const auto context = options.context ? options.context : peer::Context::of_process();
+    auto thread = context->fabric_thread(
+        {.fabric = options.fabric, .address = options.address, .encrypt = options.encrypt});
+    if (!thread) return std::unexpected(thread.error());
+    auto window = (*thread)->make_arena(options.window_bytes);
     if (!window) return std::unexpected(window.error());
     window_ = std::move(*window);
-    engine_.add(*this);
-    try {
-      thread_ = std::thread([this] {
-        engine_.run();
-        paths_.clear();  // on the thread that they lived on
-        region_.reset();
-      });
-    } catch (const std::system_error& error) {
-      return fail(Errc::resource_limit, std::string("no thread for the engine: ") + error.what());
-    }
+    thread_ = std::move(*thread);
+    thread_->call([this] { thread_->engine().add(*this); });
     return {};
   }
 
-  /// Runs `function` on the engine's thread and waits for its result.
+  /// Runs `function` on the fabric thread and waits for its result.
   template <typename Function>
   auto call(Function function) {
-    std::packaged_task<std::invoke_result_t<Function>()> task(std::move(function));
-    auto result = task.get_future();
-    while (!engine_.post([&task] { task(); })) std::this_thread::yield();
-    return result.get();
+    return thread_->call(std::move(function));
   }
   /// False: no room.
-  bool post(engine::Engine::Task task) { return engine_.post(std::move(task)).has_value(); }
+  bool post(peer::FabricThread::Task task) { return thread_->post(std::move(task)).has_value(); }
 
   Result<fabric::ConnectionBlob> offer(LinkId link) {
     std::optional<memory::Arena> arena;
@@ -72,7 +55,7 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
       arena = std::move(spare_.back());
       spare_.pop_back();
     }
-    auto path = Path::create(*opened_.fabric, std::move(arena));
+    auto path = Path::create(thread_->fabric(), std::move(arena));
     if (!path) return std::unexpected(path.error());
     return (paths_[link] = std::move(*path))->queue_pair().local_blob();
   }
@@ -92,18 +75,18 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
   Result<WindowKey> renew_window() {
     region_.reset();
     std::ranges::fill(window_.bytes(), std::byte{});
-    auto region = opened_.fabric->register_memory(window_.bytes());
+    auto region = thread_->fabric().register_memory(window_.bytes());
     if (!region) return std::unexpected(region.error());
     region_ = std::move(*region);
     return WindowKey{region_->remote_address(), region_->remote_key()};
   }
 
   std::uint64_t dropped() const { return dropped_; }
-  const fabric::OpenedFabric& opened() const { return opened_; }
+  const peer::FabricThread& thread() const { return *thread_; }
   std::span<const std::byte> window() const { return window_.bytes(); }
 
-  std::size_t work(Time now) override {
-    std::size_t done = opened_.fabric->progress(now);
+  std::size_t work(Time) override {
+    std::size_t done = 0;
     for (auto& [link, path] : paths_) {
       done += path->poll([&, id = link, path = path.get()](std::span<const std::byte> bytes) {
         auto place = path->place();
@@ -114,22 +97,23 @@ class DataPath::Engine final : public engine::Agent, public engine::Waiter {
     }
     return done;
   }
-  Time next_deadline() const override { return opened_.fabric->next_deadline(); }
-  void wait(Time deadline) override { opened_.fabric->wait(deadline); }
-  void wake() noexcept override { opened_.fabric->wake(); }
-  void pause() override { opened_.fabric->pause(); }
+  /// A path may lack a receive, or its owner a message: all of them begin anew.
+  void on_out_of_memory() override {
+    for (auto& [link, path] : paths_)
+      if (!path->has_been_given_up()) {
+        handlers_.failed(link, "no memory");
+        path->give_up();
+      }
+  }
 
  private:
   const Handlers handlers_;
-  fabric::OpenedFabric opened_;
+  std::shared_ptr<peer::FabricThread> thread_;
   memory::Arena window_;
   std::unique_ptr<fabric::MemoryRegion> region_;
   std::map<LinkId, std::unique_ptr<Path>> paths_;
   std::atomic<std::uint64_t> dropped_ = 0;
   std::vector<memory::Arena> spare_;  ///< of paths that have ended
-  // Heartbeats come rarely: to look again for long would only cost others the core.
-  engine::Engine engine_{*this, {.spin = microseconds(5)}};
-  std::thread thread_;
 };
 
 Result<std::unique_ptr<DataPath>> DataPath::open(const DataPathOptions& options, Handlers handlers) {
@@ -142,10 +126,10 @@ DataPath::DataPath(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) 
 DataPath::~DataPath() = default;
 
 const std::string& DataPath::fabric_name() const {
-  return engine_->opened().name;
+  return engine_->thread().fabric_name();
 }
 const std::string& DataPath::reason() const {
-  return engine_->opened().reason;
+  return engine_->thread().reason();
 }
 std::span<const std::byte> DataPath::window() const {
   return engine_->window();
@@ -194,7 +178,7 @@ std::uint64_t DataPath::dropped() const {
 
 std::uint64_t DataPath::packets_refused() const {
   return engine_->call([&]() -> std::uint64_t {
-    const auto* const software = engine_->opened().software;
+    const auto* const software = engine_->thread().software();
     if (software == nullptr) return 0;
     const auto& counters = software->counters();
     return counters.unknown_queue_pair + counters.wrong_source + counters.forged + counters.stale;

@@ -1,7 +1,7 @@
-// The part of a membership that lives on the data path: an engine's thread with a fabric, a queue pair to
-// each process that we are connected to, small messages over them, and one window of memory that members may
-// write while they are of our epoch. It knows no views: it opens, revokes and destroys as it is told. All
-// functions may be called from any one thread, the control loop's; they return when the engine has done it.
+// The part of a membership that lives on the data path: on the process's fabric thread, a queue pair to each
+// process that we are connected to, small messages over them, and one window of memory that members may write
+// while they are of our epoch. It knows no views: it opens, revokes and destroys as it is told. All functions
+// may be called from any one thread, the control loop's; they return when the fabric thread has done it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "controlplane/peer/context.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 
@@ -30,6 +31,7 @@ struct DataPathOptions {
   Address address;              ///< of this host; port 0: any
   std::uint32_t window_bytes = 4096;
   bool encrypt = false;  ///< what leaves this host; blobs must travel in secret then
+  std::shared_ptr<peer::Context> context = nullptr;  ///< whose thread it shares; null: the process's
 };
 
 class DataPath {

@@ -37,7 +37,8 @@ Result<void> Membership::Impl::open() {
       {.fabric = options_.fabric,
        .address = data_address,
        .window_bytes = options_.window_bytes,
-       .encrypt = options_.encrypt},
+       .encrypt = options_.encrypt,
+       .context = options_.context},
       {.heard =
            [post](LinkId link, Bytes bytes, DataPath::Place place) {
              post([link, bytes = std::move(bytes), place = std::move(place)](Impl& impl) {

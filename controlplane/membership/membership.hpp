@@ -29,6 +29,8 @@ struct MembershipOptions {
   /// under keys of each connection that travel over `channel`. All members do or none.
   bool encrypt = false;
   view::Timing timing{};
+  /// With whom the data path shares its thread; null: with everything in this process.
+  std::shared_ptr<peer::Context> context = nullptr;
 };
 
 /// On the loop's thread; any may be empty. They must not destroy the membership.

@@ -49,6 +49,9 @@ class Path {
   bool has_failed_now() {
     return !failed_ && queue_pair_->state() == fabric::QueuePairState::error && (failed_ = true);
   }
+  /// As if the queue pair had failed, and that had been told.
+  void give_up() { failed_ = true; }
+  bool has_been_given_up() const { return failed_; }
 
  private:
   Path() = default;

@@ -190,6 +190,7 @@ class Group final : public GroupPart {
   void on_block(Link& link, const fabric::Completion& completion) override;
   void on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) override;
   void on_link_lost(Link& link, const Error& cause) override;
+  void on_out_of_memory() override { give_up({Errc::resource_limit, "no memory"}); }
   std::size_t work(Time now) override;
   bool is_busy() const override;
   Time next_deadline() const override;

@@ -1,3 +1,4 @@
+#include "dataplane/fabric/host_identity.hpp"
 #include "lib/group/node_state.hpp"
 
 namespace rdmc {
@@ -28,36 +29,37 @@ relay::PathParameters guess_of(const relay::Racks& hosts) {
 
 }  // namespace
 
+std::shared_ptr<Context> make_context(const ContextOptions& options) {
+  return std::make_shared<Context>(peer::ContextOptions{.threads = options.threads});
+}
+
+std::shared_ptr<Context> process_context() {
+  return peer::Context::of_process();
+}
+
+std::size_t fabric_threads(const Context& context) {
+  return context.threads();
+}
+
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
+  peer::FabricThreadOptions wanted{.fabric = options.fabric,
+                                   .address = options.address,
+                                   .device = options.device,
+                                   .encrypt = options.encrypt,
+                                   .own_thread = options.own_thread};
+  wanted.idle.busy_poll = options.busy_poll;
+  const auto context = options.context ? options.context : peer::Context::of_process();
+  auto thread = options.own_thread ? context->fabric_thread(wanted) : peer::FabricThread::open(wanted);
+  if (!thread) return std::unexpected(thread.error());
   auto state = std::make_unique<State>();
   state->options = options;
-  const auto random = control::SystemRandom::open();
-  if (!random) return std::unexpected(random.error());
-  auto opened = fabric::open_reachable_fabric(
-      options.fabric, {.address = options.address, .device = options.device, .device_may_differ = true},
-      {.entropy = [random = *random] { return random.next32(); },
-       .host_id = fabric::host_identity(),
-       .encrypt = options.encrypt});
-  if (!opened) return std::unexpected(opened.error());
-  state->opened = std::move(*opened);
-  state->agent = std::make_unique<group::FabricAgent>(*state->opened.fabric);
-  state->engine =
-      std::make_unique<engine::Engine>(*state->agent, engine::IdleStrategy{.busy_poll = options.busy_poll});
+  state->options.context = context;
   state->peers = std::make_unique<group::Peers>(
-      *state->opened.fabric,
+      (*thread)->fabric(),
       group::PeersConfig{.link = {.ring_bytes = kRingBytes, .host = fabric::host_identity()},
                          .keepalive = kKeepalive,
                          .early = {}});
-  state->engine->add(*state->agent);
-  state->engine->add(*state->peers);
-  if (options.own_thread) {
-    try {
-      state->thread = std::thread([raw = state.get()] { raw->run(); });
-      state->owner.wait(std::this_thread::get_id());
-    } catch (const std::system_error& error) {
-      return fail(Errc::resource_limit, std::string("no thread for the engine: ") + error.what());
-    }
-  }
+  state->join(std::move(*thread));
   return std::unique_ptr<Node>(new Node(std::move(state)));
 }
 
@@ -68,12 +70,20 @@ NodeId Node::id() const {
   return state_->options.id;
 }
 
+bool Node::has_own_thread() const {
+  return state_->options.own_thread;
+}
+
+const std::shared_ptr<Context>& Node::context() const {
+  return state_->options.context;
+}
+
 bool Node::encrypts() const {
   return state_->options.encrypt;
 }
 
 void Node::poll(Duration longest) {
-  state_->turn(longest);
+  state_->thread->turn(longest);
 }
 
 Result<std::vector<std::byte>> Node::offer(NodeId peer) {
@@ -151,12 +161,10 @@ Result<void> Node::release(GroupNumber number, std::uint64_t message) {
 }
 
 Result<SharedMemory> Node::allocate(std::size_t bytes) {
-  return state_->in_engine([&]() -> Result<SharedMemory> {
-    auto arena = state_->opened.fabric->make_arena(bytes);
-    if (!arena) return std::unexpected(arena.error());
-    const auto keeper = std::make_shared<memory::Arena>(std::move(*arena));
-    return SharedMemory{keeper->bytes().first(bytes), keeper};
-  });
+  auto arena = state_->thread->make_arena(bytes);
+  if (!arena) return std::unexpected(arena.error());
+  const auto keeper = std::make_shared<memory::Arena>(std::move(*arena));
+  return SharedMemory{keeper->bytes().first(bytes), keeper};
 }
 
 Result<void> Node::post_receive_buffer(GroupNumber number, std::span<std::byte> buffer) {

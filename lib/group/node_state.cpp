@@ -1,7 +1,5 @@
 #include "lib/group/node_state.hpp"
 
-#include <new>
-
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc {
@@ -14,36 +12,60 @@ constexpr int kLastTurns = 3;
 
 }  // namespace
 
+void Node::State::join(std::shared_ptr<peer::FabricThread> fabric_thread) {
+  thread = std::move(fabric_thread);
+  thread->call([this] {
+    thread->engine().add(*peers);
+    thread->engine().add(*this);
+  });
+}
+
 Node::State::~State() {
-  if (thread.joinable()) {
-    stopping = true;
-    agent->wake();
-    thread.join();
-  } else {
-    end();
-  }
+  if (thread == nullptr) return;
+  std::future<void> left;
+  thread->call([&] {
+    begin_leaving(monotonic_now());
+    left = leaving_->left.get_future();
+  });
+  // The turns are the application's, which has this thread now.
+  while (thread->is_current() && leaving_) thread->turn(milliseconds(1));
+  left.get();
 }
 
-void Node::State::run() {
-  owner = std::this_thread::get_id();
-  owner.notify_all();
-  while (!stopping) {
-    try {
-      turn(seconds(3600));
-    } catch (const std::bad_alloc&) {
-      give_up_all();
-    }
+/// Queue pairs end on the thread that they lived on. Not before what was said last, a verdict perhaps, has
+/// arrived, and what came last is acknowledged.
+void Node::State::begin_leaving(Time now) {
+  {
+    const std::lock_guard lock(mutex);
+    groups.clear();
   }
-  end();
+  leaving_.emplace(Leaving{.latest = now + kFarewell, .left = {}});
 }
 
-/// The process had no memory for something of a group's, and any of them may lack a piece.
-void Node::State::give_up_all() noexcept {
-  try {
-    for (const auto& group : all_groups()) group->give_up({Errc::resource_limit, "no memory"});
-  } catch (const std::bad_alloc&) {
-    // Those that are left time out.
-  }
+bool Node::State::may_leave(Time now) const {
+  return leaving_->turns > kLastTurns && (peers->is_quiet() || now >= leaving_->latest);
+}
+
+/// Whoever waits for it destroys this at once.
+void Node::State::leave() {
+  thread->engine().remove(*this);
+  thread->engine().remove(*peers);
+  peers.reset();
+  std::promise<void> left = std::move(leaving_->left);
+  leaving_.reset();
+  left.set_value();
+}
+
+std::size_t Node::State::work(Time now) {
+  if (!leaving_) return tidy_groups() ? 1 : 0;
+  ++leaving_->turns;
+  if (may_leave(now)) leave();
+  return 0;
+}
+
+Time Node::State::next_deadline() const {
+  if (!leaving_) return Time::never();
+  return leaving_->turns <= kLastTurns || peers->is_quiet() ? Time{} : leaving_->latest;
 }
 
 std::vector<std::shared_ptr<group::NodeGroup>> Node::State::all_groups() {
@@ -51,22 +73,6 @@ std::vector<std::shared_ptr<group::NodeGroup>> Node::State::all_groups() {
   std::vector<std::shared_ptr<group::NodeGroup>> all;
   for (const auto& [number, group] : groups) all.push_back(group);
   return all;
-}
-
-/// The owner's: queue pairs end on the thread that they lived on. Not before what was said last, a verdict
-/// perhaps, has arrived, and what came last is acknowledged.
-void Node::State::end() {
-  groups.clear();
-  if (!peers) return;
-  const Time latest = monotonic_now() + kFarewell;
-  for (int turns = 0; turns < kLastTurns || (!peers->is_quiet() && monotonic_now() < latest); ++turns)
-    engine->turn(milliseconds(1));
-  engine->remove(*peers);
-  peers.reset();
-}
-
-void Node::State::turn(Duration longest) {
-  engine->turn(tidy_groups() ? Duration{} : longest);
 }
 
 std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {

@@ -77,6 +77,12 @@ void Peers::lose(Link& link, const Error& cause) {
   }
 }
 
+void Peers::on_out_of_memory() {
+  for (std::uint32_t i = 0; i < parts_end_; ++i) {
+    if (parts_[i] != nullptr) parts_[i]->on_out_of_memory();
+  }
+}
+
 Result<std::uint32_t> Peers::add(GroupPart& part) {
   const auto text = [&] {
     return "group " + std::to_string(part.name().number) + ", epoch " + std::to_string(part.name().epoch);

@@ -36,6 +36,8 @@ class GroupPart {
   virtual void on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) = 0;
   /// The link will be gone when this returns.
   virtual void on_link_lost(Link& link, const Error& cause) = 0;
+  /// The process had no memory for something of some group's: this one may lack a piece, and fails.
+  virtual void on_out_of_memory() = 0;
   virtual std::size_t work(Time now) = 0;
   /// Its neighbours' silence would be a failure now.
   virtual bool is_busy() const = 0;
@@ -79,6 +81,7 @@ class Peers final : public engine::Agent {
 
   std::size_t work(Time now) override;
   Time next_deadline() const override;
+  void on_out_of_memory() override;
 
  private:
   std::size_t poll(Link& link);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dataplane/base/types.hpp"
+#include "lib/socket/carrier.hpp"
 
 namespace rdmc::sockets {
 namespace {
@@ -36,11 +37,11 @@ void GroupSession::stop() {
 }
 
 Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
-  local.port = 0;
   auto node = Node::create({.id = NodeId{id},
-                            .address = local,
+                            .address = fabric_address(local),
                             .fabric = options_.fabric,
                             .device = options_.device,
+                            .context = options_.context,
                             .encrypt = options_.encrypt});
   if (!node) return std::unexpected(node.error());
   node_ = std::move(*node);

@@ -31,6 +31,7 @@ struct GroupSessionOptions {
   control::ChannelOptions channel;
   std::string fabric, device, group;
   bool encrypt = false;
+  std::shared_ptr<peer::Context> context = nullptr;  ///< whose thread the node shares
   Duration introduction = seconds(10);  ///< how long a caller has to say whom it joins, and again to be ready
 };
 

@@ -14,20 +14,18 @@ Address host_of(Address address) {
   return address;
 }
 
-/// Where the engine for connections at this address of ours is: loopback has 16 million that anybody on this
-/// host may dial, and one that reaches them all.
-Address engine_at(const Address& local) {
-  return !local.ipv6 && local.bytes[0] == 127 ? Address::ipv4(127, 0, 0, 1, 0) : host_of(local);
-}
-
 }  // namespace
 
 Result<Carrier*> Stack::carrier(const Address& local) {
   if (is_ending_) return fail(Errc::cancelled, "the process ends its sockets");
   const auto found = carriers_.find(local);
   if (found != carriers_.end()) return found->second.get();
-  auto opened = Carrier::open(
-      {.fabric = options_.fabric, .device = options_.device, .encrypt = options_.encrypt}, local, lock_);
+  auto opened = Carrier::open(*options_.context,
+                              {.fabric = options_.fabric,
+                               .address = local,
+                               .device = options_.device,
+                               .encrypt = options_.encrypt},
+                              lock_);
   if (!opened) return std::unexpected(opened.error());
   return (carriers_[local] = std::move(*opened)).get();
 }
@@ -149,7 +147,7 @@ void Peering::on_offer(std::vector<std::byte> blob) {
 
 /// On the carrier's thread; without `their_blob` the peer's comes later.
 void Peering::make_trunk(std::vector<std::byte> their_blob) {
-  const auto carrier = stack_.carrier(engine_at(channel_.local()));
+  const auto carrier = stack_.carrier(fabric_address(channel_.local()));
   if (!carrier) return give_up(carrier.error());
   carrier_ = *carrier;
   mux_ = std::make_shared<Mux>(static_cast<Opens&>(stack_), is_dialler_, carrier_->fabric_name());

@@ -38,6 +38,8 @@ struct StackOptions {
   control::CertificateFiles certificates = {};  ///< in the key's place
   /// How long a process at the other end of a control connection has to say which it is, and to make a trunk.
   Duration introduction = seconds(10);
+  /// With whom the sockets share their thread; a stack that stands for a process of its own has its own.
+  std::shared_ptr<peer::Context> context = peer::Context::of_process();
 };
 
 /// A call that uses what end() ends.

@@ -41,6 +41,7 @@ GroupSessionOptions Stack::session_options(const OpenSocket& socket, const contr
           .device = options_.device,
           .group = socket.group_name,
           .encrypt = options_.encrypt,
+          .context = options_.context,
           .introduction = options_.introduction};
 }
 

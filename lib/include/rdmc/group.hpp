@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include <rdmc/context.hpp>
+
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
@@ -40,7 +42,10 @@ struct NodeOptions {
   std::string fabric = "auto";
   /// Where the fabric needs one named (dpdk), in its own words: rdmc_bcast --device's.
   std::string device = {};
-  /// False: the thread that creates the node calls poll(), and destroys the node; others wait for its turns.
+  /// With whom the node shares its thread and connections; null: with all that this process has without a
+  /// Context of its own.
+  std::shared_ptr<Context> context = nullptr;
+  /// False: the thread that creates the node calls poll(), and destroys the node; nothing is shared.
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.
   bool busy_poll = false;
@@ -143,6 +148,9 @@ class Node {
 
   NodeId id() const;
   bool encrypts() const;
+  bool has_own_thread() const;
+  /// With whom it shares its connections.
+  const std::shared_ptr<Context>& context() const;
 
   // -- connections; each pair once, before their first group --
 

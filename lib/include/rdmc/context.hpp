@@ -1,0 +1,31 @@
+// What the nodes, sockets and memberships of one process share: the threads that move its bytes, and the
+// connections to each other process. A program that makes no Context uses the one of its process.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace rdmc {
+
+namespace peer {
+class Context;
+}
+/// Shared by whatever is created with it, and ended with the last of them. Any thread.
+using Context = peer::Context;
+
+struct ContextOptions {
+  /// Threads that move bytes, for each address and fabric in use; at least 1. What is created takes the one
+  /// that the fewest others use.
+  std::size_t threads = 1;
+};
+
+/// A Context beside that of the process: for a program that wants more threads, or two parts that share
+/// nothing.
+std::shared_ptr<Context> make_context(const ContextOptions& options = {});
+/// The Context of this process. A child of fork() has its own.
+std::shared_ptr<Context> process_context();
+
+/// How many threads of `context` move bytes now.
+std::size_t fabric_threads(const Context& context);
+
+}  // namespace rdmc
