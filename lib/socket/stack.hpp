@@ -137,10 +137,15 @@ class Stack final : private Opens {
   Result<control::ChannelOptions> channel_options();
   void deliver_own();
   void drain(Duration longest);
-  /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`.
+  /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`. When
+  /// another thread closes the socket meanwhile, the answer is EBADF, whatever a closed socket would answer.
   template <typename Attempt>
   auto until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                   int late = EAGAIN, Wants wants = Wants::change) -> decltype(attempt());
+  /// The same for the call that closes the socket: it goes on although the socket is closing.
+  template <typename Attempt>
+  auto keep_trying(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt, int late,
+                   Wants wants) -> decltype(attempt());
   /// Time::never() without a timeout.
   static Time deadline_of(Duration timeout);
 
@@ -219,6 +224,18 @@ class Stack final : private Opens {
 template <typename Attempt>
 auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                        int late, Wants wants) -> decltype(attempt()) {
+  const auto while_open = [&]() -> decltype(attempt()) {
+    if (socket->is_closing) return std::unexpected(EBADF);
+    auto answer = attempt();  // which may let go of the lock for a while
+    if (!answer && socket->is_closing) return std::unexpected(EBADF);
+    return answer;
+  };
+  return keep_trying(lock, socket, may_wait, deadline, while_open, late, wants);
+}
+
+template <typename Attempt>
+auto Stack::keep_trying(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
+                        int late, Wants wants) -> decltype(attempt()) {
   bool has_looked = false, is_armed = false;
   for (;;) {
     const std::uint32_t seen = socket->changes.load();
@@ -227,7 +244,6 @@ auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadl
     socket->refresh();
     if (has_looked && answer) socket->idle(wants).found_work(monotonic_now());
     if (answer || answer.error() != EAGAIN || !may_wait) return answer;
-    if (socket->is_closed) return std::unexpected(EBADF);
     if (socket->changes.load() != seen) continue;
     Woken woken = Woken::changed;
     if (const auto lane = socket->lane(wants); !lane) {

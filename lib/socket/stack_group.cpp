@@ -94,10 +94,12 @@ void Stack::finish_group(Lock& lock, const Held& socket) {
   if (!group.is_root()) return;
   const int longest = socket->linger_seconds.value_or(kLingerSeconds);
   if (longest == 0) return;
-  (void)until_done(lock, socket, true, monotonic_now() + seconds(longest), [&]() -> Answer {
+  const auto is_everywhere = [&]() -> Answer {
     if (is_over_ || group.first() == group.next() || group.state() == GroupEnd::State::ended) return 0;
     return std::unexpected(EAGAIN);
-  });
+  };
+  (void)keep_trying(lock, socket, true, monotonic_now() + seconds(longest), is_everywhere, EAGAIN,
+                    Wants::change);
 }
 
 }  // namespace rdmc::sockets

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "dataplane/base/clock.hpp"
 #include "lib/socket/stack.hpp"
@@ -143,7 +144,10 @@ Answer Stack::close(int fd, bool may_linger) {
   auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   Held socket = std::move(*found);
-  socket->is_closing = true;  // before anything is waited for
+  // Other threads' calls end now, also when this one lingers.
+  socket->is_closing = true;
+  socket->pollable.reset();
+  socket->on_change(false);
   if (socket->group) finish_group(lock, socket);
   listener = stop_listening(*socket);
   const auto& stream = socket->socket.stream();
@@ -151,15 +155,14 @@ Answer Stack::close(int fd, bool may_linger) {
   deliver_own();
   if (may_linger && socket->linger_seconds.value_or(0) > 0) {
     stream->watch(socket.get());
-    (void)until_done(lock, socket, true, deadline_of(seconds(*socket->linger_seconds)), [&]() -> Answer {
+    const auto is_flushed = [&]() -> Answer {
       const bool is_done = stream->is_flushed() || stream->state() == Stream::State::closed;
       return is_over_ || is_done ? Answer(0) : std::unexpected(EAGAIN);
-    });
+    };
+    const Time deadline = deadline_of(seconds(*socket->linger_seconds));
+    (void)keep_trying(lock, socket, true, deadline, is_flushed, EAGAIN, Wants::change);
     stream->watch(nullptr);
   }
-  socket->is_closed = true;
-  socket->pollable.reset();
-  socket->on_change(false);  // for calls of other threads
   // With the lock: nobody is to see a descriptor that is there and is no socket.
   sockets_.erase(fd);
   socket->tcp.reset();
@@ -199,17 +202,21 @@ short Stack::events(int fd, short wanted) {
 Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
   if (descriptors.data() == nullptr && !descriptors.empty()) return std::unexpected(EFAULT);
   const Time deadline = timeout_ms < 0 ? Time::never() : monotonic_now() + milliseconds(timeout_ms);
-  for (const pollfd& each : descriptors)
-    if (each.fd >= 0 && has(each.fd))
-      if (auto ready = pollfd_of(each.fd); !ready) return ready;
+  std::vector<bool> is_ours(descriptors.size());
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    is_ours[i] = descriptors[i].fd >= 0 && has(descriptors[i].fd);
+    if (!is_ours[i]) continue;
+    if (auto ready = pollfd_of(descriptors[i].fd); !ready && ready.error() != EBADF) return ready;
+  }
   for (Duration rest{};;) {
     const timespec patience{.tv_sec = rest.ns / 1'000'000'000, .tv_nsec = rest.ns % 1'000'000'000};
     const int polled = ::ppoll(descriptors.data(), descriptors.size(),
                                rest == Time::never() - Time{} ? nullptr : &patience, nullptr);
     if (polled < 0) return std::unexpected(errno);
     std::size_t count = 0;
-    for (pollfd& each : descriptors) {
-      if (each.fd >= 0 && has(each.fd)) each.revents = events(each.fd, each.events);
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      pollfd& each = descriptors[i];
+      if (is_ours[i]) each.revents = events(each.fd, each.events);  // POLLNVAL: it was closed meanwhile
       count += each.revents != 0;
     }
     const Time now = monotonic_now();
