@@ -152,6 +152,8 @@ class Stack final : private Opens {
   Answer close(int fd, bool may_linger);
   static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller);
   static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek);
+  static std::size_t receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
+                                  bool peek);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
   /// Of a call that has copied once more than send() and receive() do.
@@ -187,7 +189,7 @@ class Stack final : private Opens {
     control::Connecting attempt;
     std::vector<Held> waiting;
   };
-  struct Loan {
+  struct LentChunk {
     std::shared_ptr<Stream> stream;
     ArrivedChunk chunk;
   };
@@ -204,7 +206,7 @@ class Stack final : private Opens {
   std::shared_ptr<Mux> own_near_, own_far_;              // connections with ourselves
   bool own_ready_ = false;
   std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
-  std::unordered_map<const std::byte*, Loan> loans_;  // received, and not released yet
+  std::unordered_map<const std::byte*, LentChunk> loans_;  // received, and not released yet
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;  // who listens there, as far as we know
   std::unique_ptr<control::ControlLoop> loop_;

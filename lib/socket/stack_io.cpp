@@ -12,6 +12,20 @@
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
+namespace {
+
+/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
+constexpr int kTries = 4;
+
+/// Has the kernel bring what is not there yet.
+void touch(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPage = 4096;
+  for (std::size_t at = 0; at < bytes.size(); at += kPage)
+    (void)*static_cast<const volatile std::byte*>(&bytes[at]);
+  if (!bytes.empty()) (void)*static_cast<const volatile std::byte*>(&bytes.back());
+}
+
+}  // namespace
 
 bool Stack::may_wait(const OpenSocket& socket, int flags) {
   return !socket.non_blocking && (flags & MSG_DONTWAIT) == 0;
@@ -22,15 +36,46 @@ void Stack::raise_broken_pipe(Lock& lock) {
   ::raise(SIGPIPE);  // to this thread
 }
 
-/// Long copies are made without the lock: the engine has something to do meanwhile.
+/// Long copies are made without the lock: the engine has something to do meanwhile. So is the first look at
+/// pages for which a peer would not wait.
 Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller) {
   const auto stream = socket.stream();
+  if (stream->was_declined()) {
+    lock.unlock();
+    touch(bytes.first(std::min(bytes.size(), LanePool::kRingBytes)));
+    lock.lock();
+  }
   auto copy = socket.keeps_messages() ? std::nullopt : stream->begin_copy(bytes.size());
   if (!copy) return socket.send(bytes, caller);
   lock.unlock();
   std::memcpy(copy->copy, bytes.data(), copy->bytes.size());
   lock.lock();
   return stream->end_copy(std::move(*copy));
+}
+
+/// What a peer's call lends is copied without the lock, in pieces, and only if it is present: a page that
+/// does not come would keep this thread for ever, and whoever waits for the lock with it.
+std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
+                                bool peek) {
+  std::size_t done = 0;
+  for (int tries = 0; tries < kTries && done < out.size();) {
+    const auto loan = stream.lent(out.size() - done, peeked);
+    if (!loan) break;
+    const auto& [memory, address, count, terms, is_all] = loan->bytes;
+    lock.unlock();
+    const bool is_present = memory->is_present(address, count);
+    const std::size_t copied = is_present ? memory->read(address, out.subspan(done, count)) : 0;
+    lock.lock();
+    if (!is_present) {
+      stream.decline(*loan);
+      break;
+    }
+    const std::size_t counted = stream.settle(*loan, copied, peek);
+    done += counted;
+    if (peek && counted != 0) break;
+    if (counted == 0) ++tries;
+  }
+  return done;
 }
 
 Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek) {
@@ -46,7 +91,12 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
     stream->count_copied(chunk->bytes.size());
     stream->give_back(std::move(*chunk->slot));
   }
-  return done != 0 ? Answer(done) : socket.receive(out, peek);
+  if (done != 0) return done;
+  const Answer got = socket.receive(out, peek);
+  if (!got && got.error() != EAGAIN) return got;
+  done = got.value_or(0);
+  done += receive_lent(lock, *stream, out.subspan(std::min(done, out.size())), peek ? done : 0, peek);
+  return done != 0 ? Answer(done) : got;
 }
 
 Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {

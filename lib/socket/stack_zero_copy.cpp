@@ -98,7 +98,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
         if (socket->socket.backlog() == nullptr) chunk = socket->socket.stream()->take_chunk();
         if (!chunk) {  // in pieces, or the end, or why there is nothing
           room.resize(kCopiedAtOnce);
-          const auto got = socket->socket.receive(room, false);
+          const auto got = receive_some(lock, socket->socket, room, false);
           if (!got || *got == 0) return got;
           room.resize(*got);
           chunk.emplace();
@@ -107,7 +107,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
         }
         *bytes = chunk->bytes.data();
         const std::size_t count = chunk->bytes.size();
-        loans_.emplace(chunk->bytes.data(), Loan{socket->socket.stream(), std::move(*chunk)});
+        loans_.emplace(chunk->bytes.data(), LentChunk{socket->socket.stream(), std::move(*chunk)});
         return count;
       },
       EAGAIN, Wants::bytes);
@@ -117,7 +117,7 @@ Answer Stack::release(void* bytes) {
   const Lock lock(lock_);
   const auto found = loans_.find(static_cast<const std::byte*>(bytes));
   if (found == loans_.end()) return std::unexpected(EINVAL);
-  Loan loan = std::move(found->second);
+  LentChunk loan = std::move(found->second);
   loans_.erase(found);
   if (loan.chunk.slot) loan.stream->give_back(std::move(*loan.chunk.slot));
   return 0;

@@ -69,11 +69,34 @@ std::size_t Stream::end_send(std::span<const std::byte> bytes, const void* calle
 
 std::size_t Stream::receive_from_lane(std::span<std::byte> out, bool peek) {
   const std::size_t count = incoming_->read(out, peek);
-  if (state_ == State::open && incoming_->take_writer_wants_record()) {
-    must_pulse_ = true;
-    stir();
-  }
+  answer_writer();
   return count;
+}
+
+/// It may have asked for a record that there is room.
+void Stream::answer_writer() {
+  if (state_ != State::open || !incoming_->take_writer_wants_record()) return;
+  must_pulse_ = true;
+  stir();
+}
+
+std::optional<Loan> Stream::lent(std::size_t most, std::size_t peeked) {
+  if (!incoming_ || peeked < received_.size()) return std::nullopt;
+  auto bytes = incoming_->lent(most, peeked - received_.size());
+  if (!bytes) return std::nullopt;
+  return Loan{.lane = incoming_, .bytes = std::move(*bytes)};
+}
+
+std::size_t Stream::settle(const Loan& loan, std::size_t count, bool peek) {
+  if (loan.lane != incoming_) return 0;  // it has ended meanwhile
+  const std::size_t counted = incoming_->settle(loan.bytes, count, peek);
+  copied_ += counted;
+  answer_writer();
+  return counted;
+}
+
+void Stream::decline(const Loan& loan) {
+  if (loan.lane == incoming_) incoming_->decline();
 }
 
 void Stream::want_records() {
