@@ -61,10 +61,16 @@ void GroupSession::attach() {
   end_->on_room = [this](std::size_t charge) {
     const std::lock_guard lock(mutex_);
     unread_ -= charge;
-    if (is_waiting_ && unread_ <= kMuchRoom) later([](GroupSession& self) { self.give_room(); });
+    if (!is_waiting_ || unread_ > kMuchRoom) return;
+    try {
+      later([](GroupSession& self) { self.give_room(); });
+    } catch (const std::bad_alloc&) {  // the next message that is read tries again
+    }
   };
   end_->on_send = [this] {
-    if (!std::exchange(is_flushing_, true)) later([](GroupSession& self) { self.flush(); });
+    if (is_flushing_) return;
+    later([](GroupSession& self) { self.flush(); });
+    is_flushing_ = true;
   };
 }
 

@@ -135,7 +135,9 @@ class Stack final : private Opens {
   Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
   Result<control::ControlLoop*> loop();
   Result<control::ChannelOptions> channel_options();
-  void deliver_own();
+  std::shared_ptr<Mux> make_own(bool nearer);
+  void deliver_own() noexcept;
+  void exchange_own();
   void drain(Duration longest);
   /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`. When
   /// another thread closes the socket meanwhile, the answer is EBADF, whatever a closed socket would answer.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "dataplane/base/clock.hpp"
@@ -110,14 +111,20 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   const Time deadline = deadline_of(socket->send_timeout);
   std::size_t done = 0;
   Answer sent = 0;
-  do {
-    sent = until_done(
-        lock, socket, waits, deadline,
-        [&] { return send_some(lock, socket->socket, bytes.subspan(done), waits ? &done : nullptr); }, EAGAIN,
-        Wants::room);
-    done += sent.value_or(0);
-    // Why no more goes is for the next call to say.
-  } while (sent && done < bytes.size() && (socket->socket.events() & (POLLERR | POLLHUP)) == 0);
+  try {
+    do {
+      sent = until_done(
+          lock, socket, waits, deadline,
+          [&] { return send_some(lock, socket->socket, bytes.subspan(done), waits ? &done : nullptr); },
+          EAGAIN, Wants::room);
+      done += sent.value_or(0);
+      // Why no more goes is for the next call to say.
+    } while (sent && done < bytes.size() && (socket->socket.events() & (POLLERR | POLLHUP)) == 0);
+  } catch (const std::bad_alloc&) {  // what the call lends is the caller's again
+    done += socket->socket.end_send(bytes.subspan(done), &done);
+    if (done == 0) throw;
+    return done;
+  }
   done += socket->socket.end_send(bytes.subspan(done), &done);
   // Also who has sent less than was asked for takes that for full (epoll(7)), and waits for an edge.
   if (!sent && sent.error() == EAGAIN) socket->show_full();

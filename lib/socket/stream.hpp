@@ -43,8 +43,9 @@ struct Loan {
 class Outlet {
  public:
   virtual ~Outlet() = default;
-  /// `stream` has something to say: next() is called until there is nothing left.
-  virtual void on_wants_to_send(Stream& stream) = 0;
+  /// `stream` has something to say: next() is called until there is nothing left. It may be in the middle of
+  /// a call, whose bytes have gone already, so nothing can fail here.
+  virtual void on_wants_to_send(Stream& stream) noexcept = 0;
   /// What it goes through, for people: "shm+udp", "self".
   virtual const std::string& description() const = 0;
   /// A way past the frames, if there is one: see LanePool.
