@@ -19,8 +19,6 @@
 namespace rdmc::sockets {
 namespace {
 
-/// How long a process that ends waits for what it has sent to arrive. The kernel would go on without it.
-constexpr Duration kFarewell = seconds(2);
 /// Between two frames of the two ends in one process nobody else could take the lock; no more than that.
 constexpr std::size_t kOwnFrameBytes = 64 * 1024;
 constexpr std::uint32_t kMostMessageBytes = 4096;
@@ -52,7 +50,8 @@ void Stack::end() {
   }
   while (const auto calls = under_way_.load()) under_way_.wait(calls);
   if (!loop_) return;
-  drain(kFarewell);
+  end_groups();
+  drain(options_.farewell);
   std::map<Address, Dial> dials;
   {
     const Lock lock(lock_);

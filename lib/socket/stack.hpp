@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +39,9 @@ struct StackOptions {
   control::CertificateFiles certificates = {};  ///< in the key's place
   /// How long a process at the other end of a control connection has to say which it is, and to make a trunk.
   Duration introduction = seconds(10);
+  /// How long what was sent may take to arrive after the close of its socket, when the process ends or a
+  /// group's root was closed. The kernel would end a process without it.
+  Duration farewell = seconds(2);
 };
 
 /// A call that uses what end() ends.
@@ -177,7 +181,15 @@ class Stack final : private Opens {
   std::move_only_function<void(control::Channel)> begin_group(OpenSocket& socket,
                                                               const control::ChannelOptions& channel);
   Answer join(Lock& lock, const Held& socket, const Address& to);
-  void finish_group(Lock& lock, const Held& socket);
+  void linger_for_group(Lock& lock, const Held& socket);
+  struct Leaving {
+    std::shared_ptr<GroupSession> session;
+    Duration longest;            // for what was sent to be everywhere
+    bool is_waited_for = false;  // when the process ends
+  };
+  Leaving leaving_of(const OpenSocket& socket, bool has_lingered) const;
+  void leave_group(const Leaving& leaving);
+  void end_groups();
 
   // stack_options.cpp
   Answer set_group_name(OpenSocket& socket, std::string_view name);
@@ -209,6 +221,8 @@ class Stack final : private Opens {
   bool own_ready_ = false;
   std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
   std::unordered_map<const std::byte*, LentChunk> loans_;  // received, and not released yet
+  std::map<GroupSession*, Leaving> leaving_;               // of groups whose sockets are closed
+  std::condition_variable_any has_left_;                   // one of them
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;  // who listens there, as far as we know
   std::unique_ptr<control::ControlLoop> loop_;

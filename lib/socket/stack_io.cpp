@@ -205,7 +205,7 @@ Answer Stack::close(int fd, bool may_linger) {
   socket->is_closing = true;
   socket->pollable.reset();
   socket->on_change(false);
-  if (socket->group) finish_group(lock, socket);
+  if (socket->group && may_linger) linger_for_group(lock, socket);
   listener = stop_listening(*socket);
   const auto& stream = socket->socket.stream();
   socket->socket.close(socket->linger_seconds == 0);
@@ -225,10 +225,11 @@ Answer Stack::close(int fd, bool may_linger) {
   socket->tcp.reset();
   socket->owned.reset();
   const auto session = socket->session;
+  const Leaving leaving = leaving_of(*socket, may_linger);
   socket.reset();  // with the lock, too: it lets go of its stream
   lock.unlock();
   listener.reset();
-  if (session) session->stop();
+  if (session) leave_group(leaving);
   return 0;
 }
 
