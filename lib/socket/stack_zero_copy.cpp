@@ -36,8 +36,12 @@ std::expected<void*, int> Stack::allocate(std::size_t bytes) {
 }
 
 Answer Stack::deallocate(void* memory) {
+  std::shared_ptr<memory::Arena> last;  // goes without the lock: to unmap much takes long
   const Lock lock(lock_);
-  if (allocations_.erase(static_cast<const std::byte*>(memory)) == 0) return std::unexpected(EINVAL);
+  const auto found = allocations_.find(static_cast<const std::byte*>(memory));
+  if (found == allocations_.end()) return std::unexpected(EINVAL);
+  last = std::move(found->second);
+  allocations_.erase(found);
   return 0;
 }
 
