@@ -65,6 +65,7 @@ void LaneWriter::publish(std::size_t count) {
 }
 
 std::size_t LaneWriter::write(std::span<const std::byte> bytes) {
+  bytes = bytes.first(std::min(bytes.size(), memory_.ring.size()));
   std::size_t done = 0;
   while (done < bytes.size() && !is_advertising()) {
     std::size_t free = memory_.ring.size() - static_cast<std::size_t>(written_ - read_);

@@ -66,7 +66,8 @@ class LaneWriter {
 
   explicit LaneWriter(LaneMemory memory, Wake wake = wake_sleepers);
 
-  /// Copies as much as there is room for, and returns how much; none while something is advertised.
+  /// Copies as much as there is room for, at most as much as the ring holds: a reader that keeps up makes
+  /// room for ever. Returns how much; none while something is advertised.
   std::size_t write(std::span<const std::byte> bytes);
   std::size_t room();
   /// As TCP's: a third of it is free.

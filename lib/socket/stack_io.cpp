@@ -37,17 +37,21 @@ void Stack::raise_broken_pipe(Lock& lock) {
   ::raise(SIGPIPE);  // to this thread
 }
 
-/// Long copies are made without the lock: the engine has something to do meanwhile. So is the first look at
-/// pages for which a peer would not wait.
+/// Long copies are made without the lock: the engine has something to do meanwhile. Where they are made with
+/// it, the pages that they need are waited for without it.
 Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller) {
   const auto stream = socket.stream();
-  if (stream->was_declined()) {
-    lock.unlock();
-    touch(bytes.first(std::min(bytes.size(), LanePool::kRingBytes)));
-    lock.lock();
-  }
   auto copy = socket.keeps_messages() ? std::nullopt : stream->begin_copy(bytes.size());
-  if (!copy) return socket.send(bytes, caller);
+  if (!copy) {
+    if (!socket.keeps_messages() && bytes.size() >= Stream::kLeastInSlot) {
+      const bool lends = stream->would_lend(bytes.size(), caller);
+      lock.unlock();
+      touch(lends ? bytes.last(Stream::kBehindAdvert)
+                  : bytes.first(std::min(bytes.size(), LanePool::kRingBytes)));
+      lock.lock();
+    }
+    return socket.send(bytes, caller);
+  }
   lock.unlock();
   std::memcpy(copy->copy, bytes.data(), copy->bytes.size());
   lock.lock();

@@ -149,10 +149,8 @@ class Stream {
   std::size_t settle(const Loan& loan, std::size_t count, bool peek);
   /// The peer is to copy them itself: they are not present, and who waits for them may wait for ever.
   void decline(const Loan& loan);
-  /// The peer has declined what a call of ours lends: it is copied next.
-  bool was_declined() const {
-    return outgoing_ && outgoing_->writer.is_advertising() && !outgoing_->writer.may_advertise();
-  }
+  /// Whether send() of so many bytes would advertise them, and copy no more than the last kBehindAdvert.
+  bool would_lend(std::size_t bytes, const void* caller) const;
   /// Nobody sleeps here who could be woken: the peer is to say by records what it does in lanes.
   void want_records();
   Result<void> on_lane(std::unique_ptr<LaneReader> lane);

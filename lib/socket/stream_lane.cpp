@@ -19,6 +19,12 @@ bool Stream::takes_lane() {
   return true;
 }
 
+bool Stream::would_lend(std::size_t bytes, const void* caller) const {
+  return outgoing_ && caller != nullptr && (advertiser_ == nullptr || advertiser_ == caller) &&
+         bytes >= kLeastAdvertised && outgoing_->writer.may_advertise() &&
+         !outgoing_->writer.is_advertising();
+}
+
 Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller) {
   LaneWriter& writer = outgoing_->writer;
   const bool was_advertised = writer.is_advertising();
@@ -26,8 +32,7 @@ Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller
   // Who takes nothing of an advert is given what there is room for, as if there had been none.
   if (was_advertised) cancel_advert();
   if (gone_ != 0 && was_advertised) return std::exchange(gone_, 0);
-  const bool is_worth_it = caller != nullptr && (advertiser_ == nullptr || advertiser_ == caller) &&
-                           bytes.size() >= kLeastAdvertised && writer.may_advertise();
+  const bool is_worth_it = would_lend(bytes.size(), caller);
   std::size_t count = 0;
   if (was_advertised || !is_worth_it) count = writer.write(bytes);
   copied_ += count;

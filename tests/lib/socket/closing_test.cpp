@@ -2,19 +2,16 @@
 // close only when the kernel says that the other thread sleeps in its call, so none of them depends on which
 // thread is quicker.
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
-#include <fstream>
-#include <functional>
 #include <future>
 #include <thread>
 
 #include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
+#include "tests/lib/socket/waiting.hpp"
 
 using namespace rdmc;
 using namespace rdmc::sockets;
@@ -24,41 +21,6 @@ namespace {
 
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 const Answer kClosed = std::unexpected(EBADF);
-
-/// Whether the thread sleeps for its socket: in poll, or on a futex's word as OpenSocket does. Who waits for
-/// a mutex sleeps by another operation.
-bool sleeps_for_a_socket(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
-  long number = -1;
-  std::string word, operation;
-  if (!(file >> number)) return false;
-  if (number == SYS_ppoll) return true;
-  constexpr unsigned long kWaitBitset = 9, kPrivate = 128;
-  return number == SYS_futex && file >> word >> operation &&
-         (std::stoul(operation, nullptr, 16) & ~kPrivate) == kWaitBitset;
-}
-
-/// A call in a thread of its own, which is asleep when the constructor returns.
-class Waiting {
- public:
-  explicit Waiting(std::function<Answer()> call) {
-    std::promise<pid_t> id;
-    auto known = id.get_future();
-    answer_ = std::async(std::launch::async, [call = std::move(call), id = std::move(id)]() mutable {
-      id.set_value(static_cast<pid_t>(::syscall(SYS_gettid)));
-      return call();
-    });
-    const pid_t thread = known.get();
-    while (!sleeps_for_a_socket(thread) && !has_ended()) std::this_thread::yield();
-    BOOST_REQUIRE(!has_ended());
-  }
-  Answer answer() { return answer_.get(); }
-
- private:
-  bool has_ended() const { return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-
-  std::future<Answer> answer_;
-};
 
 /// More than there is room for on the way to a peer that does not read.
 const std::vector<std::byte> kMuch(32 << 20);
