@@ -38,6 +38,7 @@ class Channel {
   ///   timed_out         the peer was silent too long, or did not read what close() flushed
   ///   protocol_error    a message beyond the limit, or bytes that make no sense
   ///   corrupt           a TLS record was changed on its way
+  ///   resource_limit    there was no memory for what it has sent, or a handler threw std::bad_alloc
   void start(MessageHandler on_message, ClosedHandler on_closed);
 
   /// Queues a message. Errors: would_block (the queue is full: wait for on_drained), invalid_argument (longer

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cerrno>
 #include <chrono>
+#include <new>
 
 namespace rdmc::control {
 namespace {
@@ -49,7 +50,7 @@ void Connection::arm_read() {
   read_armed_ = true;
   socket_.async_wait(LoopSocket::Wait::wait_read, [self = shared_from_this()](error_code error) {
     self->read_armed_ = false;
-    if (!error) self->on_readable();
+    if (!error) self->with_memory([&] { self->on_readable(); });
   });
 }
 
@@ -58,14 +59,14 @@ void Connection::arm_write() {
   write_armed_ = true;
   socket_.async_wait(LoopSocket::Wait::wait_write, [self = shared_from_this()](error_code error) {
     self->write_armed_ = false;
-    if (!error) self->flush();
+    if (!error) self->with_memory([&] { self->flush(); });
   });
 }
 
 void Connection::arm_timer(Duration delay) {
   timer_.expires_after(std::chrono::nanoseconds(delay.ns));
   timer_.async_wait([self = shared_from_this(), state = state_](error_code error) {
-    if (!error && self->state_ == state) self->on_timer();
+    if (!error && self->state_ == state) self->with_memory([&] { self->on_timer(); });
   });
 }
 
@@ -75,7 +76,7 @@ void Connection::flush_soon() {
   if (std::exchange(flush_posted_, true)) return;
   boost::asio::post(core_->context(), [self = shared_from_this()] {
     self->flush_posted_ = false;
-    self->flush();
+    self->with_memory([&] { self->flush(); });
   });
 }
 
@@ -144,7 +145,8 @@ bool Connection::deliver() {
        --left) {
     if (left == 0) {
       delivering_ = false;
-      boost::asio::post(core_->context(), [self = shared_from_this()] { self->advance(); });
+      boost::asio::post(core_->context(),
+                        [self = shared_from_this()] { self->with_memory([&] { self->advance(); }); });
       return false;
     }
     Message message = std::move(messages.front());
@@ -194,7 +196,7 @@ void Connection::start(Channel::MessageHandler on_message, Channel::ClosedHandle
       return self->report(error);
     }
     // What came together with the preamble is there already, and perhaps the end with it.
-    if (self->state_ == State::open) self->advance();
+    if (self->state_ == State::open) self->with_memory([&] { self->advance(); });
   });
 }
 
@@ -299,6 +301,19 @@ void Connection::close() {
   arm_timer(options_.close_deadline);
   flush_soon();
   arm_read();
+}
+
+/// A handler may have thrown in the middle of a message: what it belongs to is told, if there is memory for
+/// that, and closed in any case.
+void Connection::end_without_memory() noexcept {
+  delivering_ = false;
+  if (abandoned_) on_message_ = nullptr;
+  if (state_ == State::closed) return;
+  try {
+    end({Errc::resource_limit, "no memory"}, false);
+  } catch (const std::bad_alloc&) {
+    shut();
+  }
 }
 
 void Connection::on_timer() {

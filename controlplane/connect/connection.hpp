@@ -48,6 +48,17 @@ class Connection final : public LoopMember,
   /// closed.
   enum class State { handshaking, open, closing, draining, closed };
 
+  /// All that the loop does for this connection: without memory for it the connection ends, and no other.
+  template <typename Task>
+  void with_memory(Task task) {
+    try {
+      task();
+    } catch (const std::bad_alloc&) {
+      end_without_memory();
+    }
+  }
+  void end_without_memory() noexcept;
+
   void arm_read();
   void arm_write();
   void arm_timer(Duration delay);

@@ -7,7 +7,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cassert>
 #include <chrono>
+#include <exception>
 #include <future>
+#include <new>
 #include <system_error>
 
 #include "controlplane/connect/loop_core.hpp"
@@ -27,12 +29,16 @@ bool LoopCore::post(ControlLoop::Task task) {
 void LoopCore::run_and_wait(ControlLoop::Task task) {
   if (on_loop_thread()) return task();
   std::promise<void> done;
-  const auto finished = done.get_future();
+  auto finished = done.get_future();
   const bool posted = post([&task, done = std::move(done)]() mutable {
-    task();
-    done.set_value();
+    try {
+      task();
+      done.set_value();
+    } catch (const std::bad_alloc&) {  // whoever waits is to know
+      done.set_exception(std::current_exception());
+    }
   });
-  if (posted) return finished.wait();
+  if (posted) return finished.get();
   ended_.wait(false);
   task();
 }
@@ -70,7 +76,15 @@ Resolver& LoopCore::resolver() {
 
 void LoopCore::run() {
   thread_id_.store(std::this_thread::get_id());
-  context_.run();
+  // A task that finds no memory is given up, and what it belongs to ends by its timers; others go on.
+  for (bool has_run = false; !has_run;) {
+    try {
+      context_.run();
+      has_run = true;
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+  }
   thread_id_.store({});
   ended_ = true;
   ended_.notify_all();

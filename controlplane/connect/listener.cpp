@@ -111,7 +111,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
   }
 
   void on_handshake(const std::shared_ptr<Connection>& connection, const Result<void>& done) {
-    ++in_handler_;  // the handler may destroy the listener, and so itself
+    const InHandler inside(*this);
     if (done) {
       ++counters.accepted;
       on_channel_(Channel(connection));
@@ -119,8 +119,18 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
       ++counters.refused;
       if (on_refused_) on_refused_(connection->peer(), done.error());
     }
-    if (--in_handler_ == 0 && closed_) release_handlers();
   }
+
+  /// A handler may destroy the listener, and so itself; or throw.
+  struct InHandler {
+    explicit InHandler(Impl& listener) : impl(listener) { ++impl.in_handler_; }
+    ~InHandler() {
+      if (--impl.in_handler_ == 0 && impl.closed_) impl.release_handlers();
+    }
+    InHandler(const InHandler&) = delete;
+    InHandler& operator=(const InHandler&) = delete;
+    Impl& impl;
+  };
 
   void release_handlers() {
     on_channel_ = nullptr;

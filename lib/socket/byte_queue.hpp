@@ -20,9 +20,11 @@ class ByteQueue {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
+  /// For so many bytes more. As push() it throws std::bad_alloc, and nothing has changed then.
+  void make_room(std::size_t bytes) { reserve(size_ + bytes); }
   void push(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
-    reserve(size_ + bytes.size());
+    make_room(bytes.size());
     const std::size_t end = (begin_ + size_) & (ring_.size() - 1);
     const std::size_t first = std::min(bytes.size(), ring_.size() - end);
     std::memcpy(&ring_[end], bytes.data(), first);

@@ -16,9 +16,14 @@ Answer GroupEnd::send(std::span<const std::byte> bytes) {
   if (!kept_.empty() && kept_bytes_ + charge(bytes.size()) > kMostKept) return std::unexpected(EAGAIN);
   kept_.push_back(std::make_shared<Memory>(bytes.size()));
   std::ranges::copy(bytes, kept_.back()->begin());
+  try {
+    if (on_send) on_send();  // looks at it later, under the lock
+  } catch (const std::bad_alloc&) {
+    kept_.pop_back();
+    throw;
+  }
   kept_bytes_ += charge(bytes.size());
   ++next_;
-  if (on_send) on_send();
   return bytes.size();
 }
 

@@ -73,9 +73,9 @@ class GroupEnd final : public Endpoint {
   /// Message number `number` of the group's. False: it is ignored, it has come before.
   bool on_message(std::uint64_t number, Bytes bytes);
 
-  /// The root: there is a new message.
+  /// The root: there is a new message, as soon as the lock is let go of. If it throws there is none.
   std::function<void()> on_send;
-  /// The application has read a message of this charge.
+  /// The application has read a message of this charge. Must not throw.
   std::function<void(std::size_t)> on_room;
   /// Of those that some member may lack, the first one's number, and the number after the last.
   std::uint64_t first() const { return first_; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -10,12 +9,12 @@ namespace rdmc::sockets {
 namespace {
 
 /// For members to hear that the group ends.
-constexpr std::chrono::seconds kGoodbye(1);
+constexpr Duration kGoodbye = seconds(1);
 
 }  // namespace
 
 void GroupRoot::on_channel(control::Channel channel) {
-  if (is_stopped_ || is_leaving_) return;
+  if (is_stopped_ || leaving_ != Leaving::no) return;
   auto owned = std::make_unique<Caller>(std::move(channel));
   Caller* const caller = owned.get();
   callers_[caller] = std::move(owned);
@@ -42,7 +41,7 @@ void GroupRoot::wait_for(Caller& caller) {
 }
 
 void GroupRoot::on_word(Caller& from, GroupWord word) {
-  if (is_leaving_) return;
+  if (leaving_ == Leaving::has_told) return;
   if (word.kind == GroupWordKind::join && !from.node) return on_join(from, word);
   if (!from.node) return end(from, false);
   switch (word.kind) {
@@ -98,7 +97,7 @@ GroupRoot::Caller* GroupRoot::find(std::uint32_t node) {
 /// Its channel has ended, or is ended by this.
 void GroupRoot::end(Caller& caller, bool orderly) {
   auto gone = callers_.extract(&caller);
-  if (is_leaving_) return callers_.empty() ? gone_.set_value() : void();
+  if (leaving_ == Leaving::has_told) return callers_.empty() ? end_soon() : void();
   if (!caller.node) return;
   for (const auto& [key, other] : callers_) {
     if (!other->node) continue;
@@ -112,9 +111,10 @@ void GroupRoot::end(Caller& caller, bool orderly) {
 }
 
 void GroupRoot::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
-  if (is_leaving_) return;
+  if (leaving_ == Leaving::has_told) return;
   if (blamed != GroupBook::kRoot) return change(book_.failed(GroupBook::kRoot, epoch, blamed));
   say_goodbye();  // nothing can be sent from here any more
+  if (leaving_ == Leaving::sends) end_soon();
   const std::lock_guard lock(options_.lock);
   end_->end(ENOBUFS);
 }
@@ -142,15 +142,29 @@ void GroupRoot::change(const std::optional<GroupBook::View>& view) {
   install(word);
 }
 
+void GroupRoot::begin_to_leave(Duration longest) {
+  leaving_ = Leaving::sends;
+  leave_patience_ = options_.loop.after(longest, [this] { with_memory([this] { say_the_end(); }); });
+  on_progress();
+}
+
+void GroupRoot::on_progress() {
+  if (leaving_ != Leaving::sends) return;
+  {
+    const std::lock_guard lock(options_.lock);
+    if (end_->first() != end_->next()) return;
+  }
+  say_the_end();
+}
+
 /// Members are to hear of the end from us, before their node sees it.
-void GroupRoot::await_goodbye() {
-  const bool is_alone = options_.loop.call([this] {
-    is_leaving_ = true;
-    for (const auto& [key, caller] : callers_)
-      say(caller->channel, {.kind = GroupWordKind::failed, .node = {}, .nodes = {}, .bytes = {}});
-    return callers_.empty();
-  });
-  if (!is_alone) gone_.get_future().wait_for(kGoodbye);
+void GroupRoot::say_the_end() {
+  if (is_stopped_ || leaving_ != Leaving::sends) return;
+  leaving_ = Leaving::has_told;
+  for (const auto& [key, caller] : callers_)
+    say(caller->channel, {.kind = GroupWordKind::failed, .node = {}, .nodes = {}, .bytes = {}});
+  if (callers_.empty()) return end_soon();
+  leave_patience_ = options_.loop.after(kGoodbye, [this] { end_soon(); });
 }
 
 void GroupRoot::say_goodbye() {

@@ -2,8 +2,6 @@
 // view from it. On the control loop.
 #pragma once
 
-#include <future>
-
 #include "lib/socket/group_book.hpp"
 #include "lib/socket/group_session.hpp"
 
@@ -23,8 +21,10 @@ class GroupRoot final : public GroupSession {
     std::optional<std::uint32_t> node;       // once it has joined
     std::optional<control::Timer> patience;  // until it is ready
   };
-  void await_goodbye() override;
+  void begin_to_leave(Duration longest) override;
+  void on_progress() override;
   void say_goodbye() override;
+  void say_the_end();
   void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) override;
   void on_word(Caller& from, GroupWord word);
   void on_join(Caller& from, const GroupWord& word);
@@ -36,8 +36,9 @@ class GroupRoot final : public GroupSession {
   Caller* find(std::uint32_t node);
 
   GroupBook book_;
-  std::promise<void> gone_;  // nobody is there any more, after we have said that the group ends
-  bool is_leaving_ = false;
+  /// How far the close of the socket has come: members may lack messages, or they have been told of the end.
+  enum class Leaving : std::uint8_t { no, sends, has_told } leaving_ = Leaving::no;
+  control::Timer leave_patience_;
   std::map<const Caller*, std::unique_ptr<Caller>> callers_;
 };
 

@@ -20,20 +20,37 @@ constexpr std::size_t kSentAtOnce = 64;
 
 }  // namespace
 
-void GroupSession::stop() {
-  const auto self = shared_from_this();
-  await_goodbye();
-  options_.loop.call([this] {
-    if (std::exchange(is_stopped_, true)) return;
-    {
-      const std::lock_guard lock(options_.lock);
-      end_->on_send = nullptr;
-      end_->on_room = nullptr;
+void GroupSession::leave(Duration longest, std::function<void()> done) {
+  left_ = std::move(done);
+  options_.loop.post([self = shared_from_this(), longest] {
+    if (self->is_stopped_) return;
+    try {
+      self->begin_to_leave(longest);
+    } catch (const std::bad_alloc&) {  // then the others hear of the end by the end of their channels
+      self->end_all();
     }
-    say_goodbye();
-    again_ = {};
-    node_.reset();
   });
+}
+
+void GroupSession::stop() {
+  options_.loop.call([self = shared_from_this()] { self->end_all(); });
+}
+
+void GroupSession::end_soon() {
+  options_.loop.post([self = shared_from_this()] { self->end_all(); });
+}
+
+void GroupSession::end_all() {
+  if (std::exchange(is_stopped_, true)) return;
+  {
+    const std::lock_guard lock(options_.lock);
+    end_->on_send = nullptr;
+    end_->on_room = nullptr;
+  }
+  say_goodbye();
+  again_ = {};
+  node_.reset();
+  if (const auto done = std::exchange(left_, nullptr)) done();
 }
 
 Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
@@ -62,10 +79,16 @@ void GroupSession::attach() {
   end_->on_room = [this](std::size_t charge) {
     const std::lock_guard lock(mutex_);
     unread_ -= charge;
-    if (is_waiting_ && unread_ <= kMuchRoom) later([](GroupSession& self) { self.give_room(); });
+    if (!is_waiting_ || unread_ > kMuchRoom) return;
+    try {
+      later([](GroupSession& self) { self.give_room(); });
+    } catch (const std::bad_alloc&) {  // the next message that is read tries again
+    }
   };
   end_->on_send = [this] {
-    if (!std::exchange(is_flushing_, true)) later([](GroupSession& self) { self.flush(); });
+    if (is_flushing_) return;
+    later([](GroupSession& self) { self.flush(); });
+    is_flushing_ = true;
   };
 }
 
@@ -92,6 +115,7 @@ void GroupSession::hand_over() {
       if (!end_->on_message(number, bytes)) ignored += GroupEnd::charge(bytes->size());
     if (stable && end_->is_root()) end_->on_stable(*stable);
   }
+  if (stable) on_progress();
   if (ignored == 0) return;
   lock.lock();
   unread_ -= ignored;
@@ -231,7 +255,10 @@ void GroupSession::flush() {
       const std::lock_guard lock(options_.lock);
       is_flushing_ = false;
       if (!end_->is_root()) return;
-      if (!generation_) return end_->on_stable(end_->next());  // for nobody
+      if (!generation_) {
+        end_->on_stable(end_->next());  // for nobody
+        break;
+      }
       const std::uint64_t from = generation_->first + generation_->sent;
       const std::lock_guard shared(mutex_);
       for (count = 0; count < kSentAtOnce && from + count != end_->next(); ++count) {
@@ -245,6 +272,7 @@ void GroupSession::flush() {
       ++generation_->sent;
     }
   }
+  if (!generation_) on_progress();
 }
 
 /// Too many at once; of all else the group's end tells.

@@ -45,13 +45,18 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
 
   /// With the lock.
   void attach();
-  /// Tells the others, and ends all. Not with the lock; any thread but the engine's.
+  /// The socket is closed: tells the others when what was sent is everywhere, or `longest` is over, ends all,
+  /// and calls `done` on the loop's thread. Returns at once; any thread. Once; keeps the session until then.
+  void leave(Duration longest, std::function<void()> done);
+  /// Ends all now, wherever leave() has come to. Not with the lock; any thread but the engine's.
   void stop();
 
  protected:
-  /// Any thread but the loop's: what is to be said and heard before all ends.
-  virtual void await_goodbye() {}
-  /// On the loop's thread, as all below.
+  /// On the loop's thread, as all below. The socket is closed; what is to be said and heard before all ends
+  /// may take a while, and then end_soon() ends it.
+  virtual void begin_to_leave(Duration) { end_soon(); }
+  /// More of what was sent is known to be everywhere.
+  virtual void on_progress() {}
   virtual void say_goodbye() = 0;
   /// Who blames itself has no memory for what the group asks of it: it is over, with ENOBUFS.
   virtual void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) = 0;
@@ -81,6 +86,8 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   void flush();
   void tell(const GroupWord& view);
   static void say(control::Channel& channel, const GroupWord& word) { (void)channel.send(encode(word)); }
+  /// In a task of its own: whoever calls may be in the middle of something.
+  void end_soon();
   /// Later, on the loop's thread, if we are there still; any thread.
   template <typename Task>
   void later(Task task) {
@@ -103,6 +110,7 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   bool is_stopped_ = false;
 
  private:
+  void end_all();
   /// One view's group.
   struct Generation {
     std::uint64_t epoch = 0, first = 0;
@@ -134,6 +142,8 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   bool is_waiting_ = false;  // some message may be, for room
   bool is_flushing_ =
       false;  // the loop has been told that there is something to send; with the sockets' lock
+
+  std::function<void()> left_;  // what leave() was given; the loop's, once it is called
 
   std::vector<std::uint32_t> nodes_;  // of the view
   Held generation_;

@@ -14,11 +14,6 @@ namespace {
 /// Copied between two looks at the other end: it works on one piece while we work on the next.
 constexpr std::size_t kPieceBytes = 32 * 1024;
 
-/// Read from the writer's memory at once: it may cancel between two pieces.
-constexpr std::size_t kPulledBytes = 1 << 20;
-/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
-constexpr int kTries = 4;
-
 std::uint32_t bytes_of(std::uint64_t terms) {
   return static_cast<std::uint32_t>(terms);
 }
@@ -70,6 +65,7 @@ void LaneWriter::publish(std::size_t count) {
 }
 
 std::size_t LaneWriter::write(std::span<const std::byte> bytes) {
+  bytes = bytes.first(std::min(bytes.size(), memory_.ring.size()));
   std::size_t done = 0;
   while (done < bytes.size() && !is_advertising()) {
     std::size_t free = memory_.ring.size() - static_cast<std::size_t>(written_ - read_);
@@ -132,7 +128,8 @@ std::size_t LaneReader::in_ring() {
 }
 
 std::size_t LaneReader::advertised(std::uint64_t terms) const {
-  return memory_.peer != nullptr && !is_broken_ && end_ == UINT64_MAX ? bytes_of(terms) : 0;
+  const bool may_read = memory_.peer != nullptr && !has_declined_ && !is_broken_ && end_ == UINT64_MAX;
+  return may_read ? bytes_of(terms) : 0;
 }
 
 bool LaneReader::has_refused() const {
@@ -141,27 +138,14 @@ bool LaneReader::has_refused() const {
 }
 
 bool LaneReader::has_bytes(const LaneMemory& memory) {
+  const LaneAdvert& advert = memory.head->advert;
   return memory.head->written.load() != memory.head->read.load() ||
-         (memory.peer != nullptr && bytes_of(memory.head->advert.terms.load()) != 0);
+         (memory.peer != nullptr && advert.is_wanted.load() != 0 && bytes_of(advert.terms.load()) != 0);
 }
 
 std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
-  std::size_t done = 0;
-  for (int tries = 0; tries < kTries && done < out.size(); ++tries) {
-    // Before the ring: what is advertised now comes behind what is in it now.
-    const std::uint64_t terms = memory_.head->advert.terms.load();
-    const bool may_follow = advertised(terms) != 0;
-    done += read_ring(out.subspan(done), peek, !may_follow);
-    if (!may_follow) break;
-    done += read_advert(out.subspan(done), peek, terms);
-    if (peek) break;
-  }
   // Who advertises is better not told of room before it has nothing left there.
-  if (done != 0 && !peek && is_roomy()) ring_bell(memory_.head->writer, wake_);
-  return done;
-}
-
-std::size_t LaneReader::read_ring(std::span<std::byte> out, bool peek, bool rings) {
+  const bool may_follow = advertised(memory_.head->advert.terms.load()) != 0;
   std::size_t done = 0;
   std::uint64_t at = read_;
   std::size_t left = std::min(in_ring(), out.size());
@@ -174,34 +158,49 @@ std::size_t LaneReader::read_ring(std::span<std::byte> out, bool peek, bool ring
     if (peek) continue;
     read_ = at;
     memory_.head->read.store(read_);
-    if (rings && is_roomy()) ring_bell(memory_.head->writer, wake_);
+    if (!may_follow && is_roomy()) ring_bell(memory_.head->writer, wake_);
   }
+  if (done == 0 || peek) return done;
+  if (std::exchange(has_declined_, false)) memory_.head->advert.is_wanted.store(1);
+  if (may_follow && done == out.size() && is_roomy()) ring_bell(memory_.head->writer, wake_);
   return done;
 }
 
-/// Behind a ring that is empty, or was all peeked at. What was copied counts if the terms are still the same.
-std::size_t LaneReader::read_advert(std::span<std::byte> out, bool peek, std::uint64_t terms) {
-  LaneAdvert& advert = memory_.head->advert;
-  std::size_t done = 0;
-  while (done < out.size() && advertised(terms) != 0) {
-    const auto to =
-        out.subspan(done, std::min<std::size_t>({out.size() - done, bytes_of(terms), kPulledBytes}));
-    const std::size_t count = memory_.peer->read(advert.end.load() - bytes_of(terms), to);
-    if (count == 0) {  // then it is to be copied, as where the kernel permits nothing
-      memory_.peer = nullptr;
-      advert.is_wanted.store(0);
-      ring_bell(memory_.head->writer, wake_);
-      break;
-    }
-    const std::uint64_t rest = terms - std::min(count, to.size());
-    if (!peek && !advert.terms.compare_exchange_strong(terms, rest)) break;
-    if (peek && advert.terms.load() != terms) break;
-    done += std::min(count, to.size());
-    terms = rest;
-    if (peek) break;
-    if (bytes_of(rest) == 0) ring_bell(memory_.head->writer, wake_);
+std::optional<LentBytes> LaneReader::lent(std::size_t most, std::size_t peeked) {
+  const LaneAdvert& advert = memory_.head->advert;
+  // Before the ring: what is advertised now comes behind what is in it now.
+  const std::uint64_t terms = advert.terms.load();
+  const std::size_t count = std::min({most, advertised(terms), kMostLent});
+  if (count == 0 || in_ring() != peeked) return std::nullopt;
+  return LentBytes{.memory = memory_.peer,
+                   .address = advert.end.load() - bytes_of(terms),
+                   .count = count,
+                   .terms = terms,
+                   .is_all = count == most};
+}
+
+std::size_t LaneReader::settle(const LentBytes& lent, std::size_t count, bool peek) {
+  if (count == 0) {  // then it is to be copied, as where the kernel permits nothing
+    memory_.peer = nullptr;
+    decline();
+    has_declined_ = false;
+    return 0;
   }
-  return done;
+  if (advertised(lent.terms) == 0) return 0;  // refused meanwhile
+  LaneAdvert& advert = memory_.head->advert;
+  count = std::min(count, lent.count);
+  std::uint64_t terms = lent.terms;
+  const std::uint64_t rest = terms - count;
+  // What was copied counts if the terms are still the same.
+  if (peek ? advert.terms.load() != terms : !advert.terms.compare_exchange_strong(terms, rest)) return 0;
+  if (!peek && (bytes_of(rest) == 0 || lent.is_all)) ring_bell(memory_.head->writer, wake_);
+  return count;
+}
+
+void LaneReader::decline() {
+  has_declined_ = true;
+  memory_.head->advert.is_wanted.store(0);
+  ring_bell(memory_.head->writer, wake_);
 }
 
 /// Half of it is free: who waits for room is worth a wake-up.

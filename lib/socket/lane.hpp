@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "dataplane/fabric/peer_memory.hpp"
@@ -65,7 +66,8 @@ class LaneWriter {
 
   explicit LaneWriter(LaneMemory memory, Wake wake = wake_sleepers);
 
-  /// Copies as much as there is room for, and returns how much; none while something is advertised.
+  /// Copies as much as there is room for, at most as much as the ring holds: a reader that keeps up makes
+  /// room for ever. Returns how much; none while something is advertised.
   std::size_t write(std::span<const std::byte> bytes);
   std::size_t room();
   /// As TCP's: a third of it is free.
@@ -101,16 +103,38 @@ class LaneWriter {
   std::size_t ahead_ = 0;                  // in the ring, not published
 };
 
+/// Bytes that a writer advertises, as the reader has seen them: to be copied by PeerMemory::read(), which may
+/// take long and so is no business of whoever holds a lock.
+struct LentBytes {
+  std::shared_ptr<const fabric::PeerMemory> memory;
+  std::uint64_t address = 0;
+  std::size_t count = 0;
+  std::uint64_t terms = 0;
+  bool is_all = false;  ///< that the reader wants for now
+};
+
 class LaneReader {
  public:
+  /// Copied from the writer's memory at once: it may cancel between two pieces.
+  static constexpr std::size_t kMostLent = 1 << 20;
+
   explicit LaneReader(LaneMemory memory, Wake wake = wake_sleepers);
   ~LaneReader();
   LaneReader(const LaneReader&) = delete;
   LaneReader& operator=(const LaneReader&) = delete;
 
-  /// Copies as much as there is; `peek`: and leaves it. 0: nothing is there, or what the writer says cannot
-  /// be.
+  /// Copies as much as there is in the ring; `peek`: and leaves it. 0: nothing is there, or what the writer
+  /// says cannot be.
   std::size_t read(std::span<std::byte> out, bool peek);
+  /// What the writer advertises behind what is in the ring, at most `most` bytes of it. Nothing: there is no
+  /// advert, or the ring holds anything but the `peeked` bytes that the caller has peeked at.
+  std::optional<LentBytes> lent(std::size_t most, std::size_t peeked = 0);
+  /// The first `count` of these bytes have been copied; 0: none could be. How many of them count: none if the
+  /// writer has cancelled meanwhile.
+  std::size_t settle(const LentBytes& lent, std::size_t count, bool peek);
+  /// The writer is to send a copy of what it advertises now. It may advertise again when some of that copy
+  /// has been read.
+  void decline();
   std::size_t available() { return in_ring() + advertised(memory_.head->advert.terms.load()); }
   /// Of those, the ones that are there whatever the writer does.
   std::size_t in_ring();
@@ -130,14 +154,12 @@ class LaneReader {
 
  private:
   bool is_roomy() const;
-  std::size_t read_ring(std::span<std::byte> out, bool peek, bool rings);
-  std::size_t read_advert(std::span<std::byte> out, bool peek, std::uint64_t terms);
   std::size_t advertised(std::uint64_t terms) const;
 
   LaneMemory memory_;
   Wake wake_;
   std::uint64_t read_ = 0, end_ = UINT64_MAX;
-  bool is_broken_ = false;
+  bool is_broken_ = false, has_declined_ = false;
 };
 
 }  // namespace rdmc::sockets

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "dataplane/base/types.hpp"
@@ -11,10 +12,16 @@ namespace rdmc::sockets {
 void Mux::open(const std::shared_ptr<Stream>& stream, const Address& from, const Address& to) {
   const ConnectionId id{std::exchange(next_id_, next_id_ + 2)};
   if (is_lost_) return stream->on_refused(ECONNRESET);
+  add(id, stream);
   stream->ask(*this, id);
-  streams_.emplace(id, Entry{.stream = stream});
   const auto kind = stream->kind() == ConnectionKind::messages ? RecordKind::open_messages : RecordKind::open;
   say({.kind = kind, .connection = id, .limit = stream->limit(), .from = from, .to = to});
+}
+
+void Mux::add(ConnectionId id, const std::shared_ptr<Stream>& stream) {
+  ready_.make_room(streams_.size() + 1);
+  chunkers_.make_room(streams_.size() + 1);
+  streams_.emplace(id, Entry{.stream = stream});
 }
 
 void Mux::say(const Record& record) {
@@ -55,8 +62,8 @@ Result<void> Mux::on_open(const Record& record) {
   const auto kind =
       record.kind == RecordKind::open_messages ? ConnectionKind::messages : ConnectionKind::bytes;
   const auto stream = std::make_shared<Stream>(kind);
+  add(record.connection, stream);
   stream->accept(*this, record.connection, record.limit);
-  streams_.emplace(record.connection, Entry{.stream = stream});
   const Asked asked{weak_from_this(), record.connection, record.from, record.to, kind};
   if (opens_.on_open(asked, stream)) return {};
   streams_.erase(record.connection);
@@ -72,7 +79,13 @@ void Mux::use_lanes(std::shared_ptr<LanePool> lanes, bool ready) {
 
 std::unique_ptr<ClaimedLane> Mux::claim_lane() {
   const auto lane = lanes_are_ready_ && !is_lost_ ? lanes_->claim() : std::nullopt;
-  return lane ? std::make_unique<ClaimedLane>(lanes_, *lane) : nullptr;
+  if (!lane) return nullptr;
+  try {
+    return std::make_unique<ClaimedLane>(lanes_, *lane);
+  } catch (const std::bad_alloc&) {
+    lanes_->release(*lane, false);
+    throw;
+  }
 }
 
 /// `stream`: null, the connection is no more.
@@ -140,8 +153,7 @@ std::size_t Mux::fill(std::span<std::byte> out) {
   if (!controls_.empty()) return used;
   // What has waited longest first; what has still something to say goes behind the others.
   for (std::size_t turns = ready_.size(); turns > 0 && out.size() - used >= kMostControlBytes; --turns) {
-    const ConnectionId id = ready_.front();
-    ready_.pop_front();
+    const ConnectionId id = ready_.pop();
     const auto found = streams_.find(id);
     if (found == streams_.end()) continue;
     found->second.is_ready = false;
@@ -157,12 +169,12 @@ std::size_t Mux::fill(std::span<std::byte> out) {
   return used;
 }
 
-void Mux::on_wants_to_send(Stream& stream) {
+void Mux::on_wants_to_send(Stream& stream) noexcept {
   const auto found = streams_.find(stream.id());
   if (found == streams_.end()) return;
-  if (stream.has_chunk() && !std::exchange(found->second.is_chunker, true)) chunkers_.push_back(stream.id());
+  if (stream.has_chunk() && !std::exchange(found->second.is_chunker, true)) chunkers_.push(stream.id());
   if (std::exchange(found->second.is_ready, true)) return;
-  ready_.push_back(stream.id());
+  ready_.push(stream.id());
   if (kick_) kick_();
 }
 

@@ -17,6 +17,7 @@
 
 #include "lib/socket/records.hpp"
 #include "lib/socket/stream.hpp"
+#include "lib/socket/turns.hpp"
 
 namespace rdmc::sockets {
 
@@ -97,7 +98,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   /// Connections of which an end has still something to say or to hear.
   std::size_t size() const { return streams_.size(); }
 
-  void on_wants_to_send(Stream& stream) override;
+  void on_wants_to_send(Stream& stream) noexcept override;
   const std::string& description() const override { return description_; }
   std::unique_ptr<ClaimedLane> claim_lane() override;
   std::shared_ptr<std::byte[]> take_copy() override { return copies_->take(); }
@@ -111,6 +112,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
     bool is_chunker = false;  // in chunkers_
   };
   bool is_own(ConnectionId id) const { return (static_cast<std::uint64_t>(id) & 1) == (dialled_ ? 1 : 0); }
+  void add(ConnectionId id, const std::shared_ptr<Stream>& stream);
   Result<void> on_open(const Record& record);
   Result<void> on_record(const Record& record);
   Result<void> on_lane(const Record& record, Stream* stream);
@@ -134,14 +136,14 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>(kMostOfMessages);
   const std::shared_ptr<CopyPool> copies_ = std::make_shared<CopyPool>();
   std::vector<std::span<std::byte>> granted_;
-  std::deque<ConnectionId> askers_;    // the peer's streams that want slots
-  std::deque<ConnectionId> chunkers_;  // ours that have something for the peer's slots
+  std::deque<ConnectionId> askers_;  // the peer's streams that want slots
+  Turns chunkers_;                   // ours that have something for the peer's slots
   // Of connections that are over, slots into which the peer may still write until it has heard of that.
   std::unordered_map<ConnectionId, std::deque<OwnedSlot>> fenced_;
   const std::string description_;
   std::unordered_map<ConnectionId, Entry> streams_;
-  std::deque<Record> controls_;     // of beginnings; what follows in a stream comes later
-  std::deque<ConnectionId> ready_;  // each once, in turn
+  std::deque<Record> controls_;  // of beginnings; what follows in a stream comes later
+  Turns ready_;                  // each once
 };
 
 }  // namespace rdmc::sockets

@@ -55,14 +55,13 @@ Result<void> Mux::on_chunk(std::uint32_t slot, std::size_t bytes) {
 
 std::optional<std::pair<std::shared_ptr<Stream>, ChunkWrite>> Mux::next_chunk() {
   for (std::size_t turns = chunkers_.size(); turns > 0; --turns) {
-    const ConnectionId id = chunkers_.front();
-    chunkers_.pop_front();
+    const ConnectionId id = chunkers_.pop();
     const auto found = streams_.find(id);
     if (found == streams_.end() || !found->second.stream->has_chunk()) {
       if (found != streams_.end()) found->second.is_chunker = false;
       continue;
     }
-    chunkers_.push_back(id);
+    chunkers_.push(id);
     if (auto next = found->second.stream->next_chunk())
       return std::pair(found->second.stream, std::move(*next));
   }

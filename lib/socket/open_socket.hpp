@@ -81,8 +81,7 @@ class OpenSocket final : public Watcher {
   bool is_bound = false, port_was_named = false;
   bool has_tried = false;  ///< to connect, since it was bound
   bool non_blocking = false;
-  bool is_closing = false;  ///< no call finds it any more
-  bool is_closed = false;   ///< calls that had found it end
+  bool is_closing = false;  ///< no call finds it any more, and calls that had found it end
   std::optional<int> linger_seconds;
   Duration receive_timeout{}, send_timeout{};  ///< 0: none
   std::shared_ptr<GroupEnd> group;             ///< null: it is no group socket

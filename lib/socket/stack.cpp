@@ -19,8 +19,6 @@
 namespace rdmc::sockets {
 namespace {
 
-/// How long a process that ends waits for what it has sent to arrive. The kernel would go on without it.
-constexpr Duration kFarewell = seconds(2);
 /// Between two frames of the two ends in one process nobody else could take the lock; no more than that.
 constexpr std::size_t kOwnFrameBytes = 64 * 1024;
 constexpr std::uint32_t kMostMessageBytes = 4096;
@@ -28,11 +26,14 @@ constexpr std::uint32_t kMostMessageBytes = 4096;
 }  // namespace
 
 Stack::Stack(StackOptions options)
-    : options_(std::move(options)),
-      own_near_(std::make_shared<Mux>(static_cast<Opens&>(*this), true)),
-      own_far_(std::make_shared<Mux>(static_cast<Opens&>(*this), false)) {
-  for (const auto& mux : {own_near_, own_far_}) mux->on_kick([this] { own_ready_ = true; });
-  for (const auto& mux : {own_near_, own_far_}) mux->use_slots(nullptr);  // nobody writes them
+    : options_(std::move(options)), own_near_(make_own(true)), own_far_(make_own(false)) {}
+
+/// One end of the connections of the process with itself.
+std::shared_ptr<Mux> Stack::make_own(bool nearer) {
+  auto mux = std::make_shared<Mux>(static_cast<Opens&>(*this), nearer);
+  mux->on_kick([this] { own_ready_ = true; });
+  mux->use_slots(nullptr);  // nobody writes them
+  return mux;
 }
 
 void Stack::end() {
@@ -49,7 +50,8 @@ void Stack::end() {
   }
   while (const auto calls = under_way_.load()) under_way_.wait(calls);
   if (!loop_) return;
-  drain(kFarewell);
+  end_groups();
+  drain(options_.farewell);
   std::map<Address, Dial> dials;
   {
     const Lock lock(lock_);
@@ -142,8 +144,18 @@ Result<control::ChannelOptions> Stack::channel_options() {
   return channel_.emplace(options);
 }
 
-/// What the ends of our own connections have to say to each other.
-void Stack::deliver_own() {
+/// What the ends of our own connections have to say to each other. Without memory for that they are lost, as
+/// those with another process are; the call that has caused it has its own answer.
+void Stack::deliver_own() noexcept {
+  try {
+    exchange_own();
+  } catch (const std::bad_alloc&) {
+    own_ready_ = false;
+    for (const auto& mux : {own_near_, own_far_}) mux->lose(ENOBUFS);
+  }
+}
+
+void Stack::exchange_own() {
   std::vector<std::byte> frame;
   while (std::exchange(own_ready_, false)) {
     for (const bool nearer : {true, false}) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +39,9 @@ struct StackOptions {
   control::CertificateFiles certificates = {};  ///< in the key's place
   /// How long a process at the other end of a control connection has to say which it is, and to make a trunk.
   Duration introduction = seconds(10);
+  /// How long what was sent may take to arrive after the close of its socket, when the process ends or a
+  /// group's root was closed. The kernel would end a process without it.
+  Duration farewell = seconds(2);
   /// With whom the sockets share their thread; a stack that stands for a process of its own has its own.
   std::shared_ptr<peer::Context> context = peer::Context::of_process();
 };
@@ -137,18 +141,27 @@ class Stack final : private Opens {
   Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
   Result<control::ControlLoop*> loop();
   Result<control::ChannelOptions> channel_options();
-  void deliver_own();
+  std::shared_ptr<Mux> make_own(bool nearer);
+  void deliver_own() noexcept;
+  void exchange_own();
   void drain(Duration longest);
-  /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`.
+  /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`. When
+  /// another thread closes the socket meanwhile, the answer is EBADF, whatever a closed socket would answer.
   template <typename Attempt>
   auto until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                   int late = EAGAIN, Wants wants = Wants::change) -> decltype(attempt());
+  /// The same for the call that closes the socket: it goes on although the socket is closing.
+  template <typename Attempt>
+  auto keep_trying(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt, int late,
+                   Wants wants) -> decltype(attempt());
   /// Time::never() without a timeout.
   static Time deadline_of(Duration timeout);
 
   Answer close(int fd, bool may_linger);
   static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller);
   static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek);
+  static std::size_t receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
+                                  bool peek);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
   /// Of a call that has copied once more than send() and receive() do.
@@ -170,7 +183,15 @@ class Stack final : private Opens {
   std::move_only_function<void(control::Channel)> begin_group(OpenSocket& socket,
                                                               const control::ChannelOptions& channel);
   Answer join(Lock& lock, const Held& socket, const Address& to);
-  void finish_group(Lock& lock, const Held& socket);
+  void linger_for_group(Lock& lock, const Held& socket);
+  struct Leaving {
+    std::shared_ptr<GroupSession> session;
+    Duration longest;            // for what was sent to be everywhere
+    bool is_waited_for = false;  // when the process ends
+  };
+  Leaving leaving_of(const OpenSocket& socket, bool has_lingered) const;
+  void leave_group(const Leaving& leaving);
+  void end_groups();
 
   // stack_options.cpp
   Answer set_group_name(OpenSocket& socket, std::string_view name);
@@ -184,7 +205,7 @@ class Stack final : private Opens {
     control::Connecting attempt;
     std::vector<Held> waiting;
   };
-  struct Loan {
+  struct LentChunk {
     std::shared_ptr<Stream> stream;
     ArrivedChunk chunk;
   };
@@ -201,7 +222,9 @@ class Stack final : private Opens {
   std::shared_ptr<Mux> own_near_, own_far_;              // connections with ourselves
   bool own_ready_ = false;
   std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
-  std::unordered_map<const std::byte*, Loan> loans_;  // received, and not released yet
+  std::unordered_map<const std::byte*, LentChunk> loans_;  // received, and not released yet
+  std::map<GroupSession*, Leaving> leaving_;               // of groups whose sockets are closed
+  std::condition_variable_any has_left_;                   // one of them
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;  // who listens there, as far as we know
   std::unique_ptr<control::ControlLoop> loop_;
@@ -221,6 +244,18 @@ class Stack final : private Opens {
 template <typename Attempt>
 auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                        int late, Wants wants) -> decltype(attempt()) {
+  const auto while_open = [&]() -> decltype(attempt()) {
+    if (socket->is_closing) return std::unexpected(EBADF);
+    auto answer = attempt();  // which may let go of the lock for a while
+    if (!answer && socket->is_closing) return std::unexpected(EBADF);
+    return answer;
+  };
+  return keep_trying(lock, socket, may_wait, deadline, while_open, late, wants);
+}
+
+template <typename Attempt>
+auto Stack::keep_trying(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
+                        int late, Wants wants) -> decltype(attempt()) {
   bool has_looked = false, is_armed = false;
   for (;;) {
     const std::uint32_t seen = socket->changes.load();
@@ -229,7 +264,6 @@ auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadl
     socket->refresh();
     if (has_looked && answer) socket->idle(wants).found_work(monotonic_now());
     if (answer || answer.error() != EAGAIN || !may_wait) return answer;
-    if (socket->is_closed) return std::unexpected(EBADF);
     if (socket->changes.load() != seen) continue;
     Woken woken = Woken::changed;
     if (const auto lane = socket->lane(wants); !lane) {

@@ -186,6 +186,7 @@ Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
 /// 0, or why nobody can be asked. What happens then is told to the stream.
 int Stack::begin_connect(const Held& socket, const Address& to) {
   socket->has_tried = true;
+  socket->dial_was_cached = false;
   socket->peer = to;
   if (is_wildcard(to)) {  // this host, as Linux has it
     if (to.ipv6)
@@ -200,6 +201,11 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       const auto from = port::local_address_towards(socket->peer);
       if (!from) return EHOSTUNREACH;
       set_host(socket->local, *from);
+    }
+    if (own_near_->is_lost()) {  // for want of memory, and there is some again
+      auto far = make_own(false);
+      own_near_ = make_own(true);
+      own_far_ = std::move(far);
     }
     if (!own_near_->has_lanes()) {
       const auto own = std::make_shared<const fabric::shm::ProcessMemory>(getpid(), Descriptor());

@@ -1,7 +1,10 @@
 // Group sockets: how they begin and end. In between they are sent to and received from like others.
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <new>
 
 #include "controlplane/connect/socket.hpp"
 #include "lib/socket/errno_of.hpp"
@@ -13,8 +16,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kMostNameBytes = 255;
-/// Without SO_LINGER: how long the close of a root waits for all members to have everything.
-constexpr int kLingerSeconds = 2;
+/// For the members of a root that is closed to hear of that, when the process ends.
+constexpr Duration kGoodbye = seconds(2);
 
 }  // namespace
 
@@ -89,16 +92,65 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
       EINPROGRESS);
 }
 
-/// The root's last messages are waited for, and only then it is gone.
-void Stack::finish_group(Lock& lock, const Held& socket) {
+/// A close that lingers waits until all members have the root's messages.
+void Stack::linger_for_group(Lock& lock, const Held& socket) {
   GroupEnd& group = *socket->group;
-  if (!group.is_root()) return;
-  const int longest = socket->linger_seconds.value_or(kLingerSeconds);
-  if (longest == 0) return;
-  (void)until_done(lock, socket, true, monotonic_now() + seconds(longest), [&]() -> Answer {
+  const int longest = socket->linger_seconds.value_or(0);
+  if (!group.is_root() || longest == 0) return;
+  const auto is_everywhere = [&]() -> Answer {
     if (is_over_ || group.first() == group.next() || group.state() == GroupEnd::State::ended) return 0;
     return std::unexpected(EAGAIN);
-  });
+  };
+  (void)keep_trying(lock, socket, true, monotonic_now() + seconds(longest), is_everywhere, EAGAIN,
+                    Wants::change);
+}
+
+/// How a closed socket's group ends: a root has a while for its messages, as its linger says, unless its
+/// close has waited for them already.
+Stack::Leaving Stack::leaving_of(const OpenSocket& socket, bool has_lingered) const {
+  Leaving leaving{.session = socket.session, .longest = {}, .is_waited_for = false};
+  if (!socket.group || !socket.group->is_root() || is_over_) return leaving;
+  leaving.is_waited_for = socket.linger_seconds != 0;
+  if (!socket.linger_seconds)
+    leaving.longest = options_.farewell;
+  else if (!has_lingered)
+    leaving.longest = seconds(*socket.linger_seconds);
+  return leaving;
+}
+
+/// It goes on without its socket, on the loop's thread.
+void Stack::leave_group(const Leaving& leaving) {
+  GroupSession* const key = leaving.session.get();
+  const auto forget = [this, key] {
+    const Lock lock(lock_);
+    leaving_.erase(key);
+    has_left_.notify_all();
+  };
+  try {
+    {
+      const Lock lock(lock_);
+      leaving_.emplace(key, leaving);
+    }
+    leaving.session->leave(leaving.longest, forget);
+  } catch (const std::bad_alloc&) {
+    leaving.session->stop();
+    forget();
+  }
+}
+
+/// As the process ends: roots that linger are waited for.
+void Stack::end_groups() {
+  Time latest = monotonic_now();
+  std::vector<std::shared_ptr<GroupSession>> others;
+  Lock lock(lock_);
+  for (const auto& [key, leaving] : leaving_)
+    if (leaving.is_waited_for) latest = std::max(latest, monotonic_now() + leaving.longest + kGoodbye);
+  const auto is_waited_for = [](const auto& entry) { return entry.second.is_waited_for; };
+  while (std::ranges::any_of(leaving_, is_waited_for) && monotonic_now() < latest)
+    has_left_.wait_for(lock, std::chrono::nanoseconds((latest - monotonic_now()).ns));
+  for (const auto& [key, leaving] : leaving_) others.push_back(leaving.session);
+  lock.unlock();
+  for (const auto& session : others) session->stop();
 }
 
 }  // namespace rdmc::sockets

@@ -6,11 +6,27 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <vector>
 
 #include "dataplane/base/clock.hpp"
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
+namespace {
+
+/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
+constexpr int kTries = 4;
+
+/// Has the kernel bring what is not there yet.
+void touch(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPage = 4096;
+  for (std::size_t at = 0; at < bytes.size(); at += kPage)
+    (void)*static_cast<const volatile std::byte*>(&bytes[at]);
+  if (!bytes.empty()) (void)*static_cast<const volatile std::byte*>(&bytes.back());
+}
+
+}  // namespace
 
 bool Stack::may_wait(const OpenSocket& socket, int flags) {
   return !socket.non_blocking && (flags & MSG_DONTWAIT) == 0;
@@ -21,15 +37,50 @@ void Stack::raise_broken_pipe(Lock& lock) {
   ::raise(SIGPIPE);  // to this thread
 }
 
-/// Long copies are made without the lock: the engine has something to do meanwhile.
+/// Long copies are made without the lock: the engine has something to do meanwhile. Where they are made with
+/// it, the pages that they need are waited for without it.
 Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller) {
   const auto stream = socket.stream();
   auto copy = socket.keeps_messages() ? std::nullopt : stream->begin_copy(bytes.size());
-  if (!copy) return socket.send(bytes, caller);
+  if (!copy) {
+    if (!socket.keeps_messages() && bytes.size() >= Stream::kLeastInSlot) {
+      const bool lends = stream->would_lend(bytes.size(), caller);
+      lock.unlock();
+      touch(lends ? bytes.last(Stream::kBehindAdvert)
+                  : bytes.first(std::min(bytes.size(), LanePool::kRingBytes)));
+      lock.lock();
+    }
+    return socket.send(bytes, caller);
+  }
   lock.unlock();
   std::memcpy(copy->copy, bytes.data(), copy->bytes.size());
   lock.lock();
   return stream->end_copy(std::move(*copy));
+}
+
+/// What a peer's call lends is copied without the lock, in pieces, and only if it is present: a page that
+/// does not come would keep this thread for ever, and whoever waits for the lock with it.
+std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
+                                bool peek) {
+  std::size_t done = 0;
+  for (int tries = 0; tries < kTries && done < out.size();) {
+    const auto loan = stream.lent(out.size() - done, peeked);
+    if (!loan) break;
+    const auto& [memory, address, count, terms, is_all] = loan->bytes;
+    lock.unlock();
+    const bool is_present = memory->is_present(address, count);
+    const std::size_t copied = is_present ? memory->read(address, out.subspan(done, count)) : 0;
+    lock.lock();
+    if (!is_present) {
+      stream.decline(*loan);
+      break;
+    }
+    const std::size_t counted = stream.settle(*loan, copied, peek);
+    done += counted;
+    if (peek && counted != 0) break;
+    if (counted == 0) ++tries;
+  }
+  return done;
 }
 
 Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek) {
@@ -45,7 +96,12 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
     stream->count_copied(chunk->bytes.size());
     stream->give_back(std::move(*chunk->slot));
   }
-  return done != 0 ? Answer(done) : socket.receive(out, peek);
+  if (done != 0) return done;
+  const Answer got = socket.receive(out, peek);
+  if (!got && got.error() != EAGAIN) return got;
+  done = got.value_or(0);
+  done += receive_lent(lock, *stream, out.subspan(std::min(done, out.size())), peek ? done : 0, peek);
+  return done != 0 ? Answer(done) : got;
 }
 
 Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
@@ -59,14 +115,20 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   const Time deadline = deadline_of(socket->send_timeout);
   std::size_t done = 0;
   Answer sent = 0;
-  do {
-    sent = until_done(
-        lock, socket, waits, deadline,
-        [&] { return send_some(lock, socket->socket, bytes.subspan(done), waits ? &done : nullptr); }, EAGAIN,
-        Wants::room);
-    done += sent.value_or(0);
-    // Why no more goes is for the next call to say.
-  } while (sent && done < bytes.size() && (socket->socket.events() & (POLLERR | POLLHUP)) == 0);
+  try {
+    do {
+      sent = until_done(
+          lock, socket, waits, deadline,
+          [&] { return send_some(lock, socket->socket, bytes.subspan(done), waits ? &done : nullptr); },
+          EAGAIN, Wants::room);
+      done += sent.value_or(0);
+      // Why no more goes is for the next call to say.
+    } while (sent && done < bytes.size() && (socket->socket.events() & (POLLERR | POLLHUP)) == 0);
+  } catch (const std::bad_alloc&) {  // what the call lends is the caller's again
+    done += socket->socket.end_send(bytes.subspan(done), &done);
+    if (done == 0) throw;
+    return done;
+  }
   done += socket->socket.end_send(bytes.subspan(done), &done);
   // Also who has sent less than was asked for takes that for full (epoll(7)), and waits for an edge.
   if (!sent && sent.error() == EAGAIN) socket->show_full();
@@ -143,32 +205,35 @@ Answer Stack::close(int fd, bool may_linger) {
   auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   Held socket = std::move(*found);
-  socket->is_closing = true;  // before anything is waited for
-  if (socket->group) finish_group(lock, socket);
+  // Other threads' calls end now, also when this one lingers.
+  socket->is_closing = true;
+  socket->pollable.reset();
+  socket->on_change(false);
+  if (socket->group && may_linger) linger_for_group(lock, socket);
   listener = stop_listening(*socket);
   const auto& stream = socket->socket.stream();
   socket->socket.close(socket->linger_seconds == 0);
   deliver_own();
   if (may_linger && socket->linger_seconds.value_or(0) > 0) {
     stream->watch(socket.get());
-    (void)until_done(lock, socket, true, deadline_of(seconds(*socket->linger_seconds)), [&]() -> Answer {
+    const auto is_flushed = [&]() -> Answer {
       const bool is_done = stream->is_flushed() || stream->state() == Stream::State::closed;
       return is_over_ || is_done ? Answer(0) : std::unexpected(EAGAIN);
-    });
+    };
+    const Time deadline = deadline_of(seconds(*socket->linger_seconds));
+    (void)keep_trying(lock, socket, true, deadline, is_flushed, EAGAIN, Wants::change);
     stream->watch(nullptr);
   }
-  socket->is_closed = true;
-  socket->pollable.reset();
-  socket->on_change(false);  // for calls of other threads
   // With the lock: nobody is to see a descriptor that is there and is no socket.
   sockets_.erase(fd);
   socket->tcp.reset();
   socket->owned.reset();
   const auto session = socket->session;
+  const Leaving leaving = leaving_of(*socket, may_linger);
   socket.reset();  // with the lock, too: it lets go of its stream
   lock.unlock();
   listener.reset();
-  if (session) session->stop();
+  if (session) leave_group(leaving);
   return 0;
 }
 
@@ -199,17 +264,21 @@ short Stack::events(int fd, short wanted) {
 Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
   if (descriptors.data() == nullptr && !descriptors.empty()) return std::unexpected(EFAULT);
   const Time deadline = timeout_ms < 0 ? Time::never() : monotonic_now() + milliseconds(timeout_ms);
-  for (const pollfd& each : descriptors)
-    if (each.fd >= 0 && has(each.fd))
-      if (auto ready = pollfd_of(each.fd); !ready) return ready;
+  std::vector<bool> is_ours(descriptors.size());
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    is_ours[i] = descriptors[i].fd >= 0 && has(descriptors[i].fd);
+    if (!is_ours[i]) continue;
+    if (auto ready = pollfd_of(descriptors[i].fd); !ready && ready.error() != EBADF) return ready;
+  }
   for (Duration rest{};;) {
     const timespec patience{.tv_sec = rest.ns / 1'000'000'000, .tv_nsec = rest.ns % 1'000'000'000};
     const int polled = ::ppoll(descriptors.data(), descriptors.size(),
                                rest == Time::never() - Time{} ? nullptr : &patience, nullptr);
     if (polled < 0) return std::unexpected(errno);
     std::size_t count = 0;
-    for (pollfd& each : descriptors) {
-      if (each.fd >= 0 && has(each.fd)) each.revents = events(each.fd, each.events);
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      pollfd& each = descriptors[i];
+      if (is_ours[i]) each.revents = events(each.fd, each.events);  // POLLNVAL: it was closed meanwhile
       count += each.revents != 0;
     }
     const Time now = monotonic_now();

@@ -36,8 +36,12 @@ std::expected<void*, int> Stack::allocate(std::size_t bytes) {
 }
 
 Answer Stack::deallocate(void* memory) {
+  std::shared_ptr<memory::Arena> last;  // goes without the lock: to unmap much takes long
   const Lock lock(lock_);
-  if (allocations_.erase(static_cast<const std::byte*>(memory)) == 0) return std::unexpected(EINVAL);
+  const auto found = allocations_.find(static_cast<const std::byte*>(memory));
+  if (found == allocations_.end()) return std::unexpected(EINVAL);
+  last = std::move(found->second);
+  allocations_.erase(found);
   return 0;
 }
 
@@ -98,7 +102,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
         if (socket->socket.backlog() == nullptr) chunk = socket->socket.stream()->take_chunk();
         if (!chunk) {  // in pieces, or the end, or why there is nothing
           room.resize(kCopiedAtOnce);
-          const auto got = socket->socket.receive(room, false);
+          const auto got = receive_some(lock, socket->socket, room, false);
           if (!got || *got == 0) return got;
           room.resize(*got);
           chunk.emplace();
@@ -107,7 +111,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
         }
         *bytes = chunk->bytes.data();
         const std::size_t count = chunk->bytes.size();
-        loans_.emplace(chunk->bytes.data(), Loan{socket->socket.stream(), std::move(*chunk)});
+        loans_.emplace(chunk->bytes.data(), LentChunk{socket->socket.stream(), std::move(*chunk)});
         return count;
       },
       EAGAIN, Wants::bytes);
@@ -117,7 +121,7 @@ Answer Stack::release(void* bytes) {
   const Lock lock(lock_);
   const auto found = loans_.find(static_cast<const std::byte*>(bytes));
   if (found == loans_.end()) return std::unexpected(EINVAL);
-  Loan loan = std::move(found->second);
+  LentChunk loan = std::move(found->second);
   loans_.erase(found);
   if (loan.chunk.slot) loan.stream->give_back(std::move(*loan.chunk.slot));
   return 0;

@@ -42,6 +42,7 @@ Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::
     return std::unexpected(EAGAIN);
   }
   refused_ = 0;
+  send_.make_room(count);
   send_.push(head);
   send_.push(bytes);
   stir();

@@ -33,12 +33,19 @@ enum class ConnectionKind : std::uint8_t { bytes, messages };
 
 class Stream;
 
+/// Bytes that the peer's call lends, and the lane that stays until they are settled.
+struct Loan {
+  std::shared_ptr<LaneReader> lane;
+  LentBytes bytes;
+};
+
 /// Who carries a stream's records to the peer.
 class Outlet {
  public:
   virtual ~Outlet() = default;
-  /// `stream` has something to say: next() is called until there is nothing left.
-  virtual void on_wants_to_send(Stream& stream) = 0;
+  /// `stream` has something to say: next() is called until there is nothing left. It may be in the middle of
+  /// a call, whose bytes have gone already, so nothing can fail here.
+  virtual void on_wants_to_send(Stream& stream) noexcept = 0;
   /// What it goes through, for people: "shm+udp", "self".
   virtual const std::string& description() const = 0;
   /// A way past the frames, if there is one: see LanePool.
@@ -134,6 +141,16 @@ class Stream {
   /// Where what the peer sends arrives, where what we send goes; null: in frames.
   const LaneReader* incoming() const { return incoming_.get(); }
   const ClaimedLane* outgoing() const { return outgoing_.get(); }
+  /// What a waiting call of the peer's lends to be read next, at most `most` bytes: the caller copies them
+  /// without the lock, and then settles the loan or declines it. receive() leaves them where they are.
+  /// `peeked`: so many bytes before them have been peeked at.
+  std::optional<Loan> lent(std::size_t most, std::size_t peeked = 0);
+  /// `count` bytes were copied, from the front. How many of them count, and are read unless `peek`.
+  std::size_t settle(const Loan& loan, std::size_t count, bool peek);
+  /// The peer is to copy them itself: they are not present, and who waits for them may wait for ever.
+  void decline(const Loan& loan);
+  /// Whether send() of so many bytes would advertise them, and copy no more than the last kBehindAdvert.
+  bool would_lend(std::size_t bytes, const void* caller) const;
   /// Nobody sleeps here who could be woken: the peer is to say by records what it does in lanes.
   void want_records();
   Result<void> on_lane(std::unique_ptr<LaneReader> lane);
@@ -239,6 +256,7 @@ class Stream {
   void end_lane();
   std::size_t receive_due(std::span<std::byte> out, bool peek);
   std::size_t receive_from_lane(std::span<std::byte> out, bool peek);
+  void answer_writer();
   void changed(bool data = false);
   void stir();
 
@@ -248,7 +266,7 @@ class Stream {
   ConnectionId id_{};
   ByteQueue send_, received_;
   std::unique_ptr<ClaimedLane> outgoing_;
-  std::unique_ptr<LaneReader> incoming_;  // behind what `received_` holds
+  std::shared_ptr<LaneReader> incoming_;  // behind what `received_` holds
   unsigned sends_ = 0;
   const void* advertiser_ = nullptr;  // the call whose bytes the last advert was of
   std::size_t gone_ = 0;              // of those, not yet told it

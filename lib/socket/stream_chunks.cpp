@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "lib/socket/stream.hpp"
@@ -31,8 +32,8 @@ Answer Stream::send_in_place(std::span<const std::byte> bytes, std::shared_ptr<c
   ask_for_slots();
   mine.must_wait = !takes_in_place();
   if (mine.must_wait) return std::unexpected(EAGAIN);
+  mine.outgoing.push_back({.bytes = bytes, .owner = std::move(owner), .number = mine.asked + 1});
   number = ++mine.asked;
-  mine.outgoing.push_back({.bytes = bytes, .owner = std::move(owner), .number = number});
   outlet_->on_wants_to_send(*this);
   return bytes.size();
 }
@@ -61,6 +62,7 @@ Answer Stream::send_staged(std::span<const std::byte> bytes) {
     auto copy = new_copy();
     if (!copy) return std::unexpected(EAGAIN);
     chunks_->outgoing.push_back(std::move(*copy));
+    ++chunks_->staged;
   }
   Chunk& last = chunks_->outgoing.back();
   const std::size_t count = std::min(bytes.size(), last.room());
@@ -74,7 +76,6 @@ Answer Stream::send_staged(std::span<const std::byte> bytes) {
 std::optional<Chunk> Stream::new_copy() {
   auto memory = chunks_->staged < kMostStaged ? outlet_->take_copy() : nullptr;
   if (memory == nullptr) return std::nullopt;
-  ++chunks_->staged;
   std::byte* const copy = memory.get();
   return Chunk{.bytes = {copy, 0}, .owner = std::move(memory), .copy = copy};
 }
@@ -83,7 +84,9 @@ std::optional<Chunk> Stream::begin_copy(std::size_t bytes) {
   if (bytes < kLeastInSlot || state_ != State::open || error_ != 0 || shut_write()) return std::nullopt;
   if (!has_chunk() && (outgoing_ || takes_lane() || !takes_slots(bytes))) return std::nullopt;
   auto copy = needs_copy() ? new_copy() : std::nullopt;
-  if (copy) copy->bytes = {copy->copy, std::min(bytes, copy->room())};
+  if (!copy) return std::nullopt;
+  ++chunks_->staged;
+  copy->bytes = {copy->copy, std::min(bytes, copy->room())};
   return copy;
 }
 
@@ -93,7 +96,12 @@ Answer Stream::end_copy(Chunk copy) {
     return std::unexpected(*error);
   }
   const std::size_t count = copy.bytes.size();
-  chunks_->outgoing.push_back(std::move(copy));
+  try {
+    chunks_->outgoing.push_back(std::move(copy));
+  } catch (const std::bad_alloc&) {
+    --chunks_->staged;
+    throw;
+  }
   copied_ += count;
   outlet_->on_wants_to_send(*this);
   return count;

@@ -19,6 +19,12 @@ bool Stream::takes_lane() {
   return true;
 }
 
+bool Stream::would_lend(std::size_t bytes, const void* caller) const {
+  return outgoing_ && caller != nullptr && (advertiser_ == nullptr || advertiser_ == caller) &&
+         bytes >= kLeastAdvertised && outgoing_->writer.may_advertise() &&
+         !outgoing_->writer.is_advertising();
+}
+
 Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller) {
   LaneWriter& writer = outgoing_->writer;
   const bool was_advertised = writer.is_advertising();
@@ -26,8 +32,7 @@ Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller
   // Who takes nothing of an advert is given what there is room for, as if there had been none.
   if (was_advertised) cancel_advert();
   if (gone_ != 0 && was_advertised) return std::exchange(gone_, 0);
-  const bool is_worth_it = caller != nullptr && (advertiser_ == nullptr || advertiser_ == caller) &&
-                           bytes.size() >= kLeastAdvertised && writer.may_advertise();
+  const bool is_worth_it = would_lend(bytes.size(), caller);
   std::size_t count = 0;
   if (was_advertised || !is_worth_it) count = writer.write(bytes);
   copied_ += count;
@@ -69,11 +74,34 @@ std::size_t Stream::end_send(std::span<const std::byte> bytes, const void* calle
 
 std::size_t Stream::receive_from_lane(std::span<std::byte> out, bool peek) {
   const std::size_t count = incoming_->read(out, peek);
-  if (state_ == State::open && incoming_->take_writer_wants_record()) {
-    must_pulse_ = true;
-    stir();
-  }
+  answer_writer();
   return count;
+}
+
+/// It may have asked for a record that there is room.
+void Stream::answer_writer() {
+  if (state_ != State::open || !incoming_->take_writer_wants_record()) return;
+  must_pulse_ = true;
+  stir();
+}
+
+std::optional<Loan> Stream::lent(std::size_t most, std::size_t peeked) {
+  if (!incoming_ || peeked < received_.size()) return std::nullopt;
+  auto bytes = incoming_->lent(most, peeked - received_.size());
+  if (!bytes) return std::nullopt;
+  return Loan{.lane = incoming_, .bytes = std::move(*bytes)};
+}
+
+std::size_t Stream::settle(const Loan& loan, std::size_t count, bool peek) {
+  if (loan.lane != incoming_) return 0;  // it has ended meanwhile
+  const std::size_t counted = incoming_->settle(loan.bytes, count, peek);
+  copied_ += counted;
+  answer_writer();
+  return counted;
+}
+
+void Stream::decline(const Loan& loan) {
+  if (loan.lane == incoming_) incoming_->decline();
 }
 
 void Stream::want_records() {

@@ -12,6 +12,8 @@ namespace {
 /// A peer that is stopped, in a debugger or by its operator, is to be there when it goes on: it may be silent
 /// for 224 ack timeouts, 15 s. Of a death the control channel tells at once.
 constexpr std::uint8_t kRetries = 223;
+/// Frames and writes that are heard with the lock held once; other trunks and the applications want it, too.
+constexpr std::size_t kHeardAtOnce = 256;
 
 }  // namespace
 
@@ -30,26 +32,27 @@ std::size_t Trunk::work(bool kicked) {
   std::size_t done = 0, count = 0;
   std::unique_lock lock(lock_, std::defer_lock);
   Result<void> well;
-  do {
-    count = link_->poll(completions);
-    done += count;
-    if (count != 0 && !lock.owns_lock()) lock.lock();
-    for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
-  } while (well && count == completions.size());
-  if (well && !has_lanes_) {
+  if (!has_lanes_) {  // without the lock: memory is made and mapped
     auto lanes = exchange_lanes();
     if (!lanes) {
       well = std::unexpected(lanes.error());
     } else if (*lanes != nullptr) {
-      if (!lock.owns_lock()) lock.lock();
+      lock.lock();
       mux_->use_lanes(std::move(*lanes), !mux_->offers_lanes());
       ++done;
     }
   }
+  while (well) {
+    count = link_->poll(completions);
+    done += count;
+    if (count != 0 && !lock.owns_lock()) lock.lock();
+    for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
+    if (count < completions.size() || done >= kHeardAtOnce) break;  // the rest in the next turn
+  }
   if (well && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
   if (well && (done != 0 || kicked)) {
     if (!lock.owns_lock()) lock.lock();
-    const auto said = say();
+    const auto said = say(lock);
     if (said)
       done += *said;
     else
@@ -107,12 +110,15 @@ Result<void> Trunk::on_chunk(const fabric::Completion& completion) {
   return link_->repost(completion.work_id);
 }
 
-/// For large messages of the peer's. Without memory they are copied, as small ones are.
-void Trunk::make_slots() {
+/// For large messages of the peer's. Without memory they are copied, as small ones are. The memory is made
+/// and registered without the lock, which takes milliseconds.
+void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
   constexpr std::size_t kBytes = SlotMemory::kSlots * SlotMemory::kSlotBytes;
+  lock.unlock();
   auto arena = fabric_.make_arena(kBytes);
   auto region = arena ? fabric_.register_memory(arena->bytes().first(kBytes))
                       : Result<std::unique_ptr<fabric::MemoryRegion>>(std::unexpected(arena.error()));
+  lock.lock();
   if (!region) return mux_->use_slots(nullptr);
   slots_region_ = std::move(*region);
   mux_->use_slots(std::make_shared<SlotMemory>(std::move(*arena), slots_region_->remote_key(),
@@ -137,10 +143,10 @@ Result<std::size_t> Trunk::write_chunks() {
   return count;
 }
 
-Result<std::size_t> Trunk::say() {
+Result<std::size_t> Trunk::say(std::unique_lock<FairMutex>& lock) {
   std::size_t frames = 0;
   if (!link_->is_connected()) return frames;
-  if (mux_->wants_slots()) make_slots();
+  if (mux_->wants_slots()) make_slots(lock);
   while (mux_->has_something()) {
     const auto room = link_->room(kMostControlBytes);
     if (room.empty()) break;

@@ -46,10 +46,10 @@ class Trunk {
   Trunk(fabric::Fabric& fabric, FairMutex& lock, std::shared_ptr<Mux> mux)
       : fabric_(fabric), lock_(lock), mux_(std::move(mux)) {}
   Result<void> on_completion(const fabric::Completion& completion);
-  Result<std::size_t> say();
+  Result<std::size_t> say(std::unique_lock<FairMutex>& lock);
   Result<std::shared_ptr<LanePool>> exchange_lanes();
   Result<void> on_chunk(const fabric::Completion& completion);
-  void make_slots();
+  void make_slots(std::unique_lock<FairMutex>& lock);
   Result<std::size_t> write_chunks();
 
   fabric::Fabric& fabric_;

@@ -15,11 +15,14 @@ std::size_t read_process(pid_t process, std::uint64_t address, std::span<std::by
 class ProcessMemory final : public PeerMemory {
  public:
   /// `end`: readable from the end of `process` on, whose number may be another's then; none: it is ours.
-  ProcessMemory(pid_t process, Descriptor end) : process_(process), end_(std::move(end)) {}
+  ProcessMemory(pid_t process, Descriptor end);
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override;
+  /// By /proc/PID/pagemap, which shows to whom it lets read the process what is present and nothing else.
+  bool is_present(std::uint64_t address, std::size_t bytes) const override;
 
  private:
   pid_t process_;
+  Descriptor pages_;
   Descriptor end_;
 };
 

@@ -56,9 +56,11 @@ extern "C" {
  * address, listens (the group is there) and sends; the others connect to that address (they are members when
  * that succeeds) and receive, each message once, in the root's order, from those on that were sent after they
  * had joined. A receiver that does not read holds up the root, and is out after 30 s. Members may join, leave
- * and fail at any time; the group goes on without them, and ends with its root: at the end of what was sent
- * (rdmc_close of the root waits for that, for SO_LINGER's seconds or 2), or with ECONNRESET. A connect is
- * refused (ECONNREFUSED) where another group's root listens. */
+ * and fail at any time; the group goes on without them, and ends with its root: at the end of what was sent,
+ * or with ECONNRESET. rdmc_close of the root is that of a stream: it returns at once, and what was sent goes
+ * on to the members for 2 s at most, for which the end of the process waits. With SO_LINGER it waits itself,
+ * for so many seconds at most; with SO_LINGER of 0 s what some member lacks is dropped. A connect is refused
+ * (ECONNREFUSED) where another group's root listens. */
 #define RDMC_GROUP SOCK_RDM
 
 /* What rdmc_recvmsg tells of members, in order with messages, to who gives it room for control data: a

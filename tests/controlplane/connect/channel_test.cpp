@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <new>
+
 #include "controlplane/connect/framing.hpp"
 #include "dataplane/base/random.hpp"
 #include "tests/controlplane/connect/harness.hpp"
@@ -70,6 +72,21 @@ BOOST_FIXTURE_TEST_CASE(ten_megabytes_in_random_sizes_arrive_intact_both_ways_wi
 
 BOOST_FIXTURE_TEST_CASE(ten_megabytes_arrive_intact_both_ways_when_both_are_insecure, Harness) {
   check_both_ways(*this, insecure_options());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_handler_without_memory_ends_its_channel_and_no_other, Harness) {
+  auto [client, server] = pair(insecure_options(), insecure_options());
+  End& other = connect_to_listener(insecure_options());
+  BOOST_TEST_REQUIRE(events.wait([&] { return other.established && accepted.size() == 2; }));
+  End& other_end = accepted.back();
+  server.on_first_message = [] { throw std::bad_alloc(); };
+  BOOST_TEST_REQUIRE(send(client, bytes_of("much")).has_value());
+  BOOST_TEST_REQUIRE(events.wait([&] { return !server.closings.empty() && !client.closings.empty(); }));
+  check_closed(server, Errc::resource_limit);
+  check_closed(client, Errc::peer_failed);
+  BOOST_TEST_REQUIRE(send(other, bytes_of("well")).has_value());
+  BOOST_TEST_REQUIRE(events.wait([&] { return !other_end.messages.empty(); }));
+  BOOST_TEST((other_end.messages.front() == bytes_of("well")));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_peer_that_floods_lets_others_have_their_turns, Harness) {

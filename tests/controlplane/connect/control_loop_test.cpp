@@ -5,6 +5,7 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <latch>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -47,6 +48,15 @@ BOOST_AUTO_TEST_CASE(many_threads_post_and_nothing_is_lost_up_to_the_stop) {
   }
   loop.reset();
   BOOST_TEST(ran == accepted);
+}
+
+BOOST_AUTO_TEST_CASE(a_task_without_memory_is_given_up_and_others_run) {
+  const auto loop = new_loop();
+  BOOST_TEST(loop->post([] { throw std::bad_alloc(); }));
+  BOOST_TEST(loop->call([] { return 42; }) == 42);
+  BOOST_CHECK_THROW(loop->call([]() -> int { throw std::bad_alloc(); }), std::bad_alloc);
+  BOOST_CHECK_THROW(loop->call([] { throw std::bad_alloc(); }), std::bad_alloc);
+  BOOST_TEST(loop->call([] { return 43; }) == 43);
 }
 
 BOOST_AUTO_TEST_CASE(after_the_stop_nothing_is_accepted_and_the_task_is_dropped) {

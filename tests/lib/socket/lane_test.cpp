@@ -25,9 +25,38 @@ struct WatchedMemory final : fabric::PeerMemory {
     if (while_read) std::exchange(while_read, nullptr)();
     return count;
   }
+  bool is_present(std::uint64_t, std::size_t) const override { return pages_are_there; }
   mutable std::function<void()> while_read;
   std::size_t most = std::size_t{1} << 30;
+  bool pages_are_there = true;
 };
+
+/// What an application's call does: takes what is there by `receive`, and then what is lent by `reader`, a
+/// LaneReader or a Stream, whose loans say where the bytes are.
+template <typename Reader, typename Receive, typename BytesIn>
+std::size_t read_there(Reader& reader, std::span<std::byte> out, bool peek, Receive receive,
+                       BytesIn bytes_in) {
+  std::size_t done = 0;
+  for (int tries = 0; tries < 4 && done < out.size(); ++tries) {
+    done += receive(out.subspan(done));
+    while (done < out.size()) {
+      const auto loan = reader.lent(out.size() - done, peek ? done : 0);
+      if (!loan) break;
+      const LentBytes& bytes = std::invoke(bytes_in, *loan);
+      if (!bytes.memory->is_present(bytes.address, bytes.count)) {
+        reader.decline(*loan);
+        return done;
+      }
+      const std::size_t copied = bytes.memory->read(bytes.address, out.subspan(done, bytes.count));
+      const std::size_t counted = reader.settle(*loan, copied, peek);
+      done += counted;
+      if (counted == 0) break;
+      if (peek) return done;
+    }
+    if (peek) break;
+  }
+  return done;
+}
 
 /// Two ends of a lane, and bytes that are all told apart by where they are.
 struct AdvertisingLane {
@@ -45,7 +74,16 @@ struct AdvertisingLane {
   /// What is read is what comes next.
   std::size_t read(std::size_t most, bool peek = false) {
     const auto to = std::span(out).first(std::min(most, out.size()));
-    const std::size_t count = reader.read(to, peek);
+    struct Lane {
+      LaneReader& reader;
+      auto lent(std::size_t bytes, std::size_t peeked) const { return reader.lent(bytes, peeked); }
+      std::size_t settle(const LentBytes& lent, std::size_t count, bool peek) const {
+        return reader.settle(lent, count, peek);
+      }
+      void decline(const LentBytes&) const { reader.decline(); }
+    } its{reader};
+    const std::size_t count = read_there(
+        its, to, peek, [&](std::span<std::byte> rest) { return reader.read(rest, peek); }, std::identity());
     is_intact = is_intact && std::memcmp(to.data(), source.data() + heard, count) == 0;
     if (!peek) heard += count;
     return count;
@@ -164,6 +202,7 @@ BOOST_AUTO_TEST_CASE(what_is_advertised_comes_once_and_in_order_whoever_cancels_
     };
     for (int steps = *rc::gen::inRange(1, 60); steps > 0; --steps) {
       lane.memory->most = *rc::gen::weightedElement<std::size_t>({{6, 1 << 30}, {3, 1000}, {1, 0}});
+      lane.memory->pages_are_there = *rc::gen::inRange(0, 4) != 0;
       if (*rc::gen::inRange(0, 3) == 0)
         lane.memory->while_read = [&] {
           for (int more = *rc::gen::inRange(1, 4); more > 0; --more) writes();
@@ -174,6 +213,7 @@ BOOST_AUTO_TEST_CASE(what_is_advertised_comes_once_and_in_order_whoever_cancels_
         lane.read(*size, *rc::gen::inRange(0, 4) == 0);
     }
     lane.memory->while_read = nullptr;
+    lane.memory->pages_are_there = true;
     lane.gone += lane.writer.cancel();
     while (lane.read(lane.out.size()) != 0) {
     }
@@ -253,6 +293,44 @@ BOOST_AUTO_TEST_CASE(terms_that_cannot_be_are_not_believed) {
   BOOST_TEST(lane.read(1000) == 1000u);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_not_present_is_declined_and_lent_again_when_its_copy_has_been_read) {
+  AdvertisingLane lane;
+  lane.advertise(1000, 0);
+  lane.memory->pages_are_there = false;
+  lane.lane.head->writer.asleep = 1;
+  BOOST_TEST(lane.read(1000) == 0u);
+  BOOST_TEST(lane.lane.head->writer.asleep.load() == 0u);
+  BOOST_TEST(lane.reader.available() == 0u);
+  BOOST_TEST(!LaneReader::has_bytes(lane.lane));  // nobody waits for it by looking again and again
+  BOOST_TEST(LaneWriter::has_room(lane.lane));
+  BOOST_TEST(!lane.writer.may_advertise());
+  BOOST_TEST(lane.writer.cancel() == 0u);
+  BOOST_TEST((lane.gone += lane.writer.write(lane.left(0, 1000))) == 1000u);
+  lane.memory->pages_are_there = true;
+  BOOST_TEST(lane.read(10, true) == 10u);
+  BOOST_TEST(!lane.writer.may_advertise());
+  BOOST_TEST(lane.read(10) == 10u);
+  BOOST_TEST(lane.writer.may_advertise());
+  lane.advertise(1000, 0);
+  BOOST_TEST(lane.read(1990) == 1990u);
+  BOOST_TEST(lane.is_intact);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_lent_does_not_count_when_the_lane_is_refused_or_the_writer_cancels_meanwhile) {
+  for (const bool cancels : {true, false}) {
+    AdvertisingLane lane;
+    lane.advertise(1000, 0);
+    const auto lent = lane.reader.lent(1000);
+    BOOST_REQUIRE(lent.has_value());
+    if (cancels)
+      lane.writer.cancel();
+    else
+      lane.reader.refuse();
+    BOOST_TEST(lane.reader.settle(*lent, 1000, false) == 0u);
+    BOOST_TEST(lane.writer.cancel() == 0u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_may_not_read_the_writers_memory_says_so_and_is_written_to) {
   AdvertisingLane lane;
   BOOST_TEST(lane.writer.may_advertise());
@@ -282,7 +360,9 @@ struct LendingWire : LanedWire {
   }
   std::size_t receive(std::size_t most) {
     std::vector<std::byte> out(most);
-    return reader.receive(out, false).value_or(0);
+    return read_there(
+        *reader.stream(), out, false,
+        [&](std::span<std::byte> to) { return reader.receive(to, false).value_or(0); }, &Loan::bytes);
   }
   std::span<const std::byte> left(std::size_t from) const { return std::span(bytes).subspan(from); }
 

@@ -287,3 +287,71 @@ BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
     BOOST_TEST((each.revents == POLLOUT && two.connect(each.fd)));
   }
 }
+
+namespace {
+
+/// Passes on what two control channels say, except that whoever is behind it never shows the secrets of the
+/// trunks that it has: to who dials it looks like a process that it has no trunk to.
+class ForgetfulProxy {
+ public:
+  ForgetfulProxy(control::ControlLoop& loop, const sockaddr_in& to)
+      : loop_(loop),
+        listener_(control::Listener::listen(loop, Address::ipv4(127, 0, 0, 1, 0), {.channel = kPlain},
+                                            {.on_channel =
+                                                 [this, port = ntohs(to.sin_port)](control::Channel channel) {
+                                                   near_.emplace(std::move(channel));
+                                                   attempt_ = control::connect(
+                                                       loop_, "127.0.0.1", port, kPlain, seconds(30),
+                                                       [this](Result<control::Channel> onward) {
+                                                         if (onward) join(std::move(*onward));
+                                                       });
+                                                 },
+                                             .on_refused = {}})) {
+    BOOST_REQUIRE(listener_);
+  }
+  ~ForgetfulProxy() {
+    loop_.call([this] { attempt_ = {}, near_.reset(), far_.reset(); });
+  }
+  ForgetfulProxy(const ForgetfulProxy&) = delete;
+  ForgetfulProxy& operator=(const ForgetfulProxy&) = delete;
+
+  sockaddr_in address() const { return loopback(listener_->address().port); }
+
+ private:
+  void join(control::Channel onward) {
+    far_.emplace(std::move(onward));
+    far_->start(
+        [this](std::vector<std::byte> message) {
+          constexpr std::size_t kHello = 1 + sizeof(Incarnation);
+          if (message[0] == std::byte{1}) message.resize(kHello);
+          (void)near_->send(std::move(message));
+        },
+        [this](const Error&) { near_->close(); });
+    near_->start([this](std::vector<std::byte> message) { (void)far_->send(std::move(message)); },
+                 [this](const Error&) { far_->close(); });
+  }
+
+  control::ControlLoop& loop_;
+  std::optional<control::Channel> near_, far_;
+  control::Connecting attempt_;
+  Result<control::Listener> listener_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_process_that_dials_again_and_again_has_four_trunks_and_no_more) {
+  TwoStacks two("udp");
+  const auto loop = control::ControlLoop::create();
+  BOOST_REQUIRE(loop);
+  std::vector<std::unique_ptr<ForgetfulProxy>> proxies;
+  const auto dial = [&] {
+    proxies.push_back(std::make_unique<ForgetfulProxy>(**loop, two.address));
+    return connect(two.client, TwoStacks::new_socket(two.client), proxies.back()->address());
+  };
+  const auto [ours, theirs] = two.pair();  // over the first
+  // Nobody listens at the proxy's address, says the process over its new trunk.
+  for (int i = 1; i < 4; ++i) BOOST_TEST((dial() == Answer(std::unexpected(ECONNREFUSED))));
+  BOOST_TEST((dial() == Answer(std::unexpected(ECONNABORTED))));
+  BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
+  BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
+}

@@ -1,0 +1,149 @@
+// The close of a group's root is like that of a stream: it returns at once, and what was sent still arrives,
+// for as long as StackOptions::farewell says; SO_LINGER has it wait, or has nothing wait.
+#include <fcntl.h>
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "lib/include/rdmc/socket.h"
+#include "tests/lib/socket/two_stacks.hpp"
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace rdmc::sockets::testing {
+
+constexpr Duration kFarewell = seconds(600);
+constexpr std::size_t kMessageBytes = 1 << 20;
+
+/// A root and a member, each a process of its own.
+struct Group {
+  explicit Group(const char* fabric)
+      : root(std::in_place, StackOptions{.fabric = fabric, .insecure = true, .farewell = kFarewell}),
+        member({.fabric = fabric, .insecure = true}),
+        sends(socket_of(*root)),
+        reads(socket_of(member)) {
+    auto at = loopback();
+    socklen_t length = sizeof at;
+    BOOST_REQUIRE(root->bind(sends, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+    BOOST_REQUIRE(root->listen(sends, 4));
+    BOOST_REQUIRE(root->get_name(sends, reinterpret_cast<sockaddr*>(&at), &length, false));
+    BOOST_REQUIRE(member.connect(reads, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+  }
+  static int socket_of(Stack& stack) {
+    const int fd = TwoStacks::new_socket(stack, 0, RDMC_GROUP);
+    BOOST_REQUIRE(stack.set_option(fd, RDMC_SOL_SOCKET, RDMC_SO_GROUP, "news", 4));
+    return fd;
+  }
+  void linger_for(int seconds) {
+    const linger how{.l_onoff = 1, .l_linger = seconds};
+    BOOST_REQUIRE(root->set_option(sends, SOL_SOCKET, SO_LINGER, &how, sizeof how));
+  }
+  /// Nothing is read, and the member has no room for the last messages, which wait at the root. How many were
+  /// sent. (Where a second is not enough for the member to become full, the tests show less, and pass.)
+  int fill() {
+    const std::vector<std::byte> message(kMessageBytes);
+    const timeval patience{.tv_sec = 1, .tv_usec = 0};
+    BOOST_REQUIRE(root->set_option(sends, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience));
+    int count = 0;
+    while (root->send(sends, message, 0)) ++count;
+    BOOST_REQUIRE(root->control(sends, F_SETFL, O_NONBLOCK));
+    return count;
+  }
+  /// Until the group ends in order.
+  int read_all() {
+    std::vector<std::byte> room(kMessageBytes);
+    for (int count = 0;; ++count) {
+      const auto got = member.receive(reads, room, 0);
+      BOOST_REQUIRE(got.has_value());
+      if (*got == 0) return count;
+    }
+  }
+
+  std::optional<Stack> root;
+  Stack member;
+  int sends, reads;
+};
+
+}  // namespace rdmc::sockets::testing
+
+namespace {
+
+const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
+
+/// Of a failing test. What must not be waited for would take longer.
+constexpr std::chrono::seconds kPatience(60);
+template <typename Task>
+auto start(Task task) {
+  return std::async(std::launch::async, std::move(task));
+}
+
+bool is_ready(const auto& future) {
+  return future.wait_for(kPatience) == std::future_status::ready;
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(a_close_returns_at_once_and_members_get_what_was_sent, kFabrics, fabric) {
+  Group group(fabric);
+  const int sent = group.fill();
+  auto closes = start([&] { return group.root->close(group.sends); });
+  const bool has_returned = is_ready(closes);  // before anything is read
+  BOOST_TEST(has_returned);
+  BOOST_TEST(group.read_all() == sent);
+  BOOST_TEST(closes.get().has_value());
+}
+
+BOOST_DATA_TEST_CASE(a_process_that_ends_waits_until_members_have_what_was_sent, kFabrics, fabric) {
+  Group group(fabric);
+  const int sent = group.fill();
+  BOOST_REQUIRE(group.root->close(group.sends));
+  auto ends = start([&] { group.root.reset(); });
+  BOOST_TEST(group.read_all() == sent);
+  BOOST_TEST(is_ready(ends));
+}
+
+BOOST_DATA_TEST_CASE(a_process_that_ends_closes_its_roots_as_their_linger_says, kFabrics, fabric) {
+  Group group(fabric);
+  group.linger_for(600);
+  const int sent = group.fill();
+  auto ends = start([&] { group.root.reset(); });
+  BOOST_TEST(group.read_all() == sent);
+  BOOST_TEST(is_ready(ends));
+}
+
+BOOST_DATA_TEST_CASE(without_linger_a_process_that_ends_waits_for_nobody, kFabrics, fabric) {
+  Group group(fabric);
+  group.linger_for(0);
+  group.fill();
+  BOOST_REQUIRE(group.root->close(group.sends));
+  auto ends = start([&] { group.root.reset(); });
+  BOOST_TEST(is_ready(ends));
+}
+
+BOOST_DATA_TEST_CASE(a_close_that_lingers_waits_until_members_have_what_was_sent, kFabrics, fabric) {
+  Group group(fabric);
+  group.linger_for(600);
+  const int sent = group.fill();
+  auto closes = start([&] { return group.root->close(group.sends); });
+  // It has begun: nobody finds the socket any more.
+  while (group.root->has(group.sends)) std::this_thread::yield();
+  BOOST_TEST((closes.wait_for(std::chrono::seconds(0)) == std::future_status::timeout));
+  BOOST_TEST(group.read_all() == sent);
+  BOOST_TEST(is_ready(closes));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_dies_is_not_waited_for) {
+  Group group("udp");
+  group.fill();
+  BOOST_REQUIRE(group.root->close(group.sends));
+  group.member.end();
+  auto ends = start([&] { group.root.reset(); });
+  BOOST_TEST(is_ready(ends));
+}

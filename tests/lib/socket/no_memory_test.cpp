@@ -1,0 +1,200 @@
+// Calls for which the process has no memory: they fail with std::bad_alloc, which the C functions call
+// ENOMEM, and have sent nothing; what has been sent is counted. Above all no peer may go on reading bytes
+// that the caller has been given back. Each test lets a thread make so many allocations and no more.
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <optional>
+
+#include "lib/include/rdmc/socket.h"
+#include "tests/lib/socket/two_stacks.hpp"
+#include "tests/lib/socket/wire.hpp"
+
+namespace {
+thread_local std::optional<long> allocations_left;
+}
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  const bool may = !allocations_left || (*allocations_left)-- > 0;
+  if (void* memory = may ? std::malloc(size) : nullptr) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+using namespace rdmc;
+using namespace rdmc::sockets;
+using namespace rdmc::sockets::testing;
+
+namespace {
+
+/// What `call` answers when it may allocate so often; nothing: it has thrown.
+std::optional<Answer> with_allocations(long count, const std::function<Answer()>& call) {
+  std::optional<Answer> answer;
+  allocations_left = count;
+  try {
+    answer = call();
+  } catch (const std::bad_alloc&) {
+  }
+  allocations_left.reset();
+  return answer;
+}
+
+/// More than any call here needs.
+constexpr long kMostAllocations = 40;
+
+/// Our own memory, as if it were a peer's.
+struct OwnMemory final : fabric::PeerMemory {
+  std::size_t read(std::uint64_t address, std::span<std::byte> to) const override {
+    std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
+    return to.size();
+  }
+  bool is_present(std::uint64_t, std::size_t) const override { return true; }
+};
+
+/// A connection, accepted.
+struct OpenWire : ConnectedWire {
+  OpenWire() : reader(listener.accept()->stream) {
+    BOOST_REQUIRE((connected.connect() == Socket::Connecting::succeeded));
+    settle();
+  }
+  /// All that has come.
+  std::size_t received() {
+    settle();
+    std::size_t all = 0;
+    std::vector<std::byte> room(1 << 20);
+    while (const auto got = reader.receive(room, false).value_or(0)) {
+      all += got;
+      settle();
+    }
+    return all;
+  }
+  Socket reader;
+};
+
+}  // namespace
+
+/// Of a stream the queue of turns has no room sooner or later, wherever the bytes went before.
+BOOST_AUTO_TEST_CASE(a_send_without_memory_has_sent_nothing) {
+  for (const std::size_t bytes : {10, 100'000}) {
+    OpenWire wire;
+    const std::vector<std::byte> message(bytes);
+    for (int round = 0; round < 300; ++round) {
+      for (long allocations = 0; allocations < kMostAllocations; ++allocations) {
+        const auto sent = with_allocations(allocations, [&] { return wire.connected.send(message); });
+        BOOST_REQUIRE(wire.received() == (sent ? sent->value() : 0));
+        if (sent) break;
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_advert_is_there_only_if_its_call_knows_of_it) {
+  OpenWire wire;
+  wire.share_lanes(std::make_shared<OwnMemory>());
+  const std::vector<std::byte> little(Stream::kBytesBeforeLane), much(4 * LanePool::kRingBytes);
+  for (int i = 0; i < 2; ++i) {
+    BOOST_REQUIRE(wire.connected.send(little));
+    BOOST_REQUIRE(wire.received() == little.size());
+  }
+  BOOST_REQUIRE(wire.connected.stream()->outgoing() != nullptr);
+  const auto& stream = *wire.connected.stream();
+  for (int round = 0; round < 300; ++round) {
+    wire.reader.stream()->want_records();  // so that a record is to be said
+    const auto sent = with_allocations(0, [&] { return wire.connected.send(much, &wire); });
+    BOOST_TEST(stream.outgoing()->writer.is_advertising() == sent.has_value());
+    BOOST_REQUIRE(wire.connected.end_send(much, &wire) == (sent ? LanePool::kRingBytes : 0));
+    wire.settle();
+    BOOST_REQUIRE(wire.received() == (sent ? LanePool::kRingBytes : 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_message_is_sent_whole_or_not_at_all) {
+  ConnectionKind kind = ConnectionKind::messages;
+  Wire wire;
+  Socket listener(kind), sender(kind);
+  listener.listen(1);
+  wire.server.listener = &listener;
+  wire.client.connect(sender);
+  wire.settle();
+  Socket reader(listener.accept()->stream);
+  BOOST_REQUIRE((sender.connect() == Socket::Connecting::succeeded));
+  const std::vector<std::byte> message(50'000);
+  std::vector<std::byte> room(message.size());
+  for (long allocations = 0; allocations < kMostAllocations; ++allocations) {
+    const auto sent = with_allocations(allocations, [&] { return sender.send(message); });
+    wire.settle();
+    const auto got = reader.receive(room, false);
+    BOOST_TEST((got == (sent ? Answer(message.size()) : Answer(std::unexpected(EAGAIN)))));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_send_that_waits_without_memory_takes_back_what_it_lends) {
+  TwoStacks two("shm");
+  const auto [ours, theirs] = two.pair();
+  for (int i = 0; i < 8; ++i) {
+    BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
+    BOOST_REQUIRE(receive_all(two.server, theirs, 4) == "word");
+  }
+  std::string much(4 << 20, 'a');
+  std::size_t gone = 0;
+  for (long allocations = 0; allocations < kMostAllocations; ++allocations) {
+    const timeval soon{.tv_sec = 0, .tv_usec = 1000};
+    BOOST_REQUIRE(two.client.set_option(ours, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon));
+    const auto sent =
+        with_allocations(allocations, [&, fd = ours] { return two.client.send(fd, bytes_of(much), 0); });
+    gone += sent ? sent->value_or(0) : 0;
+    std::ranges::fill(much, 'x');
+    std::ranges::fill(much, 'a');
+  }
+  std::ranges::fill(much, 'x');
+  BOOST_REQUIRE(two.client.close(ours));
+  const std::string got = receive_all(two.server, theirs);
+  BOOST_TEST(got.size() == gone);
+  BOOST_TEST(got.find('x') == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_groups_message_without_memory_is_not_sent_and_the_next_one_is) {
+  TwoStacks two("udp");
+  const auto group_socket = [](Stack& stack) {
+    const int fd = TwoStacks::new_socket(stack, 0, RDMC_GROUP);
+    BOOST_REQUIRE(stack.set_option(fd, RDMC_SOL_SOCKET, RDMC_SO_GROUP, "news", 4));
+    return fd;
+  };
+  const int root = group_socket(two.server), member = group_socket(two.client);
+  two.listen(root);
+  BOOST_REQUIRE(two.connect(member));
+  for (long allocations = 0; allocations < kMostAllocations; ++allocations) {
+    const std::string message = std::to_string(allocations);
+    const auto sent =
+        with_allocations(allocations, [&] { return two.server.send(root, bytes_of(message), 0); });
+    if (sent) BOOST_TEST(receive_all(two.client, member, message.size()) == message);
+  }
+}
+
+/// Between two sockets of one process the other end's memory is asked for by the same call.
+BOOST_AUTO_TEST_CASE(a_process_without_memory_for_its_own_connections_loses_them_and_may_make_others) {
+  TwoStacks two("udp");
+  const auto own_pair = [&] {
+    const int fd = TwoStacks::new_socket(two.server);
+    BOOST_REQUIRE(
+        two.server.connect(fd, reinterpret_cast<const sockaddr*>(&two.address), sizeof two.address));
+    return std::pair(fd, static_cast<int>(two.server.accept(two.listener, nullptr, nullptr, 0).value()));
+  };
+  for (long allocations = 0; allocations < kMostAllocations; ++allocations) {
+    const auto [ours, theirs] = own_pair();
+    const auto sent =
+        with_allocations(allocations, [&, fd = ours] { return two.server.send(fd, bytes_of("word"), 0); });
+    std::vector<std::byte> room(10);
+    const auto got = two.server.receive(theirs, room, MSG_DONTWAIT);
+    const bool is_lost = got == Answer(std::unexpected(ENOBUFS));
+    BOOST_TEST((is_lost || got == (sent ? Answer(4) : Answer(std::unexpected(EAGAIN)))));
+    BOOST_REQUIRE((two.server.close(ours) && two.server.close(theirs)));
+  }
+}

@@ -1,0 +1,55 @@
+// A call that waits for a socket in a thread of its own. The test goes on when the kernel says that the
+// thread sleeps in its call, so it does not depend on which thread is quicker.
+#pragma once
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "lib/socket/stream.hpp"
+
+namespace rdmc::sockets::testing {
+
+/// Whether the thread sleeps for its socket: in poll, or on a futex's word as OpenSocket does. Who waits for
+/// a mutex sleeps by another operation.
+inline bool sleeps_for_a_socket(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
+  long number = -1;
+  std::string word, operation;
+  if (!(file >> number)) return false;
+  if (number == SYS_ppoll) return true;
+  constexpr unsigned long kWaitBitset = 9, kPrivate = 128;
+  return number == SYS_futex && file >> word >> operation &&
+         (std::stoul(operation, nullptr, 16) & ~kPrivate) == kWaitBitset;
+}
+
+/// A call in a thread of its own, which is asleep when the constructor returns.
+class Waiting {
+ public:
+  explicit Waiting(std::function<Answer()> call) {
+    std::promise<pid_t> id;
+    auto known = id.get_future();
+    answer_ = std::async(std::launch::async, [call = std::move(call), id = std::move(id)]() mutable {
+      id.set_value(static_cast<pid_t>(::syscall(SYS_gettid)));
+      return call();
+    });
+    const pid_t thread = known.get();
+    while (!sleeps_for_a_socket(thread) && !has_ended()) std::this_thread::yield();
+    BOOST_REQUIRE(!has_ended());
+  }
+  Answer answer() { return answer_.get(); }
+
+ private:
+  bool has_ended() const { return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
+  std::future<Answer> answer_;
+};
+
+}  // namespace rdmc::sockets::testing
