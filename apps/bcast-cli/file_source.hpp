@@ -43,6 +43,8 @@ class SourceFile {
   const FileShape& shape() const { return shape_; }
   /// What it takes on disk, at most its size: less when it has holes.
   std::uint64_t allocated_bytes() const;
+  /// As it was opened: 0777 at most.
+  std::uint32_t permissions() const { return status_.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO); }
   /// There once a FileSource has read its last block. Not while one is reading: ask that.
   std::optional<Digest> digest() const;
 

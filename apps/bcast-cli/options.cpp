@@ -32,6 +32,8 @@ HOSTLIST is pdsh's: web[01-12,20],10.0.0.[2-9]:7701,[2001:db8::1]:7700,^FILE,-we
 DEST is a path on each host, under the agent's root. With a trailing slash, or where a directory stands, the copy
 goes into it under its own name; otherwise DEST is the copy's new name. With --local N the copies are
 DEST/0/NAME to DEST/N-1/NAME.
+A copy gets its source's permissions, whatever the umask, but no setuid, setgid or sticky bit; while it is incomplete,
+only its owner can read it.
 Sizes are bytes, with K, M or G as powers of 1024; rates are bits per second, with k, m or g as powers of 1000.
 
 Exit codes:

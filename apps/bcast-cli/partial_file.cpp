@@ -11,6 +11,7 @@
 namespace rdmc::bcast {
 namespace {
 
+constexpr mode_t kPartialMode = 0600;
 constexpr int kMaxClaims = 64;  // each one that fails was won by another transfer in between
 
 /// The name in the directory still means the file that is open here.
@@ -43,11 +44,11 @@ Result<PartialFile> PartialFile::claim(Placement placement, bool overwrite, mode
   };
   for (int i = 0; i < kMaxClaims; ++i) {
     FileDescriptor file(
-        ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777));
+        ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPartialMode));
     if (file) {
       // Between the two calls another transfer may have taken our file for a dead one's and removed it.
       if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && names_open_file(directory, name, file.get()))
-        return PartialFile(std::move(placement), std::move(file), name, overwrite);
+        return PartialFile(std::move(placement), std::move(file), name, overwrite, mode);
       continue;
     }
     if (errno != EEXIST) return cannot("make");
@@ -71,6 +72,13 @@ PartialFile::~PartialFile() {
 
 void PartialFile::remove_partial() const {
   if (names_open_file(directory(), temporary_, fd())) ::unlinkat(directory(), temporary_.c_str(), 0);
+}
+
+/// Some file systems keep no permissions (FAT), or let only a server's own users set them: the copy has what
+/// they give it there, which is less than what was asked for or nothing that could be changed.
+Result<void> PartialFile::give_permissions() const {
+  if (::fchmod(fd(), mode_) == 0 || errno == EPERM || errno == EOPNOTSUPP) return {};
+  return fail_errno(fmt::format("cannot set the mode of {}", path()), errno);
 }
 
 Result<void> PartialFile::rename(unsigned flags) const {
@@ -97,6 +105,7 @@ Result<void> PartialFile::give_final_name() const {
 }
 
 Result<void> PartialFile::commit() {
+  if (auto given = give_permissions(); !given) return given;
   if (sync(fd()) != 0) return fail_errno(fmt::format("cannot write {}", path()), errno);
   if (auto named = give_final_name(); !named) return named;
   committed_ = true;

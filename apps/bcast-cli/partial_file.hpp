@@ -16,9 +16,10 @@ namespace rdmc::bcast {
 
 class PartialFile {
  public:
-  /// Makes and locks an empty partial file with the permissions `mode`, less the umask. Errors:
-  /// already_exists (another transfer is writing this file), as open(2).
-  static Result<PartialFile> claim(Placement placement, bool overwrite, mode_t mode = 0666);
+  /// Makes and locks an empty partial file, which only its owner may read and write. `mode`: the permissions
+  /// that it gets with its final name, whatever the umask. Errors: already_exists (another transfer is
+  /// writing this file), as open(2).
+  static Result<PartialFile> claim(Placement placement, bool overwrite, mode_t mode);
 
   PartialFile(PartialFile&&) = default;
   PartialFile& operator=(PartialFile&&) = delete;
@@ -29,17 +30,19 @@ class PartialFile {
   int directory() const noexcept { return placement_.directory.get(); }
   const std::string& path() const noexcept { return placement_.path; }
 
-  /// Syncs, gives this very file its final name, and syncs the directory. Errors: already_exists (without
-  /// overwrite, a file has appeared there since; nothing is replaced), no_space, io_error: the partial file
-  /// is then still there; not_found (somebody has removed it).
+  /// Gives this very file its permissions, syncs it, gives it its final name, and syncs the directory.
+  /// Errors: already_exists (without overwrite, a file has appeared there since; nothing is replaced),
+  /// no_space, io_error: the partial file is then still there; not_found (somebody has removed it).
   Result<void> commit();
 
  private:
-  PartialFile(Placement placement, FileDescriptor file, std::string temporary, bool overwrite)
+  PartialFile(Placement placement, FileDescriptor file, std::string temporary, bool overwrite, mode_t mode)
       : placement_(std::move(placement)),
         file_(std::move(file)),
         temporary_(std::move(temporary)),
-        overwrite_(overwrite) {}
+        overwrite_(overwrite),
+        mode_(mode) {}
+  Result<void> give_permissions() const;
   Result<void> give_final_name() const;
   Result<void> rename(unsigned flags) const;
   void remove_partial() const;
@@ -48,6 +51,7 @@ class PartialFile {
   FileDescriptor file_;
   std::string temporary_;
   bool overwrite_;
+  mode_t mode_;
   bool committed_ = false;
 };
 

@@ -15,7 +15,7 @@ DestinationRequest request_of(const JobDescription& job) {
 Result<std::unique_ptr<ReceivedFile>> make_file(const Root& root, const JobDescription& job) {
   auto placement = place(root, request_of(job));
   if (!placement) return std::unexpected(placement.error());
-  auto partial = PartialFile::claim(std::move(*placement), job.overwrite);
+  auto partial = PartialFile::claim(std::move(*placement), job.overwrite, job.mode);
   if (!partial) return std::unexpected(partial.error());
   auto file = ReceivedFile::create(std::move(*partial), job.shape, job.allocated_bytes);
   if (!file) return std::unexpected(file.error());

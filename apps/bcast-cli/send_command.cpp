@@ -78,6 +78,7 @@ Result<Prepared> prepare(const SendOptions& options) {
                               .source_name = std::string(base_name(options.source)),
                               .shape = source->shape(),
                               .allocated_bytes = source->allocated_bytes(),
+                              .mode = source->permissions(),
                               .overwrite = options.overwrite,
                               .dry_run = options.dry_run,
                               .limit_rate = options.limit_rate,
@@ -184,7 +185,7 @@ void remove_stale_partial(const std::string& directory, const JobDescription& jo
   const auto root = Root::open(directory);
   if (!root) return;
   auto placement = place(*root, {job.destination, job.source_name, true});
-  if (placement) (void)PartialFile::claim(std::move(*placement), true);
+  if (placement) (void)PartialFile::claim(std::move(*placement), true, job.mode);
 }
 
 /// Interrupted before anybody was asked to take the file.

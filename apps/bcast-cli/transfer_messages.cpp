@@ -14,6 +14,8 @@
 namespace rdmc::bcast {
 namespace {
 
+constexpr std::uint32_t kAllModeBits = 07777, kPermissions = 0777;
+
 template <typename Message>
 session::Bytes serialized(const Message& message) {
   session::Bytes bytes(message.ByteSizeLong());
@@ -44,6 +46,7 @@ session::Bytes encode(const JobDescription& job) {
   message.set_dry_run(job.dry_run);
   message.set_limit_rate(job.limit_rate.value_or(0));
   message.set_encrypt(job.encrypt);
+  message.set_mode(job.mode);
   return serialized(message);
 }
 
@@ -52,12 +55,15 @@ Result<JobDescription> decode_job(std::span<const std::byte> bytes) {
   if (!parse(message, bytes)) return fail(Errc::protocol_error, "a malformed job");
   const auto shape = FileShape::make(message.size(), message.block_size());
   if (!shape) return std::unexpected(shape.error());
+  if (!message.has_mode() || message.mode() > kAllModeBits)
+    return fail(Errc::protocol_error, "a job with a file mode out of bounds");
   std::optional<std::uint64_t> limit_rate;
   if (message.limit_rate() > 0) limit_rate = message.limit_rate();
   return JobDescription{.destination = message.destination(),
                         .source_name = message.source_name(),
                         .shape = *shape,
                         .allocated_bytes = message.allocated_bytes(),
+                        .mode = message.mode() & kPermissions,
                         .overwrite = message.overwrite(),
                         .dry_run = message.dry_run(),
                         .limit_rate = limit_rate,

@@ -22,6 +22,7 @@ struct JobDescription {
   std::string source_name;
   FileShape shape;
   std::uint64_t allocated_bytes = 0;
+  std::uint32_t mode = 0600;  ///< the copy's permissions, at most 0777
   bool overwrite = false;
   bool dry_run = false;
   std::optional<std::uint64_t> limit_rate;  ///< bits per second that a source gives, at least 1
@@ -29,7 +30,8 @@ struct JobDescription {
   friend bool operator==(const JobDescription&, const JobDescription&) = default;
 };
 session::Bytes encode(const JobDescription& job);
-/// Errors: protocol_error (malformed, or a shape out of bounds).
+/// Leaves setuid, setgid and sticky bits out: whoever sends must not make such a file for an agent that runs
+/// as root. Errors: protocol_error (malformed, or a shape or mode out of bounds).
 Result<JobDescription> decode_job(std::span<const std::byte> bytes);
 
 struct EpochParameters {

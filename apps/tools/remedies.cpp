@@ -88,7 +88,12 @@ std::optional<std::string> more_descriptors(const Error& error, const Machine& m
 
 std::string more_room(const Error& error, const Machine& machine) {
   if (auto remedy = more_descriptors(error, machine)) return *std::move(remedy);
-  return machine.is_address_space_limited ? "ulimit -v unlimited" : "sudo sysctl -w vm.overcommit_memory=1";
+  if (!machine.is_address_space_limited) return "sudo sysctl -w vm.overcommit_memory=1";
+  return machine.may_lift_address_space ? "ulimit -v unlimited" : "sudo prlimit --pid $$ --as=unlimited";
+}
+
+std::string more_locked_memory(const Machine& machine) {
+  return machine.may_lift_locked_memory ? "ulimit -l unlimited" : "sudo prlimit --pid $$ --memlock=unlimited";
 }
 
 }  // namespace
@@ -101,7 +106,12 @@ Machine look_at_machine() {
                   .has_soft_roce = kernel_has("rdma_rxe")};
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) machine.most_descriptors = limit.rlim_max;
-  machine.is_address_space_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (getrlimit(RLIMIT_AS, &limit) == 0) {
+    machine.is_address_space_limited = limit.rlim_cur != RLIM_INFINITY;
+    machine.may_lift_address_space = limit.rlim_max == RLIM_INFINITY;
+  }
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+    machine.may_lift_locked_memory = limit.rlim_max == RLIM_INFINITY;
   return machine;
 }
 
@@ -122,7 +132,7 @@ std::string remedy_for_verbs(const Error& error, const Address& wanted, const Ma
     return "sudo apt-get install libibverbs-dev ibverbs-providers && tools/build build";
   if (auto remedy = more_descriptors(error, machine)) return *std::move(remedy);
   switch (error.code) {
-    case Errc::resource_limit: return "ulimit -l unlimited";
+    case Errc::resource_limit: return more_locked_memory(machine);
     case Errc::permission_denied: return "sudo chmod a+rw /dev/infiniband/uverbs*";
     default: break;
   }

@@ -23,6 +23,8 @@ struct Machine {
   bool has_soft_roce = true;              ///< the running kernel comes with rdma_rxe
   std::uint64_t most_descriptors = 0;     ///< that this user can raise the limit to (ulimit -Hn)
   bool is_address_space_limited = false;  ///< (ulimit -v)
+  /// This user can take those limits away for itself (ulimit -Hv and -Hl are unlimited).
+  bool may_lift_address_space = true, may_lift_locked_memory = true;
 };
 
 Machine look_at_machine();

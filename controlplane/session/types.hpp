@@ -27,7 +27,7 @@ inline constexpr MemberId kRoot{0};
 inline constexpr Rank kRootRank{0};
 
 /// Both ends speak exactly this version or part with Errc::version_mismatch.
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 /// A longer control message is a protocol error; the opaque parts of an application must fit.
 inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
 /// Texts from a peer (causes, names) are cut to this and stripped of control characters before anyone prints

@@ -23,7 +23,7 @@ Engine::~Engine() = default;
 
 Result<void> Engine::post(Task task) {
   if (!queue_->tasks.try_push(std::move(task))) return fail(Errc::would_block, "the engine's queue is full");
-  if (blocked_) waiter_.wake();
+  if (sleep_.must_wake()) waiter_.wake();
   return {};
 }
 
@@ -69,11 +69,11 @@ std::size_t Engine::poll(Time now) {
 }
 
 void Engine::block_until_due(Time latest) {
-  blocked_ = true;  // before the last look at the queue, so that a post after that look sees it and wakes us
+  sleep_.announce();  // before the last look at the queue
   Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
   for (const Entry& entry : agents_) deadline = std::min(deadline, entry.agent->next_deadline());
   waiter_.wait(deadline);
-  blocked_ = false;
+  sleep_.withdraw();
 }
 
 void Engine::turn(Duration longest) {

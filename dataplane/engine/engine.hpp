@@ -13,6 +13,7 @@
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/engine/idle.hpp"
+#include "dataplane/engine/sleep_handshake.hpp"
 
 namespace rdmc::engine {
 
@@ -93,7 +94,7 @@ class Engine {
   std::vector<Entry> agents_;
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<bool> blocked_ = false;
+  SleepHandshake<> sleep_;
 };
 
 }  // namespace rdmc::engine

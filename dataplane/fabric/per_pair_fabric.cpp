@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/blob_offers.hpp"
+#include "dataplane/fabric/shm/doorbell.hpp"
 #include "dataplane/fabric/shm/shm_blob.hpp"
 
 namespace rdmc::fabric {
@@ -168,10 +170,16 @@ void PerPairFabric::pause() {
   if (local_pairs_ > 0) local_->pause();
 }
 
-// Where nobody is far away, on the futex: that is woken sooner.
+// Without peers elsewhere it sleeps on the futex, which wakes it sooner. In the other provider it sleeps no
+// longer than on the futex, as soon as there are peers on this host: one of them may have taken the
+// doorbell's word and have been stopped before it sent its message, and the others take the sleeper for awake
+// then.
 void PerPairFabric::wait(Time deadline) {
   if (remote_pairs_ == 0 && local_pairs_ > 0) return local_->wait(deadline);
-  if (local_->begin_sleep(shm::Sleep::elsewhere)) remote_->wait(deadline);
+  if (local_->begin_sleep(shm::Sleep::elsewhere)) {
+    const Time latest = local_pairs_ == 0 ? Time::never() : monotonic_now() + shm::Doorbell::kLongestSleep;
+    remote_->wait(std::min(deadline, latest));
+  }
   local_->end_sleep();
 }
 

@@ -131,6 +131,8 @@ class QueuePair {
   /// valid yet. Providers that scatter predict with it; others ignore it. A wrong hint costs a copy and
   /// nothing else, except that bytes of `where` may be overwritten with rubbish until the real ones have
   /// arrived. Memory may be hinted again that nothing has come for; once it has, no older hint of it counts.
+  /// Nor does a hint count any more when another queue pair expects or writes that memory, or when a region
+  /// of it is registered or destroyed.
   virtual void expect_write(std::span<std::byte> where) = 0;
 
   /// The peer's next WRITE into our region `key`, if it is of where.size() bytes, lands in `where` instead of

@@ -24,6 +24,12 @@ std::byte* base(const iovec& piece) {
   return static_cast<std::byte*>(piece.iov_base);
 }
 
+/// 0 for a train without bytes: no port should hand one up, but a driver that does must do no harm.
+std::size_t datagrams_in(const port::RxTrain& train) {
+  const std::size_t segment = train.segment_bytes;
+  return segment == 0 ? 0 : (train.total_bytes + segment - 1) / segment;
+}
+
 /// A stranger chooses its UDP source port for each packet anew, if it likes.
 bool comes_from(const Address& peer, const Address& source, bool any_port) {
   return source == peer || (any_port && source.ipv6 == peer.ipv6 && source.bytes == peer.bytes);
@@ -75,10 +81,12 @@ std::size_t SoftwareFabric::receive(Time now) {
   if (scattered > linear_.size()) linear_.resize(scattered);
   std::size_t used = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    if (datagrams_in(received[i]) == 0) continue;
     const bool in_place = received[i].planned && is_in_place(received[i]);
     gathered_[i] = in_place ? std::span<const std::byte>{} : gather(received[i], used);
   }
   for (std::size_t i = 0; i < count; ++i) {
+    if (datagrams_in(received[i]) == 0) continue;
     gathered_[i].empty() ? receive_in_place(received[i], now)
                          : receive_gathered(received[i], gathered_[i], now);
     note_length(received[i]);
@@ -98,8 +106,7 @@ std::size_t SoftwareFabric::receive(Time now) {
 void SoftwareFabric::note_length(const port::RxTrain& train) {
   const auto index = static_cast<std::size_t>(value_of(train.flow));
   SoftwareQueuePair* const queue_pair = index < by_flow_.size() ? by_flow_[index] : nullptr;
-  if (queue_pair == nullptr || train.segment_bytes == 0) return;
-  queue_pair->train_length_.saw((train.total_bytes + train.segment_bytes - 1) / train.segment_bytes);
+  if (queue_pair != nullptr) queue_pair->train_length_.saw(static_cast<std::uint32_t>(datagrams_in(train)));
 }
 
 // The `index`-th datagram of a planned train of which nothing is known but its length.
@@ -111,7 +118,7 @@ SoftwareFabric::Landed SoftwareFabric::landed(const port::RxTrain& train, std::s
 }
 
 bool SoftwareFabric::is_in_place(const port::RxTrain& train) const {
-  const std::size_t count = (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
+  const std::size_t count = datagrams_in(train);
   if (2 * count >= train.pieces.size()) return false;
   for (std::size_t i = 0; i < count; ++i) {
     const Landed at = landed(train, i);
@@ -127,7 +134,7 @@ bool SoftwareFabric::is_in_place(const port::RxTrain& train) const {
 }
 
 void SoftwareFabric::receive_in_place(const port::RxTrain& train, Time now) {
-  const std::size_t count = (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
+  const std::size_t count = datagrams_in(train);
   for (std::size_t i = 0; i < count; ++i) {
     const Landed at = landed(train, i);
     const auto packet = parse(at);
@@ -148,7 +155,7 @@ std::span<const std::byte> SoftwareFabric::gather(const port::RxTrain& train, st
 
 void SoftwareFabric::receive_gathered(const port::RxTrain& train, std::span<const std::byte> bytes,
                                       Time now) {
-  const std::size_t segment = std::max<std::size_t>(train.segment_bytes, 1);
+  const std::size_t segment = train.segment_bytes;
   while (!bytes.empty()) {
     const auto datagram = bytes.first(std::min(segment, bytes.size()));
     bytes = bytes.subspan(datagram.size());

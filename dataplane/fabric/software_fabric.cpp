@@ -131,6 +131,7 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
     std::ranges::make_heap(ready_, std::greater());
   std::erase(answers_, &queue_pair);
   std::erase(touched_, &queue_pair);
+  std::erase(planned_, &queue_pair);
   deadlines_.set(value_of(queue_pair.flow_), Time::never());
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
   by_flow_[static_cast<std::size_t>(value_of(queue_pair.flow_))] = nullptr;

@@ -68,6 +68,7 @@ class SimPort final : public Port {
   };
 
   void deliver(Flow& flow, sim::DatagramId datagram);
+  void drop_empty(Flow& flow);
   std::size_t mergeable(const Flow& flow) const;
   RxTrain take(Flow& flow, std::size_t count, std::span<iovec> landing, Slot& slot);
   bool fits(const TxTrain& train) const;

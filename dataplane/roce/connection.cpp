@@ -8,11 +8,12 @@
 namespace rdmc::roce {
 
 struct Connection::Impl {
-  Impl(const ConnectionConfig& c, RegionTable& regions)
+  Impl(const ConnectionConfig& c, RegionTable& table)
       : config(c),
+        regions(table),
         completions(c.send_depth + c.receive_depth),
         requester(config, completions, counters),
-        responder(config, regions, completions, counters) {}
+        responder(config, table, completions, counters) {}
 
   // The requester's work at fault comes first, then everything else, in the order posted.
   void fail(FailureCause reason) {
@@ -23,7 +24,16 @@ struct Connection::Impl {
   }
   bool failed() const { return cause != FailureCause::none; }
 
+  // Valid bytes lie there from now on, so no connection may expect others there any more. X_WRITEs have seen
+  // to that themselves.
+  Arrival placed(const Arrival& arrival, const Packet& packet) {
+    if (arrival.destination != nullptr && !is_x_write(packet.bth.opcode))
+      regions.claims().end_within({arrival.destination, packet.payload.size()});
+    return arrival;
+  }
+
   const ConnectionConfig config;
+  RegionTable& regions;
   ConnectionCounters counters;
   FixedRing<WorkCompletion> completions;
   Requester requester;
@@ -82,7 +92,7 @@ Arrival Connection::on_packet(const Packet& packet, Time now, bool congestion_ex
     }
     Arrival arrival;
     self.fail(self.requester.on_response(packet, now, arrival));
-    return arrival;
+    return self.placed(arrival, packet);
   }
   if (packet.bth.opcode == Opcode::congestion_notification) {
     ++self.counters.notifications_received;
@@ -94,7 +104,7 @@ Arrival Connection::on_packet(const Packet& packet, Time now, bool congestion_ex
   if (arrival.verdict == Arrival::Verdict::not_ready) ++self.counters.not_ready;
   if (arrival.verdict == Arrival::Verdict::ignored) ++self.counters.ignored;
   self.fail(self.responder.failure());
-  return arrival;
+  return self.placed(arrival, packet);
 }
 
 void Connection::on_timer(Time now) {

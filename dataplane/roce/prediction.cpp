@@ -4,85 +4,92 @@
 
 namespace rdmc::roce {
 
-Prediction::Prediction(const RegionTable& regions, std::uint32_t path_mtu)
-    : regions_(regions), path_mtu_(path_mtu), expected_(kExpectedWrites) {}
+Prediction::Prediction(RegionTable& regions, std::uint32_t path_mtu)
+    : regions_(regions), claims_(regions.claims()), path_mtu_(path_mtu), expected_(kExpectedWrites) {}
 
 void Prediction::expect(std::span<std::byte> where) {
-  if (where.empty()) return;
-  if (expected_.size() == kExpectedWrites) drop_revoked();
+  if (where.empty() || !regions_.is_writable(where)) return;
+  // A hint whose claim has ended waits for nothing. One behind a hint that still holds waits for that one.
+  while (!expected_.empty() && !holds(expected_.front())) expected_.pop();
   if (expected_.size() == kExpectedWrites) return;
-  const auto place = regions_.locate(where);
-  if (!place) return;
-  if (rest_ > 0) {
-    const std::byte* const next = regions_.resolve(key_, next_address_, rest_);
-    if (next > where.data() && next < where.data() + where.size()) return;
-  }
-  expected_.push({.key = place->key, .address = place->address, .memory = where});
+  const bool apart = where.data() + where.size() <= message_.memory.data() ||
+                     where.data() >= message_.memory.data() + message_.memory.size();
+  if (!apart && holds(message_)) return;
+  expected_.push({.memory = where, .claim = claims_.claim(where)});
 }
 
-bool Prediction::is_registered(const Expected& hint) const {
-  return regions_.resolve(hint.key, hint.address, hint.memory.size()) == hint.memory.data();
+void Prediction::forget() {
+  for (; !expected_.empty(); expected_.pop()) withdraw(expected_.front());
+  end_message();
 }
 
-// Nothing will ever arrive for these and use them up. Those behind one that may still be used wait for it.
-void Prediction::drop_revoked() {
-  while (!expected_.empty() && !is_registered(expected_.front())) expected_.pop();
-}
-
-void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, const std::byte* destination,
-                            bool highest) {
-  const bool continues = rest_ > 0 && header.address == next_address_ && header.key == key_;
+void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte* destination, bool highest) {
+  const bool continues =
+      rest_ > 0 && header.address == next_address_ && header.key == key_ && header.remaining == rest_;
   // A WRITE of no bytes has no destination, but was foretold like any other.
-  if (!continues && (destination != nullptr || bytes == 0)) {
-    // Hints are in the order of the messages: those before this one have all their packets behind the highest
-    // PSN. The newest of this memory is this message's: others are left from grants that nobody has used, and
-    // from now on valid bytes lie there.
-    std::uint64_t used = expected_.head();
-    for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
-      const Expected& hint = expected_[i];
-      const bool within = hint.key == header.key && header.address >= hint.address &&
-                          header.address - hint.address < hint.memory.size();
-      if (within) used = i + 1;
-    }
-    while (expected_.head() != used) expected_.pop();
+  if (!continues) use_up_hints(bytes > 0 ? destination : regions_.resolve(header.key, header.address, 0));
+  std::span<std::byte> message;  // from this packet on, as far as its region reaches
+  if (destination != nullptr && (!continues || !holds(message_))) {
+    const bool fits = regions_.resolve(header.key, header.address, header.remaining) == destination;
+    message = {destination, fits ? header.remaining : bytes};
+    // Whoever expects something else there must not: from now on valid bytes lie there.
+    claims_.end_within(message, message_.claim);
   }
   if (!highest) return;
+  if (!continues) begin_message(message.size() == header.remaining ? message : std::span<std::byte>());
   key_ = header.key;
   next_address_ = header.address + bytes;
   rest_ = header.remaining - bytes;
+  if (rest_ == 0) end_message();
+}
+
+/// Hints are in the order of the messages: those before this one have all their packets behind the highest
+/// PSN. The newest of this memory is this message's: others are left from grants that nobody has used.
+void Prediction::use_up_hints(const std::byte* place) {
+  if (place == nullptr) return;
+  std::uint64_t used = expected_.head();
+  for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
+    const std::span<std::byte> memory = expected_[i].memory;
+    if (place >= memory.data() && place < memory.data() + memory.size()) used = i + 1;
+  }
+  for (; expected_.head() != used; expected_.pop()) withdraw(expected_.front());
+}
+
+void Prediction::begin_message(std::span<std::byte> memory) {
+  end_message();
+  if (!memory.empty()) message_ = {.memory = memory, .claim = claims_.claim(memory)};
+}
+
+void Prediction::end_message() {
+  withdraw(message_);
+  message_ = {};
+  rest_ = 0;
 }
 
 std::size_t Prediction::predict(std::span<std::span<std::byte>> out, std::size_t skip) const {
   std::size_t count = 0;
-  if (rest_ > 0) {
-    std::byte* const memory = regions_.resolve(key_, next_address_, rest_);
-    if (memory == nullptr || !append(memory, rest_, out, count, skip)) return count;
-  }
+  if (rest_ > 0 && (!holds(message_) || !append(message_.memory.last(rest_), out, count, skip))) return count;
   for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
-    const Expected& next = expected_[i];
-    if (!is_registered(next)) continue;
-    if (!append(next.memory.data(), next.memory.size(), out, count, skip)) return count;
+    if (holds(expected_[i]) && !append(expected_[i].memory, out, count, skip)) return count;
   }
   return count;
 }
 
-bool Prediction::append(std::byte* memory, std::size_t bytes, std::span<std::span<std::byte>> out,
-                        std::size_t& count, std::size_t& skip) const {
-  const std::size_t packets = (bytes - 1) / path_mtu_ + 1;
+bool Prediction::append(std::span<std::byte> memory, std::span<std::span<std::byte>> out, std::size_t& count,
+                        std::size_t& skip) const {
+  const std::size_t packets = (memory.size() - 1) / path_mtu_ + 1;
   if (skip >= packets) {
     skip -= packets;
     return true;
   }
-  memory += skip * path_mtu_;
-  bytes -= skip * path_mtu_;
+  memory = memory.subspan(skip * path_mtu_);
   skip = 0;
-  while (bytes > 0) {
+  while (!memory.empty()) {
     if (count == out.size()) return false;
-    const std::size_t part = std::min<std::size_t>(bytes, path_mtu_);
-    out[count++] = {memory, part};
-    memory += part;
-    bytes -= part;
-    if (part < path_mtu_) return false;
+    const auto packet = memory.first(std::min<std::size_t>(memory.size(), path_mtu_));
+    out[count++] = packet;
+    memory = memory.subspan(packet.size());
+    if (packet.size() < path_mtu_) return false;
   }
   return true;
 }

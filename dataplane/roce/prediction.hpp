@@ -1,7 +1,8 @@
 // Where the next X_WRITE packets will land, so that a driver can have them scattered there straight away: the
 // rest of the message that the highest PSN belongs to, then the writes that the application expects. A wrong
-// guess costs a copy; a guess into memory that holds valid bytes, or that was revoked, would destroy
-// something, so every guess is resolved against the region table again before it is given out.
+// guess costs a copy. A guess into memory that holds valid bytes, or that peers may not write any more, would
+// destroy something. So all memory that is guessed is claimed in the region table (LandingClaims), and it is
+// given out only while the claim holds: whatever happens to that memory elsewhere ends the claim.
 #pragma once
 
 #include <cstddef>
@@ -17,40 +18,49 @@ namespace rdmc::roce {
 
 class Prediction {
  public:
-  Prediction(const RegionTable& regions, std::uint32_t path_mtu);
+  /// `regions` outlives it.
+  Prediction(RegionTable& regions, std::uint32_t path_mtu);
+  ~Prediction() { forget(); }
+  Prediction(const Prediction&) = delete;
+  Prediction& operator=(const Prediction&) = delete;
 
-  /// A hint; not used if no registered region holds `where`, or if it is the memory of the message under way.
+  /// A hint; not used if peers may not write `where`, or if the message under way has begun to fill it.
   void expect(std::span<std::byte> where);
-  void forget() { expected_.clear(); }
+  /// Nothing more is expected.
+  void forget();
 
   /// A new X_WRITE packet of `bytes` was accepted for `destination`; `highest`: no higher PSN has been.
-  void on_arrival(const XWrite& header, std::uint32_t bytes, const std::byte* destination, bool highest);
+  void on_arrival(const XWrite& header, std::uint32_t bytes, std::byte* destination, bool highest);
   /// The highest PSN belongs to a SEND.
-  void on_send() { rest_ = 0; }
+  void on_send() { end_message(); }
 
   /// One entry per packet; a message's last may be shorter than path_mtu, and the answer ends there, since no
   /// train continues behind a shorter packet.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
 
  private:
-  struct Expected {
-    RemoteKey key{};
-    std::uint64_t address = 0;
+  struct Claimed {
     std::span<std::byte> memory;
+    LandingClaims::Id claim = 0;
   };
-  bool is_registered(const Expected& hint) const;
-  void drop_revoked();
-  /// Appends the packets of [memory, memory + bytes); false when the answer ends.
-  bool append(std::byte* memory, std::size_t bytes, std::span<std::span<std::byte>> out, std::size_t& count,
+  bool holds(const Claimed& one) const { return claims_.holds(one.claim, one.memory); }
+  void withdraw(const Claimed& one) { claims_.withdraw(one.claim, one.memory); }
+  void use_up_hints(const std::byte* place);
+  void begin_message(std::span<std::byte> memory);
+  void end_message();
+  /// Appends the packets of `memory`; false when the answer ends.
+  bool append(std::span<std::byte> memory, std::span<std::span<std::byte>> out, std::size_t& count,
               std::size_t& skip) const;
 
-  const RegionTable& regions_;
+  RegionTable& regions_;
+  LandingClaims& claims_;
   const std::uint32_t path_mtu_;
-  // The message under way, from the byte behind the highest PSN's.
+  // The message under way. Its claim begins with the first byte that was seen of it.
+  Claimed message_;
   RemoteKey key_{};
-  std::uint64_t next_address_ = 0;
-  std::uint32_t rest_ = 0;
-  FixedRing<Expected> expected_;
+  std::uint64_t next_address_ = 0;  // behind the highest PSN's last byte
+  std::uint32_t rest_ = 0;          // bytes of the message from there
+  FixedRing<Claimed> expected_;
 };
 
 }  // namespace rdmc::roce

@@ -1,16 +1,18 @@
 // The memory that peers may reach, by remote key, and what they may do there: what a NIC keeps in its
 // translation table. Pure. The owner adds and revokes; the responder resolves each packet's target. Addresses
 // on the wire are offsets chosen by the owner (`remote_address`), so that nothing of this process's layout is
-// told to anybody.
+// told to anybody. It also keeps what connections claim for packets that they expect, since such claims end
+// when a region of that memory comes or goes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <unordered_map>
 
 #include "dataplane/base/types.hpp"
+#include "dataplane/roce/landing_claims.hpp"
 
 namespace rdmc::roce {
 
@@ -19,15 +21,23 @@ class RegionTable {
   /// False if the key is taken.
   bool add(RemoteKey key, std::uint64_t remote_address, std::span<std::byte> memory,
            RemoteAccess access = RemoteAccess::write) {
-    return regions_.try_emplace(value_of(key), Region{remote_address, memory, access}).second;
+    if (!regions_.try_emplace(value_of(key), Region{remote_address, memory, access}).second) return false;
+    claims_.end_within(memory);
+    return true;
   }
-  void revoke(RemoteKey key) { regions_.erase(value_of(key)); }
+  void revoke(RemoteKey key) {
+    const auto found = regions_.find(value_of(key));
+    if (found == regions_.end()) return;
+    claims_.end_within(found->second.memory);
+    regions_.erase(found);
+  }
   /// By a peer's SEND with invalidate. The key stays taken until its owner revokes it, but permits nothing
   /// any more. False: unknown, invalidated before, or not permitted.
   bool invalidate(RemoteKey key) {
     const auto found = regions_.find(value_of(key));
     if (found == regions_.end() || !permits(found->second.access, RemoteAccess::invalidate)) return false;
     found->second.access = RemoteAccess::none;
+    claims_.end_within(found->second.memory);
     return true;
   }
 
@@ -51,21 +61,17 @@ class RegionTable {
     return found == regions_.end() ? 0 : found->second.memory.size();
   }
 
-  struct Place {
-    RemoteKey key{};
-    std::uint64_t address = 0;
-  };
-  /// A region that holds all of `memory`, and the remote address of its first byte there. Looks at every
-  /// region.
-  std::optional<Place> locate(std::span<const std::byte> memory) const {
-    for (const auto& [key, region] : regions_) {
+  /// Whether peers may write all of `memory` by one key. Looks at every region.
+  bool is_writable(std::span<const std::byte> memory) const {
+    return std::ranges::any_of(regions_, [&](const auto& entry) {
+      const Region& region = entry.second;
       const std::byte* const begin = region.memory.data();
-      if (memory.data() >= begin && memory.data() + memory.size() <= begin + region.memory.size())
-        return Place{RemoteKey{key},
-                     region.remote_address + static_cast<std::uint64_t>(memory.data() - begin)};
-    }
-    return std::nullopt;
+      return permits(region.access, RemoteAccess::write) && memory.data() >= begin &&
+             memory.data() + memory.size() <= begin + region.memory.size();
+    });
   }
+
+  LandingClaims& claims() { return claims_; }
 
  private:
   struct Region {
@@ -74,6 +80,7 @@ class RegionTable {
     RemoteAccess access;
   };
   std::unordered_map<std::uint32_t, Region> regions_;
+  LandingClaims claims_;
 };
 
 }  // namespace rdmc::roce

@@ -66,6 +66,8 @@ Arrival Responder::take_atomic(const Packet& packet) {
   // A region that does not begin at a multiple of 8 has no place for atomics.
   if (reinterpret_cast<std::uintptr_t>(memory) % kAtomicAckBytes != 0)
     return refuse(kInvalidRequest, FailureCause::local_invalid_request);
+  regions_.claims().end_within(
+      {memory, kAtomicAckBytes});  // its value is valid, whatever else is expected there
   std::atomic_ref value(*reinterpret_cast<std::uint64_t*>(memory));
   std::uint64_t original = asked.compare;
   if (packet.bth.opcode == Opcode::fetch_add)

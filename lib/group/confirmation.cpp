@@ -12,7 +12,8 @@ Report least(const Report& a, const Report& b) {
           .finished = std::min(a.finished, b.finished),
           .charge = std::min(a.charge, b.charge),
           .closing = a.closing && b.closing,
-          .waited = std::max(a.waited, b.waited)};
+          .waited = std::max(a.waited, b.waited),
+          .holder = !b.holder || (a.holder && a.holder->message <= b.holder->message) ? a.holder : b.holder};
 }
 
 bool takes_back(const Report& last, const Report& now) {
@@ -41,7 +42,8 @@ Tree Tree::of(Rank rank, std::uint32_t members) {
 
 Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
   Report& last = children_[child].report;
-  if (takes_back(last, report) || report.finished > report.delivered || report.waited > report.delivered)
+  if (takes_back(last, report) || report.finished > report.delivered || report.waited > report.delivered ||
+      (report.holder && report.holder->message < report.delivered))
     return fail(Errc::protocol_error, "a report that takes something back");
   last = report;
   return {};

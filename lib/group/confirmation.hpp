@@ -23,7 +23,14 @@ struct Tree {
   std::vector<Rank> children;  ///< those with the most below them first
 };
 
-/// What a member says of itself and all below it: the least of each. Every field only grows.
+/// Who holds up the group: its application has kept `message` waiting for memory for a while.
+struct Holder {
+  Rank member{};
+  std::uint64_t message = 0;
+  friend bool operator==(const Holder&, const Holder&) = default;
+};
+
+/// What a member says of itself and all below it: the least of each. Every field but `holder` only grows.
 struct Report {
   std::uint64_t delivered = 0;  ///< messages below this number
   std::uint64_t finished = 0;   ///< messages below are delivered, passed on and acknowledged
@@ -31,6 +38,7 @@ struct Report {
   bool closing = false;         ///< all wish the group's end
   std::uint64_t waited =
       0;  ///< of what is delivered, one more than the last that waited for memory; the most
+  std::optional<Holder> holder{};  ///< of several, who waits with the lowest message
   friend bool operator==(const Report&, const Report&) = default;
 };
 
@@ -48,7 +56,7 @@ class Confirmation {
   /// Of this member alone. The root has delivered what it has sent.
   void set_own(const Report& own) { own_ = own; }
   /// Of child number `child`. Errors: protocol_error (something has shrunk, or has finished or waited
-  /// undelivered).
+  /// undelivered; somebody waits with a message that all have).
   Result<void> on_report(std::size_t child, const Report& report);
   /// From the parent. Errors: protocol_error (something has shrunk; more than we have; closed unasked).
   Result<void> on_verdict(const Verdict& verdict);

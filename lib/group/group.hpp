@@ -53,7 +53,8 @@ struct GroupConfig {
   /// The root may show large messages to all others, where they share its host, instead of sending them. The
   /// same at every member; needs `confirms`.
   bool read_only = false;
-  /// A message that waits so long for this member's memory ends the group. Zero: never.
+  /// A message that waits so long for this member's memory ends the group. Zero: never; the root is told who
+  /// keeps the group waiting.
   Duration memory_patience{};
   /// A neighbour that does not say so long after the epoch's end that it is over there, too, loses its link,
   /// and all groups with it.
@@ -89,6 +90,9 @@ class Listener {
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
   /// Every member has delivered the messages below this number.
   virtual void stable(std::uint64_t) {}
+  /// Root: that member's application has kept a message waiting for memory for kHoldUp or more, and of
+  /// several it does so with the lowest. Nothing: nobody does any more. Only in a group that confirms.
+  virtual void held_up(const std::optional<Holder>&) {}
   /// Root: a member has told this by tell_root().
   virtual void told(Rank, std::span<const std::byte>) {}
   /// After failed(), end() or close(): the stores are free, neither the data path nor a peer touches them any
@@ -110,6 +114,8 @@ class Group final : public GroupPart {
   /// turn. Slot ids name a message by six bits.
   static constexpr std::uint64_t kMessagesUnderWay = Peers::kSlotsPerGroup;
   static_assert(kMessagesUnderWay - 1 <= Link::kMessageMask);
+  /// An application that keeps a message waiting for so long is named to the root.
+  static constexpr Duration kHoldUp = seconds(1);
   static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
   static constexpr std::size_t kMostNoteBytes = 1 << 20;  ///< of one member
 
@@ -267,6 +273,7 @@ class Group final : public GroupPart {
   Result<void> on_verdict(Edge& edge, const Verdict& verdict);
   void confirm_own();
   std::size_t confirm(Time now);
+  void tell_who_holds_up(const std::optional<Holder>& holder);
 
   // group_automatic.cpp
   Result<relay::MessagePlan> announced_plan(const Announcement& announcement) const;
@@ -311,6 +318,7 @@ class Group final : public GroupPart {
   bool deliver_next();
   bool finish_next();
   void watch_memory(Time now);
+  Time memory_deadline() const;
 
   Peers& peers_;
   GroupConfig config_;
@@ -359,8 +367,10 @@ class Group final : public GroupPart {
   std::uint64_t kept_charge_ = 0;       // of smalls_, at receivers
   std::uint64_t charge_delivered_ = 0;  // at receivers
   std::uint64_t stable_ = 0;
-  std::uint64_t waited_ = 0;         // one more than the last message that waited for this member's memory
-  Time memory_due_ = Time::never();  // the oldest message has waited for memory too long then
+  std::uint64_t waited_ = 0;           // one more than the last message that waited for this member's memory
+  Time memory_since_ = Time::never();  // the oldest message has waited for memory since then
+  std::uint64_t memory_for_ = 0;       // its number
+  std::optional<Holder> holder_;       // ourselves; at the root whom it was told of last
   std::optional<bool> memory_awaited_;
   bool watching_ = false;
   bool closing_ = false, closed_ = false;

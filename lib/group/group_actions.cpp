@@ -257,13 +257,28 @@ void Group::watch_memory(Time now) {
   const bool waits =
       next != nullptr ? next->upcalled && next->store == nullptr : smalls_.find(next_to_deliver_) != nullptr;
   if (waits && !is_root()) waited_ = next_to_deliver_ + 1;
-  if (config_.memory_patience == Duration{}) return;
-  if (!memory_awaited_.value_or(!is_root() && waits))
-    memory_due_ = Time::never();
-  else if (memory_due_ == Time::never())
-    memory_due_ = now + config_.memory_patience;
-  else if (now >= memory_due_)
+  if (!memory_awaited_.value_or(!is_root() && waits)) {
+    memory_since_ = Time::never();
+    if (!is_root()) holder_.reset();
+    return;
+  }
+  if (std::exchange(memory_for_, next_to_deliver_) != next_to_deliver_) {
+    memory_since_ = Time::never();  // each message has its own time
+    if (!is_root()) holder_.reset();
+  }
+  memory_since_ = std::min(memory_since_, now);
+  const Duration waited = now - memory_since_;
+  if (!is_root() && waited >= kHoldUp) holder_ = Holder{.member = config_.rank, .message = next_to_deliver_};
+  if (config_.memory_patience != Duration{} && waited >= config_.memory_patience)
     fail(config_.rank, {Errc::timed_out, "no memory was posted for a message"});
+}
+
+/// When watch_memory() has something to do.
+Time Group::memory_deadline() const {
+  if (memory_since_ == Time::never()) return Time::never();
+  const Time end =
+      config_.memory_patience == Duration{} ? Time::never() : memory_since_ + config_.memory_patience;
+  return is_root() || holder_ ? end : std::min(end, memory_since_ + kHoldUp);
 }
 
 }  // namespace rdmc::group

@@ -18,6 +18,8 @@ Result<void> Group::on_report(Edge& edge, const Report& report) {
   const auto child = std::ranges::find(tree_children_, at);
   if (child == tree_children_.end())
     return rdmc::fail(Errc::protocol_error, "a report from a member that is not below us");
+  if (report.holder && value_of(report.holder->member) >= config_.members.size())
+    return rdmc::fail(Errc::protocol_error, "a report of a member that is none");
   if (is_root() && (report.delivered > next_number_ || report.charge > small_window_.charge()))
     return rdmc::fail(Errc::protocol_error, "a report of messages that were never sent");
   if (auto taken = confirmation_.on_report(static_cast<std::size_t>(child - tree_children_.begin()), report);
@@ -50,8 +52,15 @@ void Group::confirm_own() {
                            .finished = next_to_finish_,
                            .charge = charge_delivered_,
                            .closing = closing_,
-                           .waited = waited_});
+                           .waited = waited_,
+                           .holder = holder_});
   }
+}
+
+void Group::tell_who_holds_up(const std::optional<Holder>& holder) {
+  if (holder == holder_) return;
+  holder_ = holder;
+  listener_.held_up(holder_);
 }
 
 std::size_t Group::confirm(Time now) {
@@ -72,6 +81,7 @@ std::size_t Group::confirm(Time now) {
     done += news && told ? 1 : 0;
     all_told = all_told && told;
   }
+  if (is_root() && phase_ == Phase::open) tell_who_holds_up(confirmation_.gathered().holder);
   if (verdict.stable != stable_) {
     stable_ = verdict.stable;
     learn(now);  // before the next one is sent

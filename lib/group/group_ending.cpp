@@ -62,7 +62,7 @@ void Group::on_end(Edge& edge, const End& end) {
 }
 
 Time Group::next_deadline() const {
-  return phase_ == Phase::ending ? end_deadline_ : memory_due_;
+  return phase_ == Phase::ending ? end_deadline_ : memory_deadline();
 }
 
 void Group::on_link_lost(Link& link, const Error& cause) {

@@ -27,6 +27,8 @@ Result<std::uint64_t> NodeGroup::send(std::span<const std::byte> bytes) {
   if (!is_root_) return fail(Errc::invalid_argument, "only the group's root sends");
   if (auto may = may_call(); !may) return std::unexpected(may.error());
   if (phase_ == Phase::continuing) return fail(Errc::would_block, "the group is being continued");
+  if (next_send_ - reusable_ >= kMostQueued)
+    return fail(Errc::would_block, "too many messages wait to be received");
   if (bytes.size() / config_.block_bytes >= relay::kMaxBlocks)
     return fail(Errc::invalid_argument, "longer than any message");
   commands_.push_back(Send{bytes});

@@ -25,6 +25,8 @@ class NodeGroup final : public Survivor {
  public:
   /// Commands that wait for the engine.
   static constexpr std::size_t kMostCommands = 1 << 16;
+  /// Messages that were sent and whose memory is not the application's again.
+  static constexpr std::uint64_t kMostQueued = 1 << 16;
   using Destroyed = std::function<void(Result<void>)>;
   struct Send {
     std::span<const std::byte> bytes;
@@ -131,6 +133,7 @@ class NodeGroup final : public Survivor {
   void delivered(std::uint64_t message) override;
   void completed(std::uint64_t message) override;
   void stable(std::uint64_t count) override;
+  void held_up(const std::optional<Holder>& holder) override;
   void failed(std::optional<Rank> member, const Error& error) override;
   void released() override;
 
@@ -163,7 +166,8 @@ class NodeGroup final : public Survivor {
   std::uint64_t next_to_send_ = 0;    // root: messages below are ours …
   std::uint64_t next_to_submit_ = 0;  // … and were given to the data path, or would have been
   std::uint64_t delivered_ = 0;       // receivers: messages below
-  std::uint64_t completed_ = 0, stable_ = 0, reusable_ = 0;
+  std::uint64_t completed_ = 0, stable_ = 0;
+  std::atomic<std::uint64_t> reusable_ = 0;  // other threads read it
   std::deque<std::span<std::byte>> buffers_;
   struct Waiting {
     std::uint64_t message = 0, bytes = 0;

@@ -95,12 +95,19 @@ void NodeGroup::stable(std::uint64_t count) {
   submit_all();
 }
 
+void NodeGroup::held_up(const std::optional<Holder>& holder) {
+  if (!callbacks_.held_up) return;
+  callbacks_.held_up(holder ? std::optional(members_[value_of(holder->member)]) : std::nullopt,
+                     holder ? holder->message : 0);
+}
+
 /// In a group that can be continued not before nobody can need it any more.
 void NodeGroup::reuse() {
   const std::uint64_t end = can_continue_ ? std::min(completed_, stable_) : completed_;
-  for (; reusable_ < end; ++reusable_) {
-    held_.erase(reusable_);
-    if (callbacks_.reusable) callbacks_.reusable(reusable_);
+  while (reusable_ < end) {
+    const std::uint64_t message = reusable_++;  // first, since the upcall may send again
+    held_.erase(message);
+    if (callbacks_.reusable) callbacks_.reusable(message);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict, note, view };
 
 constexpr std::size_t kPairBytes = 16, kPartBytes = 24, kNoteHead = 8, kGrantBody = 8 + relay::kGrantBytes,
-                      kEndHead = 8, kReportBytes = 40, kViewBytes = 32;
+                      kEndHead = 8, kReportBytes = 56, kViewBytes = 32;
 constexpr std::uint32_t kNobody = 0xFFFF'FFFF;
 constexpr auto kLastCode = Errc::resource_limit;
 
@@ -108,6 +108,8 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    put_pair(body, report.delivered, report.finished);
                    put_pair(body + kPairBytes, report.charge, report.closing);
                    store_be(body + 2 * kPairBytes, report.waited);
+                   const Holder holder = report.holder.value_or(Holder{});
+                   put_pair(body + 2 * kPairBytes + 8, value_of(holder.member), holder.message);
                    return kReportBytes;
                  },
                  [&](const Verdict& verdict) { return put_pair(body, verdict.stable, verdict.closed); },
@@ -170,8 +172,18 @@ Result<Record> RecordReader::next() {
       if (bytes != kReportBytes) break;
       const auto closing = load_be<std::uint64_t>(&body[24]);
       if (closing > 1) return bad("record: a report that makes no sense");
-      return Report{pair().first, pair().second, load_be<std::uint64_t>(&body[16]), closing == 1,
-                    load_be<std::uint64_t>(&body[32])};
+      const auto member = load_be<std::uint64_t>(&body[40]);
+      const auto message = load_be<std::uint64_t>(&body[48]);
+      if (member > UINT32_MAX || (member == 0 && message != 0))
+        return bad("record: a report of a member that cannot be");
+      std::optional<Holder> holder;
+      if (member != 0) holder = {.member = Rank{static_cast<std::uint32_t>(member)}, .message = message};
+      return Report{pair().first,
+                    pair().second,
+                    load_be<std::uint64_t>(&body[16]),
+                    closing == 1,
+                    load_be<std::uint64_t>(&body[32]),
+                    holder};
     }
     case Kind::verdict:
       if (bytes != kPairBytes) break;

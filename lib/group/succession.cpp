@@ -258,6 +258,12 @@ void Succession::stable(std::uint64_t count) {
   if (count > kOpeningMessages) survivor_.stable(count + offset_);
 }
 
+void Succession::held_up(const std::optional<Holder>& holder) {
+  if (!holder) return survivor_.held_up(holder);
+  if (holder->message >= kOpeningMessages)
+    survivor_.held_up(Holder{.member = holder->member, .message = holder->message + offset_});
+}
+
 void Succession::part_released() {
   go_on();
   if (released_ || !is_released()) return;

@@ -83,6 +83,7 @@ class Succession final : public Listener {
   void completed(std::uint64_t message) override;
   void failed(std::optional<Rank> member, const Error& error) override;
   void stable(std::uint64_t count) override;
+  void held_up(const std::optional<Holder>& holder) override;
   void told(Rank from, std::span<const std::byte> note) override;
   void released() override { part_released(); }
 

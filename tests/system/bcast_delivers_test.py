@@ -8,7 +8,7 @@ import stat
 import subprocess
 import unittest
 
-from harness import BCAST, BcastCase, ExitCode, xxh128
+from harness import BCAST, BcastCase, ExitCode, wait_until, xxh128
 
 BLOCK = 1 << 20
 
@@ -191,12 +191,36 @@ class CommandLine(BcastCase):
     def test_keys_are_new_each_time(self):
         self.assertNotEqual(self.run_bcast("keygen").stdout, self.run_bcast("keygen").stdout)
 
-    def test_copies_get_the_modes_a_new_file_gets(self):
+    def test_copies_get_the_permissions_of_their_source_whatever_the_umask(self):
         source = self.file(100)
-        os.chmod(source, 0o640)
-        self.assert_code(self.send(source, self.folder / "copies", "--local", 1), ExitCode.SUCCESS)
-        mode = stat.S_IMODE((self.folder / "copies/0/source.bin").stat().st_mode)
-        self.assertTrue(mode & stat.S_IRUSR and not mode & stat.S_IWOTH, oct(mode))
+        for umask in (0, 0o022, 0o077):
+            with self.subTest(umask=oct(umask)):
+                agent = self.agent(command_prefix=["sh", "-c", f'umask {umask:o}; exec "$@"', "sh"])
+                for mode in (0o600, 0o644, 0o664, 0o755, 0o400, 0o4755, 0o2770, 0o1777):
+                    os.chmod(source, mode)
+                    self.assert_code(self.send(source, f"copy-{mode:o}", to=[agent]), ExitCode.SUCCESS)
+                    self.assert_copy(source, agent.root / f"copy-{mode:o}")
+                    local = self.folder / f"local-{umask:o}-{mode:o}"
+                    self.assert_code(self.send(source, local, "--local", 1), ExitCode.SUCCESS)
+                    self.assert_copy(source, local / "0" / source.name)
+
+    def test_nobody_else_can_read_a_copy_before_it_is_complete(self):
+        source = self.file(8 * BLOCK)
+        os.chmod(source, 0o666)
+        agent = self.agent(command_prefix=["sh", "-c", 'umask 0; exec "$@"', "sh"])
+        transfer = self.start(source, "copy", "--limit-rate", "40m", to=[agent])
+        wait_until(lambda: list(agent.root.glob(".copy*")), "the partial file is there")
+        modes = set()
+        while not (agent.root / "copy").exists() and transfer.process.poll() is None:
+            for partial in agent.root.glob(".copy*"):
+                try:
+                    modes.add(oct(stat.S_IMODE(partial.stat().st_mode)))
+                except FileNotFoundError:
+                    pass  # it has its final name
+        self.assert_code(transfer.wait(), ExitCode.SUCCESS)
+        self.assert_copy(source, agent.root / "copy")
+        self.assertIn("0o600", modes)
+        self.assertLessEqual(modes, {"0o600", "0o666"})  # the permissions come just before the final name
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import stat
 import subprocess
 import time
 import unittest
@@ -225,6 +226,8 @@ class Survivors(BcastCase):
         for agent in agents[:3]:
             wait_until((agent.root / "copy").exists, f"{agent.host} has the file")
         self.assertFalse((agents[3].root / "copy").exists(), "the slow one lags behind")
+        for partial in agents[3].root.glob(".copy*"):
+            self.assertEqual(stat.S_IMODE(partial.stat().st_mode) & 0o077, 0, "others could read it")
         return source, agents, transfer
 
     def assert_all_have_it(self, source, agents, within):

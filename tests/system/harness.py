@@ -8,6 +8,7 @@ import pathlib
 import random
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -197,6 +198,7 @@ class BcastCase(unittest.TestCase):
     def file(self, size, name="source.bin", seed=1):
         path = self.folder / name
         path.write_bytes(random_bytes(size, seed))
+        path.chmod(0o660)  # what no usual umask leaves, so that a copy with it has its mode from the source
         return path
 
     def key(self, name="key"):
@@ -252,6 +254,8 @@ class BcastCase(unittest.TestCase):
     def assert_copy(self, source, copy):
         self.assertTrue(copy.is_file(), f"{copy} is missing")
         self.assertEqual(digest(copy), digest(source), f"{copy} differs")
+        wanted, given = (stat.S_IMODE(path.stat().st_mode) for path in (source, copy))
+        self.assertEqual(oct(given), oct(wanted & 0o777), f"the mode of {copy}")
 
     def assert_cause(self, transfer, host, status, *words):
         """The receiver's JSON line and the text for people both name `host`, and a cause with one of `words`."""

@@ -25,7 +25,7 @@ std::size_t VerbsFabric::progress(Time now) {
   if (introductions_ != 0) {
     for (const auto& [serial, queue_pair] : by_serial_) queue_pair->check_introduction();
   }
-  forget_those_leaving();
+  finish_those_leaving(now);
   if (now >= next_check_) {
     next_check_ = now + kCheckInterval;
     poll_events();
@@ -35,7 +35,10 @@ std::size_t VerbsFabric::progress(Time now) {
 }
 
 Time VerbsFabric::next_deadline() const {
-  return waiting_ == 0 ? Time::never() : next_check_;
+  Time earliest = waiting_ == 0 ? Time::never() : next_check_;
+  for (const Leaving& leaving : leaving_)
+    if (!leaving.introduction) earliest = std::min(earliest, leaving.drained_at_latest);
+  return earliest;
 }
 
 std::size_t VerbsFabric::poll_device() {
@@ -88,6 +91,8 @@ void VerbsFabric::poll_events() {
           found->second->drained_ = true;
           found->second->fail(text_of(IBV_WC_WR_FLUSH_ERR));
         }
+        for (Leaving& leaving : leaving_)
+          if (leaving.handle && leaving.handle->qp_num == event.element.qp->qp_num) leaving.drained = true;
         break;
       case IBV_EVENT_CQ_ERR:
       case IBV_EVENT_SRQ_ERR:

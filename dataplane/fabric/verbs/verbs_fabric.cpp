@@ -33,7 +33,7 @@ constexpr std::uint32_t kMaxDepth = 1 << 16;
 /// What a group of a file takes, and as much again.
 constexpr rlim_t kLeastLockedBytes = 64 << 20;
 /// A device that has drained a queue pair says so in microseconds, or never.
-constexpr Duration kLastReceivePatience = milliseconds(10);
+constexpr Duration kDrainPatience = milliseconds(10);
 
 bool set_nonblocking(int fd) {
   return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0;
@@ -186,26 +186,43 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
       .introduction = std::move(queue_pair.introduction_),
       .completions = queue_pair.options_.send_depth + (shares ? 0 : queue_pair.options_.receive_depth),
       .shares_receives = shares};
+  bool stays = true;
   if (under_way) {
     // The device refuses what the introduction does from here on, and places nothing more in memory that is
     // the application's again; but the kernel destroys nothing that somebody waits in.
     queue_pair.to_error();
-    leaving.handle = std::move(queue_pair.made_.handle);
   } else {
     leaving.introduction.reset();
-    if (queue_pair.connected_ && shares) wait_for_last_receive(queue_pair);
-    destroy(queue_pair.made_.handle);
+    stays = queue_pair.connected_ && shares && !queue_pair.drained_ && gives_memory_back(queue_pair);
+    if (stays) leaving.drained_at_latest = monotonic_now() + kDrainPatience;
   }
+  leaving.handle = std::move(queue_pair.made_.handle);
+  if (!stays) destroy(leaving.handle);
   queue_pair.give_everything_back();
   undelivered_ -= queue_pair.done_.size();
   by_serial_.erase(queue_pair.made_.serial);
   by_number_.erase(value_of(queue_pair.local_.qpn));
-  under_way ? leaving_.push_back(std::move(leaving)) : make_room_of(leaving);
+  stays ? leaving_.push_back(std::move(leaving)) : make_room_of(leaving);
 }
 
-void VerbsFabric::forget_those_leaving() {
-  std::erase_if(leaving_, [this](Leaving& leaving) {
-    if (!leaving.introduction->is_over()) return false;
+/// A queue pair that is destroyed takes along the shared receive that it has fetched, unless it has drained
+/// first and said so (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). So it drains while others are served,
+/// if nothing that is the application's is left in it: its works come back flushed, which most devices do at
+/// once. One that takes its time is destroyed with them, and a shared receive is lost until the queue is
+/// renewed.
+bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
+  queue_pair.to_error();
+  for (int left = completions_->cqe; left > 0 && !queue_pair.posted_.empty(); left -= kPolledAtOnce)
+    if (poll_device() == 0) break;
+  return queue_pair.posted_.empty();
+}
+
+void VerbsFabric::finish_those_leaving(Time now) {
+  const auto drains = [](const Leaving& leaving) { return !leaving.introduction && !leaving.drained; };
+  if (std::ranges::any_of(leaving_, drains)) poll_events();  // which may tell that it has
+  std::erase_if(leaving_, [&](Leaving& leaving) {
+    if (leaving.introduction && !leaving.introduction->is_over()) return false;
+    if (!leaving.drained && now < leaving.drained_at_latest) return false;
     leaving.introduction.reset();
     destroy(leaving.handle);
     make_room_of(leaving);
@@ -223,17 +240,6 @@ void VerbsFabric::destroy(VerbsHandle<ibv_qp>& handle) {
 void VerbsFabric::make_room_of(const Leaving& leaving) {
   completions_wanted_ -= leaving.completions;
   if (leaving.shares_receives && --sharing_ == 0) renew_shared_receives();
-}
-
-/// A queue pair that is destroyed takes along the shared receive that it has fetched, unless it has drained
-/// first and said so (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). Not every device says it.
-void VerbsFabric::wait_for_last_receive(VerbsQueuePair& queue_pair) {
-  queue_pair.to_error();
-  const Time end = monotonic_now() + kLastReceivePatience;
-  do {
-    poll_device();
-    poll_events();
-  } while (!queue_pair.drained_ && monotonic_now() < end);
 }
 
 /// What queue pairs took along after all is back with a new queue, once nobody has the old one.

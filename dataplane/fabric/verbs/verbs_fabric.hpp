@@ -76,19 +76,22 @@ class VerbsFabric final : public Fabric {
     return std::uint64_t{serial} << 1 | (receive ? 1 : 0);
   }
   Result<void> make_room_in_completion_queue(std::uint32_t more);
-  /// Of a queue pair that was destroyed: what the device still has of it.
+  /// Of a queue pair that was destroyed: what the device still has of it. It is in the error state, and no
+  /// memory of the application's is in it.
   struct Leaving {
     VerbsHandle<ibv_qp> handle;
     std::unique_ptr<Introduction> introduction;  // ends before the handle; none: it is over
     std::uint32_t completions = 0;
     bool shares_receives = false;
+    Time drained_at_latest{};
+    bool drained = false;  ///< the device has said so
   };
   void forget(VerbsQueuePair& queue_pair);
-  void forget_those_leaving();
+  bool gives_memory_back(VerbsQueuePair& queue_pair);
+  void finish_those_leaving(Time now);
   void destroy(VerbsHandle<ibv_qp>& handle);
   void make_room_of(const Leaving& leaving);
   void revoke(VerbsHandle<ibv_mr> region);
-  void wait_for_last_receive(VerbsQueuePair& queue_pair);
   void renew_shared_receives();
   std::uint64_t shared_tag() const;
   std::uint64_t fresh_address(std::span<const std::byte> memory);
@@ -118,7 +121,7 @@ class VerbsFabric final : public Fabric {
   std::uint32_t waiting_ = 0;            // queue pairs with works posted
   std::uint32_t introductions_ = 0;      // queue pairs that are being connected
   Time now_{}, next_check_{};
-  std::vector<Leaving> leaving_;  // until the kernel has let go of them
+  std::vector<Leaving> leaving_;  // until the device has drained them and the kernel let go of them
   VerbsFabricCounters counters_;
 };
 

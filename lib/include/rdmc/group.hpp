@@ -76,7 +76,9 @@ struct GroupOptions {
   /// Shorter messages are packed several into one packet; the same at every member.
   std::uint32_t small_bytes = 4096;
   /// How long a message may wait for memory; then this member fails, and with it the group. 0: for ever.
-  Duration receive_timeout = seconds(30);
+  /// Meanwhile the root's messages queue until send() says would_block, and held_up() names this member to
+  /// the root.
+  Duration receive_timeout{};
   /// Everybody keeps every message - reusable() waits for stable() -, so that after a failure the survivors
   /// can continue_group(). The same at every member.
   bool can_continue = false;
@@ -128,6 +130,9 @@ struct GroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   /// Every member has the messages below this number.
   std::function<void(std::uint64_t count)> stable;
+  /// Root: for a second or longer the application of `node` has given no memory for `message`, and everybody
+  /// waits for it; of several such nodes it is the one with the lowest message. Nobody: that is over.
+  std::function<void(std::optional<NodeId> node, std::uint64_t message)> held_up;
   /// The group has come to its end before destroy_group. Nothing more is delivered, unless it is continued;
   /// then it may fail again.
   std::function<void(const GroupFailure&)> failed;
@@ -178,7 +183,7 @@ class Node {
 
   /// Root: sends `bytes` to all others; messages queue. Returns its number. Errors: not_found (no such
   /// group), invalid_argument (not the root; too long), peer_failed (the group has failed), cancelled (it is
-  /// being destroyed), would_block (too many calls at once).
+  /// being destroyed), would_block (too many calls at once, or 65,536 messages that are not reusable() yet).
   Result<std::uint64_t> send(GroupNumber group, std::span<const std::byte> bytes);
 
   /// Receiver: memory for the next message that incoming() does not place, in the order of posting. Errors:

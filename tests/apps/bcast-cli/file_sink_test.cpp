@@ -32,7 +32,7 @@ Result<ReceivedFile> receive(const fs::path& directory, const std::string& name,
   if (!root) return std::unexpected(root.error());
   auto placement = place(*root, {name, "unused", false});
   if (!placement) return std::unexpected(placement.error());
-  auto file = PartialFile::claim(std::move(*placement), false);
+  auto file = PartialFile::claim(std::move(*placement), false, 0600);
   if (!file) return std::unexpected(file.error());
   return ReceivedFile::create(std::move(*file), shape, allocated.value_or(shape.size));
 }

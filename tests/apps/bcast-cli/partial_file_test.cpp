@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <optional>
@@ -23,18 +24,24 @@ namespace {
 struct Fixture {
   ScratchDirectory root;
 
-  Result<PartialFile> claim(const std::string& name, bool overwrite = false) const {
+  Result<PartialFile> claim(const std::string& name, bool overwrite = false, mode_t mode = 0644) const {
     const auto directory = Root::open(root.path());
     auto placement = place(*directory, {name, "src.bin", overwrite});
     if (!placement) return std::unexpected(placement.error());
-    return PartialFile::claim(std::move(*placement), overwrite);
+    return PartialFile::claim(std::move(*placement), overwrite, mode);
   }
-  PartialFile claimed(const std::string& name, bool overwrite = false) const {
-    auto file = claim(name, overwrite);
+  PartialFile claimed(const std::string& name, bool overwrite = false, mode_t mode = 0644) const {
+    auto file = claim(name, overwrite, mode);
     BOOST_REQUIRE_MESSAGE(file.has_value(), (file ? "" : file.error().what));
     return std::move(*file);
   }
 };
+
+mode_t mode_of(const fs::path& path) {
+  struct stat status {};
+  BOOST_REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777;
+}
 
 void put(const PartialFile& file, std::string_view text) {
   BOOST_REQUIRE(write_at(file.fd(), std::as_bytes(std::span(text)), 0, file.path()).has_value());
@@ -57,12 +64,30 @@ BOOST_FIXTURE_TEST_CASE(a_file_that_is_not_committed_leaves_no_trace, Fixture) {
   BOOST_TEST(entries(root.path()) == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(the_new_file_gets_the_mode_of_any_new_file, Fixture) {
-  const auto mask = ::umask(027);
+BOOST_FIXTURE_TEST_CASE(a_file_is_its_owners_alone_until_it_gets_its_permissions_with_its_name, Fixture) {
+  for (const mode_t umask : {0, 022, 077}) {
+    for (const mode_t mode : {0600, 0644, 0666, 0755, 0400, 0}) {
+      const auto before = ::umask(umask);
+      auto file = claimed("copy", true, mode);
+      BOOST_TEST(mode_of(root / ".copy.rdmc-partial") == 0600u);
+      put(file, "new");
+      BOOST_TEST(mode_of(root / ".copy.rdmc-partial") == 0600u);
+      BOOST_REQUIRE(file.commit().has_value());
+      ::umask(before);
+      BOOST_TEST(mode_of(root / "copy") == mode);
+    }
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_partial_file_that_a_dead_transfer_left_open_to_others_is_not_filled, Fixture) {
+  write_file(root / ".copy.rdmc-partial", "left");
+  fs::permissions(root / ".copy.rdmc-partial", fs::perms(0666));
+  const FileDescriptor reader(::open((root / ".copy.rdmc-partial").c_str(), O_RDONLY | O_CLOEXEC));
   auto file = claimed("copy");
-  ::umask(mask);
-  BOOST_REQUIRE(file.commit().has_value());
-  BOOST_TEST(((fs::status(root / "copy").permissions() & fs::perms::all) == fs::perms(0640)));
+  put(file, "secret");
+  BOOST_TEST(mode_of(root / ".copy.rdmc-partial") == 0600u);
+  std::array<char, 16> seen{};
+  BOOST_TEST(::read(reader.get(), seen.data(), seen.size()) == 4);  // what was left, and nothing of ours
 }
 
 BOOST_FIXTURE_TEST_CASE(the_second_of_two_transfers_to_one_name_is_refused_by_name, Fixture) {

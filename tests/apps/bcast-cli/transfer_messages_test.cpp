@@ -2,6 +2,8 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 
 using namespace rdmc;
@@ -39,12 +41,31 @@ BOOST_AUTO_TEST_CASE(a_job_arrives_as_it_was_sent_whatever_bytes_are_in_its_name
                              .shape = {*rc::gen::inRange<std::uint64_t>(0, std::uint64_t{1} << 62),
                                        kMinBlockSize * *rc::gen::inRange<std::uint32_t>(1, 512)},
                              .allocated_bytes = *rc::gen::arbitrary<std::uint64_t>(),
+                             .mode = *rc::gen::inRange<std::uint32_t>(0, 01000),
                              .overwrite = *rc::gen::arbitrary<bool>(),
                              .dry_run = *rc::gen::arbitrary<bool>(),
                              .limit_rate = limit_rate,
                              .encrypt = *rc::gen::arbitrary<bool>()};
     RC_ASSERT(decode_job(encode(job)).value() == job);
   }));
+}
+
+BOOST_AUTO_TEST_CASE(a_jobs_mode_loses_what_gives_rights_and_is_refused_if_it_is_none) {
+  const auto with = [](std::uint32_t mode) {
+    return decode_job(encode(JobDescription{.shape = {100, 4096}, .mode = mode}));
+  };
+  BOOST_TEST(with(07755).value().mode == 0755u);
+  BOOST_TEST(with(0).value().mode == 0u);
+  for (const std::uint32_t wrong : {010000U, 0100644U, UINT32_MAX}) {
+    const auto refused = with(wrong);
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST((refused.error().code == Errc::protocol_error));
+  }
+  // Who sends none is not told apart from who wants one that nobody knows.
+  auto without = encode(JobDescription{.shape = {100, 4096}, .mode = 0644});
+  const std::array tag{std::byte{10 << 3}};
+  without.resize(static_cast<std::size_t>(std::ranges::find_end(without, tag).begin() - without.begin()));
+  BOOST_TEST(!decode_job(without).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(an_epochs_parameters_arrive_as_they_were_sent) {
@@ -65,6 +86,7 @@ BOOST_AUTO_TEST_CASE(damaged_messages_are_refused_or_hold_values_within_bounds) 
     const JobDescription job{.destination = "d", .source_name = "s", .shape = {100'000, 4096}};
     if (const auto decoded = decode_job(damaged(encode(job)))) {
       RC_ASSERT(FileShape::make(decoded->shape.size, decoded->shape.block_size).has_value());
+      RC_ASSERT(decoded->mode <= 0777u);
     } else {
       RC_ASSERT(decoded.error().code == Errc::protocol_error);
     }

@@ -56,7 +56,8 @@ struct Cluster {
     SenderConfig result{.job = {.destination = destination,
                                 .source_name = std::string(base_name(source.path())),
                                 .shape = source.shape(),
-                                .allocated_bytes = source.allocated_bytes()},
+                                .allocated_bytes = source.allocated_bytes(),
+                                .mode = source.permissions()},
                         .targets = {},
                         .security = security,
                         .connect_within = seconds(10),
@@ -115,6 +116,22 @@ BOOST_AUTO_TEST_CASE(files_of_every_size_reach_every_agent) {
     BOOST_TEST((exit_code(result, false) == ExitCode::success));
     for (std::size_t i = 0; i < 5; ++i)
       BOOST_TEST((file_content(cluster.root_of(i) / fmt::format("size/{}", size)) == content));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_has_the_permissions_of_its_source_and_no_special_bits) {
+  Cluster cluster(2);
+  for (const mode_t mode : {0600, 0640, 0755, 04711}) {
+    write_file(cluster.scratch / "source", "text");
+    BOOST_REQUIRE(::chmod((cluster.scratch / "source").c_str(), mode) == 0);
+    auto source = SourceFile::open(cluster.scratch / "source").value();
+    const auto name = fmt::format("copy-{:o}", mode);
+    BOOST_TEST(cluster.send(source, cluster.config(source, name)).summary.ok == 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      struct stat status {};
+      BOOST_REQUIRE(::stat((cluster.root_of(i) / name).c_str(), &status) == 0);
+      BOOST_TEST((status.st_mode & 07777) == (mode & 0777));
+    }
   }
 }
 

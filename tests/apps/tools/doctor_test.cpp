@@ -143,6 +143,9 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
   roomy.most_descriptors = 1 << 20;
   cramped.most_descriptors = 4096;
   cramped.is_address_space_limited = true;
+  Machine walled = cramped;  // by limits that only root lifts
+  walled.may_lift_address_space = walled.may_lift_locked_memory = false;
+  walled.rdma_gids = with_nic.rdma_gids;
   const std::string card = "pci=0000:3b:00.0 address=10.0.0.1/24", no_huge = "vdev=net_memif0 huge=no";
   const auto device = [&](Errc code, const std::string& words) {
     return remedy_for_device({code, "why"}, words, plain);
@@ -162,6 +165,7 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
            {verbs(Errc::not_found, loopback, with_nic), "rdmc_doctor --address 10.1.2.3"},
            {verbs(Errc::unsupported, wlan, with_nic), "sudo ip link set wlan0 up"},
            {verbs(Errc::resource_limit, eth, with_nic), "ulimit -l unlimited"},
+           {verbs(Errc::resource_limit, eth, walled), "sudo prlimit --pid $$ --memlock=unlimited"},
            {verbs(Errc::permission_denied, eth, with_nic), "sudo chmod a+rw /dev/infiniband/uverbs*"},
            {verbs(Errc::unsupported, eth, without_build),
             "sudo apt-get install libibverbs-dev ibverbs-providers && tools/build build"},
@@ -178,6 +182,7 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
            {with_right_limit({.reason = "no card", .remedy = "buy one"}, cramped).remedy, "buy one"},
            {remedy_for_shm(system_said(ENOMEM), roomy), "sudo sysctl -w vm.overcommit_memory=1"},
            {remedy_for_shm(system_said(ENOMEM), cramped), "ulimit -v unlimited"},
+           {remedy_for_shm(system_said(ENOMEM), walled), "sudo prlimit --pid $$ --as=unlimited"},
            {remedy_for_shm(system_said(EAFNOSUPPORT), plain), "sudo modprobe unix"},
            {shm(Errc::permission_denied, plain), "sudo rdmc_doctor"},
            {device(Errc::permission_denied, card), "sudo rdmc_doctor --device '" + card + "'"},

@@ -1,8 +1,11 @@
 #include "dataplane/engine/engine.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <memory>
 #include <semaphore>
 #include <thread>
+
+#include "tests/dataplane/engine/reordering_memory.hpp"
 
 using namespace rdmc;
 using namespace rdmc::engine;
@@ -31,6 +34,40 @@ struct CountingAgent final : Agent {
 
 constexpr IdleStrategy kNoSpin{.spin = nanoseconds(0)};
 
+/// The handshake as the engine does it, in all interleavings of one poster and one sleeper.
+struct Handshakes {
+  std::size_t runs = 0, lost = 0;  ///< lost: the sleeper blocks, there is work, and nobody wakes it
+};
+template <typename Memory>
+Handshakes all_handshakes() {
+  struct State {
+    SleepHandshake<Memory> sleep;
+    typename Memory::Flag queue;
+    bool blocks = false, woken = false;
+  };
+  std::unique_ptr<State> state;
+  Handshakes all;
+  all.runs = testing::ReorderingMachine::explore(
+      [&] {
+        state = std::make_unique<State>();
+        return std::array<testing::ReorderingMachine::Program, 2>{[&] {
+                                                                    state->queue.set(true);
+                                                                    state->woken = state->sleep.must_wake();
+                                                                  },
+                                                                  [&] {
+                                                                    state->sleep.announce();
+                                                                    state->blocks = !state->queue.get();
+                                                                    if (!state->blocks)
+                                                                      state->sleep.withdraw();
+                                                                  }};
+      },
+      [&] { all.lost += state->blocks && !state->woken ? 1 : 0; });
+  return all;
+}
+struct WithoutFences : testing::ReorderingMemory {
+  static void fence() {}
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(posted_work_runs_on_the_engine_thread_in_order_even_while_it_sleeps) {
@@ -53,6 +90,28 @@ BOOST_AUTO_TEST_CASE(posted_work_runs_on_the_engine_thread_in_order_even_while_i
   thread.join();
   BOOST_TEST((order == std::vector<int>{1, 2}));
   BOOST_TEST((where == engine_thread));
+}
+
+BOOST_AUTO_TEST_CASE(no_wake_up_is_lost_however_the_processor_reorders_reads_and_writes) {
+  const Handshakes handshakes = all_handshakes<testing::ReorderingMemory>();
+  BOOST_TEST(handshakes.runs > 50u);
+  BOOST_TEST(handshakes.lost == 0u);
+  BOOST_TEST(all_handshakes<WithoutFences>().lost > 0u);  // or this test shows nothing
+}
+
+// On the processor that this runs on, with the engine's own queue. A lost wake-up hangs it.
+BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_post) {
+  constexpr int kPosts = 500;
+  FakeWaiter waiter;
+  Engine engine(waiter, kNoSpin);
+  std::thread thread([&] { engine.run(); });
+  std::binary_semaphore done{0};
+  for (int i = 0; i < kPosts; ++i) {
+    BOOST_REQUIRE(engine.post([&] { done.release(); }));
+    done.acquire();
+  }
+  engine.stop();
+  thread.join();
 }
 
 BOOST_AUTO_TEST_CASE(work_posted_before_stop_is_done_before_run_returns) {

@@ -56,6 +56,7 @@ class CablePort final : public port::testing::MemoryPort {
                       .pieces = {&train.piece, 1},
                       .segment_bytes = train.segment_bytes,
                       .total_bytes = static_cast<std::uint32_t>(train.bytes.size()),
+                      .planned = says_planned,
                       .identification = train.identification};
     }
     return count;
@@ -70,6 +71,7 @@ class CablePort final : public port::testing::MemoryPort {
 
   std::size_t room = SIZE_MAX;  ///< trains that it takes before it is full
   bool readable = true;
+  bool says_planned = false;  ///< of everything that it hands up
   std::vector<std::vector<std::byte>> sent;
   std::function<bool()> loses = [] { return false; };  ///< the next train, on the way
   bool has_arrivals() const { return !arrived_.empty(); }

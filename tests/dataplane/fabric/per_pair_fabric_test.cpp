@@ -83,6 +83,30 @@ class LastFabric final : public Fabric {
   std::size_t& left_;
 };
 
+/// A port's fabric whose sleeps end at once. It notes how long each would have lasted at most.
+class SleeplessFabric final : public Fabric {
+ public:
+  explicit SleeplessFabric(std::unique_ptr<Fabric> real) : real_(std::move(real)) {}
+  FabricInfo info() const override { return real_->info(); }
+  Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override {
+    return real_->create_queue_pair(options);
+  }
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory, MemoryUse use,
+                                                        RemoteAccess access) override {
+    return real_->register_memory(memory, use, access);
+  }
+  std::size_t progress(Time now) override { return real_->progress(now); }
+  Time next_deadline() const override { return real_->next_deadline(); }
+  void wait(Time deadline) override { sleeps.push_back(deadline - monotonic_now()); }
+  void wake() noexcept override { real_->wake(); }
+  std::uint64_t bytes_copied() const override { return real_->bytes_copied(); }
+
+  std::vector<Duration> sleeps;
+
+ private:
+  std::unique_ptr<Fabric> real_;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(nobody_wakes_the_other_fabric_when_that_has_gone) {
@@ -170,6 +194,33 @@ BOOST_AUTO_TEST_CASE(a_sleeper_wakes_for_either_kind_and_for_wake) {
   here.fabric->wait(end);
   waker.join();
   BOOST_TEST((monotonic_now() - began < seconds(3)));
+}
+
+// A peer on this host that was stopped after it had taken the doorbell's word and before it sent its message
+// wakes nobody, and the other peers believe that the sleeper is awake.
+BOOST_AUTO_TEST_CASE(a_peer_on_this_host_bounds_every_sleep_because_another_may_have_taken_the_wake_up_away) {
+  auto far = open("udp", 1, 12), beside = open("auto", 1, 13);
+  auto sleepless = std::make_unique<SleeplessFabric>(std::move(far.fabric));
+  std::vector<Duration>& sleeps = sleepless->sleeps;
+  std::unique_ptr<Fabric> remote = std::move(sleepless);
+  const auto here =
+      *PerPairFabric::open({.entropy = [] { return std::random_device()(); }, .host_id = 1}, remote);
+  const auto never_connected = *here->create_queue_pair({});  // so that it does not sleep on the futex alone
+  here->wait(Time::never());
+  BOOST_REQUIRE(sleeps.size() == 1u);
+  BOOST_TEST((sleeps.back() > seconds(3600)));  // nobody has the doorbell
+
+  std::vector<std::byte> memory(100), bytes(100, std::byte{1});
+  const auto region = *here->register_memory(memory);
+  Link link(*beside.fabric, *here);
+  const std::array<Fabric*, 2> both{here.get(), beside.fabric.get()};
+  BOOST_REQUIRE(write(link, bytes, *region, both));
+  for (const Time end = monotonic_now() + seconds(10); sleeps.size() < 2 && monotonic_now() < end;) {
+    here->progress(monotonic_now());
+    here->wait(Time::never());
+  }
+  BOOST_REQUIRE(sleeps.size() == 2u);
+  BOOST_TEST((sleeps.back() <= shm::Doorbell::kLongestSleep));
 }
 
 BOOST_AUTO_TEST_CASE(a_key_is_revoked_for_both_kinds) {

@@ -1,5 +1,6 @@
 // Packets that reach the fabric and no connection: for a queue pair that is not there, with a wrong ICRC, not
-// RoCE at all. Each is dropped and counted, and costs nothing that is there.
+// RoCE at all. Each is dropped and counted, and costs nothing that is there. And packets that a connection
+// takes although it expected others: they cost nothing that other connections have written.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -90,4 +91,29 @@ BOOST_AUTO_TEST_CASE(what_is_no_roce_is_counted_by_what_is_wrong_with_it) {
   packet[2] = std::byte{0xFF};
   throw_in(packet);
   BOOST_TEST(pair.fabric(1).counters().unknown_queue_pair == 1u);
+}
+
+// Memory is granted to one peer, which does not use it, and then to another, which does.
+BOOST_AUTO_TEST_CASE(an_unused_hint_of_one_queue_pair_does_no_harm_to_what_another_has_written) {
+  constexpr std::size_t kBlock = 64 * 1024;
+  SimPair pair({});
+  std::vector<std::byte> memory(2 * kBlock), first(kBlock, std::byte{1}), second(kBlock, std::byte{2});
+  const auto region = *pair.fabric(1).register_memory(memory);
+  auto other_from = *pair.fabric(0).create_queue_pair({}), other_to = *pair.fabric(1).create_queue_pair({});
+  BOOST_REQUIRE(other_from->connect(other_to->local_blob()));
+  BOOST_REQUIRE(other_to->connect(other_from->local_blob()));
+  const auto write = [&](QueuePair& from, std::span<const std::byte> bytes, std::uint64_t at) {
+    BOOST_REQUIRE(from.post_write({.bytes = bytes,
+                                   .remote_address = region->remote_address() + at,
+                                   .remote_key = region->remote_key()}));
+  };
+  pair.queue_pair(1).expect_write(std::span(memory).first(kBlock));
+  write(*other_from, first, 0);
+  for (const auto& member : pair.members) pair.simulation.wake(member.id);
+  pair.simulation.run_until(Time{} + milliseconds(100));
+  BOOST_REQUIRE((std::ranges::equal(std::span(memory).first(kBlock), first)));
+  write(pair.queue_pair(0), second, kBlock);
+  BOOST_REQUIRE(pair.run_until_completed(0, 1));
+  BOOST_TEST(std::ranges::equal(std::span(memory).first(kBlock), first));
+  BOOST_TEST(std::ranges::equal(std::span(memory).last(kBlock), second));
 }

@@ -334,3 +334,21 @@ BOOST_AUTO_TEST_CASE(rdma_cm_tells_each_side_where_the_other_begins) {
   std::array<Completion, 1> done;
   BOOST_TEST(at_b->poll_completions(done) == 1u);
 }
+
+// A port should hand up no empty datagram. A driver that does costs nothing, whether it asked for a landing
+// or not.
+BOOST_AUTO_TEST_CASE(a_driver_that_hands_up_an_empty_datagram_does_no_harm) {
+  Cable cable;
+  auto [at_a, at_b] = cable.connect();
+  std::vector<std::byte> target(100), source(100, std::byte{0x11});
+  const auto region = *cable.b.fabric.register_memory(target);
+  for (const bool planned : {false, true}) {
+    cable.b.port.says_planned = planned;
+    cable.b.port.deliver(cable.a.port.info().address, {});
+    cable.turn();
+  }
+  BOOST_REQUIRE(at_a->post_write(
+      {.bytes = source, .remote_address = region->remote_address(), .remote_key = region->remote_key()}));
+  cable.turn(3);
+  BOOST_TEST((target == source));
+}

@@ -199,6 +199,17 @@ BOOST_AUTO_TEST_CASE(the_shared_flow_is_never_planned) {
   BOOST_TEST(world.b.planner.asked.empty());
 }
 
+BOOST_AUTO_TEST_CASE(an_empty_datagram_is_counted_and_not_handed_up) {
+  World world;
+  world.send({}, 1000);
+  world.send(counting(800), 1000);
+  world.send({}, 1000);
+  world.finish();
+  BOOST_REQUIRE(world.b.received.size() == 1u);
+  BOOST_TEST((world.b.received[0].bytes == counting(800)));
+  BOOST_TEST(world.b.port->counters().datagrams_received == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(a_full_receive_buffer_drops_and_says_so) {
   World world({.receive_buffer_bytes = 10'000});
   world.simulation.run_until(Time{milliseconds(2).ns});

@@ -3,6 +3,7 @@
 
 #include "dataplane/roce/constants.hpp"
 #include "tests/dataplane/roce/script.hpp"
+#include "tests/dataplane/roce/shared_memory_world.hpp"
 
 namespace rdmc::roce::testing {
 namespace {
@@ -107,6 +108,99 @@ BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
   BOOST_TEST(s.regions().add(RemoteKey{99}, kBase, s.memory()));
   s.connection().expect_write(s.memory().subspan(8192, kMtu));
   CHECK_LINES(predicted(s), "8192:256");
+}
+
+namespace {
+
+/// Two connections that share the regions of the first.
+struct TwoScripts : Script {
+  TwoScripts() : Script(kSelective) {}
+  Arrival arrives_at_other(std::uint64_t at, std::size_t bytes, std::uint32_t rest = 0, int psn = 0) {
+    const auto remaining = rest == 0 ? static_cast<std::uint32_t>(bytes) : rest;
+    const Packet packet{
+        .bth = {.opcode = remaining == bytes ? Opcode::x_write_last : Opcode::x_write, .psn = Psn() + psn},
+        .x_write = {.address = kBase + at, .key = kKey, .remaining = remaining},
+        .payload = std::span(payload).first(bytes)};
+    return other.on_packet(packet, Time{}, false);
+  }
+  std::array<std::byte, 4096> payload{};
+  Connection other{{.path_mtu = kMtu, .selective_repeat = true}, regions()};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(memory_that_another_connection_has_written_is_not_predicted) {
+  TwoScripts s;
+  s.connection().expect_write(s.memory().subspan(0, kMtu));
+  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  BOOST_TEST((s.arrives_at_other(0, kMtu).destination == s.memory().data()));
+  CHECK_LINES(predicted(s), "4096:256");
+  s.in(part(0, 8192, 4 * kMtu));
+  CHECK_LINES(predicted(s, 3), "8448:256", "8704:256", "8960:256");
+  s.arrives_at_other(8704, kMtu, 0, 1);  // in the middle of what is under way
+  CHECK_LINES(predicted(s));
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_another_connection_expects_is_its_alone) {
+  TwoScripts s;
+  s.connection().expect_write(s.memory().subspan(0, 2 * kMtu));
+  s.other.expect_write(s.memory().subspan(kMtu, 2 * kMtu));
+  CHECK_LINES(predicted(s));
+  std::array<std::span<std::byte>, 4> out;
+  BOOST_REQUIRE(s.other.predict(out, 0) == 2u);
+  BOOST_TEST(out[0].data() == s.memory().data() + kMtu);
+}
+
+BOOST_AUTO_TEST_CASE(a_region_that_comes_or_goes_ends_the_hints_of_all_its_memory) {
+  for (const bool comes : {true, false}) {
+    Script s(kSelective);
+    BOOST_REQUIRE(comes || s.regions().add(RemoteKey{99}, 0, s.memory().first(512)));
+    s.connection().expect_write(s.memory().subspan(256, 256));
+    s.connection().expect_write(s.memory().subspan(512, 256));
+    if (comes)
+      BOOST_REQUIRE(s.regions().add(RemoteKey{99}, 0, s.memory().first(512)));
+    else
+      s.regions().revoke(RemoteKey{99});
+    CHECK_LINES(predicted(s), "512:256");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_hints_of_a_connection_end_with_it) {
+  Script s(kSelective);
+  {
+    Connection other({.selective_repeat = true}, s.regions());
+    other.expect_write(s.memory().first(kMtu));
+    BOOST_TEST(s.regions().claims().size() == 1u);
+  }
+  BOOST_TEST(s.regions().claims().size() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_changes_a_messages_length_gets_no_prediction_beyond_its_region) {
+  Script s(kSelective);
+  s.in(part(0, 512, 3 * kMtu));
+  s.in(part(1, 512 + kMtu, 1 << 30));
+  CHECK_LINES(predicted(s));
+  s.in(part(2, 512 + 2 * kMtu, 2 * kMtu));
+  CHECK_LINES(predicted(s), "1280:256");
+}
+
+// Regions come and go, connections come and go, and packets overtake each other.
+BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_elses) {
+  std::size_t guessed = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SharedMemoryWorld world(seed);
+    for (int i = 0; i < 400; ++i) {
+      world.step();
+      if (!world.every_guess_is_harmless()) {
+        BOOST_ERROR(fmt::format("seed {}, step {}", seed, i));
+        break;
+      }
+    }
+    guessed += world.guessed;
+    world.end_connections();
+    BOOST_TEST(world.claims() == 0u);
+  }
+  BOOST_TEST(guessed > 100'000u);
 }
 
 BOOST_AUTO_TEST_CASE(strangers_have_no_hints) {

@@ -139,6 +139,22 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
   }));
 }
 
+BOOST_AUTO_TEST_CASE(of_those_who_hold_up_the_group_the_one_with_the_lowest_message_is_reported) {
+  const Holder one{.member = Rank{5}, .message = 7}, lower{.member = Rank{6}, .message = 6};
+  Confirmation middle(false, 2);
+  middle.set_own({.delivered = 8});
+  BOOST_REQUIRE(middle.on_report(0, {.delivered = 7, .holder = one}));
+  BOOST_REQUIRE(middle.on_report(1, {.delivered = 6}));
+  BOOST_TEST((middle.report()->holder == one));
+  BOOST_REQUIRE(middle.on_report(1, {.delivered = 6, .holder = lower}));
+  BOOST_TEST((middle.report()->holder == lower));
+  middle.told(*middle.report());
+  BOOST_REQUIRE(middle.on_report(1, {.delivered = 6}));
+  BOOST_TEST((middle.report()->holder == one));
+  BOOST_REQUIRE(middle.on_report(0, {.delivered = 7}));
+  BOOST_TEST(!middle.report()->holder.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_report_or_verdict_that_takes_something_back_is_refused_by_name) {
   const auto refused = [](const Result<void>& result) {
     return !result && result.error().code == Errc::protocol_error;
@@ -151,6 +167,9 @@ BOOST_AUTO_TEST_CASE(a_report_or_verdict_that_takes_something_back_is_refused_by
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 6, .charge = 9})));
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .waited = 6})));
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .waited = UINT64_MAX})));
+  const Holder holds_what_all_have{.member = Rank{1}, .message = 4};
+  BOOST_TEST(refused(
+      root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .holder = holds_what_all_have})));
   BOOST_TEST(refused(root.on_verdict({})));
   Confirmation leaf(false, 0);
   leaf.set_own({.delivered = 4});

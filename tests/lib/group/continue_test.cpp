@@ -205,3 +205,37 @@ BOOST_AUTO_TEST_CASE(a_representative_that_dies_is_replaced_and_its_host_gets_li
     check_complete(group, "a representative killed at " + std::to_string(step));
   }
 }
+
+// With the options that an application gets if it asks for nothing.
+BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back_and_loses_nothing) {
+  constexpr std::uint64_t kFew = 20;
+  Survivors group(5, 3, true);
+  Member &root = group.members[0], &slow = group.members[2];
+  slow.gives = Gives::one_buffer;  // and has posted none
+  for (std::uint64_t i = 0; i < kFew; ++i) group.send(i % 2 == 0 ? 300 : 2 * kBlock);
+  group.world.run_for(seconds(300));
+  for (const Member& member : group.members) BOOST_TEST(member.failures.empty());
+  BOOST_TEST(slow.delivered.empty());
+  BOOST_REQUIRE(root.held_up_by.has_value());
+  BOOST_TEST((*root.held_up_by == std::pair(NodeId{2}, std::uint64_t{0})));
+  // The root may go on until its queue is full.
+  const std::vector<std::byte> one(1);
+  std::uint64_t queued = kFew;
+  Result<std::uint64_t> sent = queued;
+  for (; (sent = root.process->group->send(one)) && queued <= NodeGroup::kMostQueued; ++queued) {
+    group.sent.push_back(one);
+    if (queued % 1000 == 0) root.process->group->run();
+  }
+  BOOST_TEST(queued == NodeGroup::kMostQueued);
+  BOOST_REQUIRE(!sent);
+  BOOST_TEST((sent.error().code == Errc::would_block));
+  slow.post();  // it posts another one whenever it has got a message
+  root.process->wake();
+  const auto has_all = [&] {
+    return slow.delivered.size() == group.sent.size() && root.reusable == group.sent.size();
+  };
+  BOOST_TEST(group.world.simulation.run_until(has_all, group.world.simulation.now() + seconds(600)));
+  BOOST_TEST(!root.held_up_by.has_value());
+  BOOST_TEST(root.process->group->send(one).has_value());
+  check(group, "slow");
+}

@@ -46,6 +46,7 @@ class GroupEnd : public Listener {
   }
   void released() override { ++releases; }
   void stable(std::uint64_t count) override { stable_count = count; }
+  void held_up(const std::optional<Holder>& holder) override { held_up_by.push_back(holder); }
   bool small(std::uint64_t message, std::span<const std::byte> small) override {
     if (!accept_at_once) return false;
     store_for(message, small.size());
@@ -108,6 +109,7 @@ class GroupEnd : public Listener {
   std::map<std::uint64_t, std::uint64_t> announced;
   std::vector<std::uint64_t> delivered_messages, completed_messages;
   std::uint64_t stable_count = 0;
+  std::vector<std::optional<Holder>> held_up_by;
   int failures = 0, releases = 0;
   std::optional<Rank> failed_peer;
   Error failure{};

@@ -34,7 +34,12 @@ Record any_record() {
                           .key = RemoteKey{*rc::gen::arbitrary<std::uint32_t>()},
                           .slot_id = *rc::gen::arbitrary<std::uint16_t>()}};
     case 3: return SmallMessage{number(), std::span(payload).first(*rc::gen::inRange(0u, 300u))};
-    case 4: return Report{number(), number(), number(), *rc::gen::arbitrary<bool>(), number()};
+    case 4: {
+      Report report{number(), number(), number(), *rc::gen::arbitrary<bool>(), number(), std::nullopt};
+      if (*rc::gen::arbitrary<bool>())
+        report.holder = {.member = Rank{*rc::gen::positive<std::uint32_t>()}, .message = number()};
+      return report;
+    }
     case 7: return ViewMessage{number(), {*rc::gen::arbitrary<std::uint32_t>(), number()}, number()};
     case 5: return Verdict{number(), *rc::gen::arbitrary<bool>()};
     case 6:

@@ -143,6 +143,50 @@ BOOST_DATA_TEST_CASE(a_member_that_never_has_memory_ends_the_group_by_name_after
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_is_always_late_but_never_too_late_ends_nothing) {
+  World world(8, 3, kPeers);
+  SharedGroup group(world, {.number = 1}, first(3), {.confirms = true, .memory_patience = seconds(3)});
+  group.make_all();
+  GroupEnd& late = *group.ends[2];
+  late.accept_at_once = false;
+  for (int i = 0; i < 6; ++i) group.send(50'000);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    world.run_for(seconds(2));
+    BOOST_REQUIRE(late.announced.contains(i));
+    BOOST_REQUIRE(late.group().accept(i, late.store_for(i, 50'000)));
+    world.wake_all();
+  }
+  world.run_for(seconds(1));
+  BOOST_TEST(group.failures() == 0);
+  BOOST_TEST(group.everybody_has_everything());
+}
+
+BOOST_DATA_TEST_CASE(
+    a_member_without_memory_holds_up_the_group_for_as_long_as_it_likes_and_is_named_to_the_root,
+    bdata::make({3, 11}) * bdata::make({50, 50'000}), count, bytes) {
+  World world(8, static_cast<std::size_t>(count), kPeers);
+  SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)), {.confirms = true});
+  group.make_all();
+  group.ends[2]->accept_at_once = false;
+  for (int i = 0; i < 3; ++i) group.send(static_cast<std::uint64_t>(bytes));
+  world.run_for(milliseconds(900));
+  const auto& told = group.ends[0]->held_up_by;
+  BOOST_TEST(told.empty());
+  world.run_for(seconds(600));
+  BOOST_TEST(group.failures() == 0);
+  BOOST_REQUIRE(told.size() == 1u);
+  BOOST_TEST((told[0] == Holder{.member = Rank{2}, .message = 0}));
+  group.ends[2]->accept_waiting();
+  world.wake_all();
+  BOOST_TEST(
+      world.simulation.run_until([&] { return group.is_complete(); }, world.simulation.now() + seconds(10)));
+  BOOST_TEST(group.everybody_has_everything());
+  world.run_for(seconds(1));  // until the news has come up the tree
+  BOOST_REQUIRE(told.size() == 2u);
+  BOOST_TEST(!told[1].has_value());
+  for (std::size_t i = 1; i < group.ends.size(); ++i) BOOST_TEST(group.ends[i]->held_up_by.empty());
+}
+
 BOOST_DATA_TEST_CASE(nothing_is_closed_before_every_member_wishes_it_and_has_everything, bdata::make({3, 11}),
                      count) {
   World world(9, static_cast<std::size_t>(count), kPeers);

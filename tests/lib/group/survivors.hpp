@@ -61,6 +61,9 @@ struct Member {
       in_order = in_order && count > stable;
       stable = count;
     };
+    on.held_up = [this](std::optional<NodeId> node, std::uint64_t message) {
+      held_up_by = node ? std::optional(std::pair(*node, message)) : std::nullopt;
+    };
     on.failed = [this](const GroupFailure& why) {
       has_failed = true;
       failures.push_back(why);
@@ -88,6 +91,7 @@ struct Member {
   std::vector<std::span<std::byte>> delivered;
   std::vector<std::vector<std::byte>> copies;
   std::vector<GroupFailure> failures;
+  std::optional<std::pair<NodeId, std::uint64_t>> held_up_by;
   std::uint64_t reusable = 0, stable = 0, epoch = 0;
   std::size_t root = 0;
   std::optional<std::uint64_t> leads_from;  // sends the messages from this one on
@@ -113,7 +117,7 @@ class Survivors {
                        .connected_only = true,
                        .confirms = true,
                        .small_bytes = 1000,
-                       .memory_patience = seconds(30)};
+                       .memory_patience = GroupOptions{}.receive_timeout};
     if (!algorithm)
       config.automatic = relay::AutoConfig{.fixed = {.block_bytes = kBlock}, .racks_are_hosts = true};
     for (std::size_t i = 0; i < count; ++i) view.push_back(NodeId{static_cast<std::uint32_t>(i)});
