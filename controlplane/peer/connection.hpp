@@ -30,9 +30,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   };
   using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
 
-  /// `dials`: we have made it. `most_bytes`: of a message on the channel.
-  Connection(control::ControlLoop& loop, control::Channel channel, bool dials, std::size_t most_bytes)
-      : loop_(loop),
+  /// `its_number` names it among those of its owner. `dials`: we have made it. `most_bytes`: of a message on the channel.
+  Connection(control::ControlLoop& loop, std::uint64_t its_number, control::Channel channel, bool dials,
+             std::size_t most_bytes)
+      : number(its_number),
+        loop_(loop),
         channel_(std::move(channel)),
         conversation_(dials),
         dials_(dials),
@@ -57,6 +59,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool dials() const { return dials_; }
   const Address& peer() const { return channel_.peer(); }
   Address local() const { return channel_.local(); }
+  const std::uint64_t number;  ///< among those of the same owner
   /// What the two sides share, and nobody else knows.
   Token secret{};
   /// The peer's, once it has introduced itself.

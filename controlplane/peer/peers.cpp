@@ -102,7 +102,6 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   struct Dial {
     control::Connecting attempt;
     DialDone done;
-    std::pair<std::string, std::uint16_t> at;
   };
 
   /// Runs `end` on the loop's thread when the handle is destroyed.
@@ -120,12 +119,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void begin_dial(std::uint64_t id, std::string host, std::uint16_t port, Duration deadline, DialDone done) {
-    Dial& dial = dials_[id] = {.attempt = {}, .done = std::move(done), .at = {host, port}};
-    if (const auto known = known_.find(dial.at); known != known_.end())
-      if (const auto connection = known->second.lock(); connection && connection->is_open()) {
-        ++counters_.shared;
-        return finish_dial(id, Peer(connection, true));
-      }
+    Dial& dial = dials_[id] = {.attempt = {}, .done = std::move(done)};
     dial.attempt = control::connect(loop_, std::move(host), port, options_, deadline,
                                     [weak = weak_from_this(), id](Result<control::Channel> channel) {
                                       const auto self = weak.lock();
@@ -140,14 +134,13 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     if (dial.empty()) return;
     // The attempt ends later: it may be what calls us.
     loop_.post([attempt = std::move(dial.mapped().attempt)] {});
-    if (result) known_[dial.mapped().at] = result->connection_;
     dial.mapped().done(std::move(result));
   }
 
   void add(control::Channel channel, bool dials, std::uint64_t dial = 0) {
     if (closed_) return;
     const auto connection =
-        std::make_shared<Connection>(loop_, std::move(channel), dials, options_.max_message_bytes);
+        std::make_shared<Connection>(loop_, ++last_connection_, std::move(channel), dials, options_.max_message_bytes);
     Kept& kept = connections_[connection.get()];
     kept.connection = connection;
     kept.dial = dial;
@@ -227,8 +220,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     found->second.due = loop_.after(connection.dials() ? kIdle : kIdleAtListener,
                                     [weak = weak_from_this(), raw = &connection] {
                                       const auto self = weak.lock();
-                                      if (self && self->connections_.contains(raw) && raw->channels() == 0)
-                                        self->forget(*raw);
+                                      if (!self || !self->connections_.contains(raw) || raw->channels() != 0) return;
+                                      if (self->connections_.at(raw).connection.use_count() == 1) return self->forget(*raw);
+                                      self->idle(*raw);
                                     });
   }
 
@@ -244,7 +238,6 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     auto kept = connections_.extract(&connection);
     if (kept.empty()) return;
     kept.mapped().connection->close();
-    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
     // It may be what calls us, and so may its timer.
     loop_.post([gone = std::make_shared<Kept>(std::move(kept.mapped()))] {});
   }
@@ -255,9 +248,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   bool closed_ = false;
   std::map<std::string, RequestHandler> services_;
   std::map<Connection*, Kept> connections_;
-  std::map<std::pair<std::string, std::uint16_t>, std::weak_ptr<Connection>> known_;  ///< by where we dialed
   std::map<std::uint64_t, Dial> dials_;
   std::atomic<std::uint64_t> last_dial_ = 0;
+  std::uint64_t last_connection_ = 0;
   Counters counters_;
 };
 
@@ -271,6 +264,12 @@ Address Peer::address() const {
 }
 Address Peer::local() const {
   return connection_->local();
+}
+std::uint64_t Peer::number() const {
+  return connection_->number;
+}
+bool Peer::was_dialed_by_us() const {
+  return connection_->dials();
 }
 bool Peer::is_connected() const {
   return connection_->is_open();

@@ -24,7 +24,8 @@ namespace rdmc::peer {
 
 class Connection;
 
-/// Another process, as long as there is a connection to it.
+/// Another process, as long as there is a connection to it. A connection that nobody uses ends after a while,
+/// but not while somebody has a Peer of it.
 class Peer {
  public:
   using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
@@ -37,6 +38,10 @@ class Peer {
   bool is_connected() const;
   /// It was there before it was dialed, for whatever it was made.
   bool was_connected() const { return was_connected_; }
+  /// Names the connection among all that these Peers ever have.
+  std::uint64_t number() const;
+  /// This process has made the connection, and not the other one.
+  bool was_dialed_by_us() const;
 
   /// Opens a channel to a service of that process. `done` is called once, later, with the channel and what the
   /// service offers; start() the channel there. Not at all once the Peers are gone. Errors: not_found (it has
@@ -46,6 +51,7 @@ class Peer {
 
  private:
   friend class Peers;
+  friend class Request;
   Peer(std::shared_ptr<Connection> connection, bool was_connected)
       : connection_(std::move(connection)), was_connected_(was_connected) {}
   std::shared_ptr<Connection> connection_;
@@ -63,6 +69,8 @@ class Request {
   const Identity& identity() const;
   Address address() const;
   Address local() const;
+  /// Who asks.
+  Peer peer() const { return {connection_, true}; }
   Offer& offer() { return offer_; }
 
   /// Errors: cancelled (the other side wants it no longer).
@@ -116,8 +124,8 @@ class Peers {
       Descriptor listening, const control::ListenOptions& options,
       std::move_only_function<void(const Address&, const Error&)> on_refused = {});
 
-  /// Any thread: finds the process that listens at `host` and `port`, by a connection that is there or a new
-  /// one. `done` is called once, on the loop's thread, unless the handle is destroyed before. Errors: those of
+  /// Any thread: finds the process that listens at `host` and `port` now. If there is a connection to that process
+  /// already, the one that asks ends again. `done` is called once, on the loop's thread, unless the handle is destroyed before. Errors: those of
   /// control::connect; timed_out (it does not introduce itself), protocol_error, version_mismatch.
   Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done);
 

@@ -152,13 +152,10 @@ class Mesh {
   void open(peer::Peer& process, const MeshMember& member) {
     auto offer = node_.offer(member.node);
     if (!offer) return give_up(offer.error());
-    // A connection that was there for something else says nothing about who waits for a mesh behind it.
-    const bool may_come = process.was_connected();
     process.open(service_of(member.node, job_), {greeting_of(node_.id()), std::move(*offer)},
-                 [this, &member, may_come](Result<control::Channel> channel, const peer::Offer& theirs) {
+                 [this, &member](Result<control::Channel> channel, const peer::Offer& theirs) {
                    if (is_over_) return;
                    if (channel) return finish(std::move(*channel), member, theirs);
-                   if (channel.error().code == Errc::not_found && may_come) return dial_again(member);
                    give_up(channel.error().code == Errc::not_found
                                ? Error{Errc::not_found, "another job is where " + text(member.node) +
                                                             " should be: " + channel.error().what}

@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "controlplane/connect/connector.hpp"
 #include "lib/socket/group_session.hpp"
 
 namespace rdmc::sockets {
@@ -13,6 +12,9 @@ class GroupMember final : public GroupSession {
  public:
   using GroupSession::GroupSession;
 
+  /// The service of roots. Its greeting is the address of the root, as text.
+  static constexpr const char* kService = "sockets/group";
+
   /// Any thread. How it went, the end learns. `errno_of` says what an error is to the application.
   void join(const Address& root, int (*errno_of)(const Error&));
 
@@ -20,6 +22,7 @@ class GroupMember final : public GroupSession {
   void say_goodbye() override;
   void disconnect(std::uint32_t peer) override;
   void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) override;
+  void open(peer::Peer& process, const Address& root, int (*errno_of)(const Error&));
   void start(control::Channel channel);
   void on_word(const GroupWord& word);
   void on_welcome(const GroupWord& word);
@@ -29,7 +32,7 @@ class GroupMember final : public GroupSession {
   void on_view(const GroupWord& word);
   void give_up(int error);
 
-  control::Connecting attempt_;
+  peer::Peers::Handle attempt_;
   control::Timer patience_;
   std::optional<control::Channel> channel_;
   std::set<std::uint32_t> peers_;                   // there or about to be, at most kMostMembers

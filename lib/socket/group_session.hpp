@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "controlplane/connect/channel.hpp"
-#include "controlplane/connect/channel_options.hpp"
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/peer/peers.hpp"
 #include "lib/include/rdmc/group.hpp"
 #include "lib/socket/fair_mutex.hpp"
 #include "lib/socket/group_end.hpp"
@@ -28,7 +28,7 @@ namespace rdmc::sockets {
 struct GroupSessionOptions {
   control::ControlLoop& loop;
   FairMutex& lock;  ///< the sockets'
-  control::ChannelOptions channel;
+  peer::Peers& peers;
   std::string fabric, device, group;
   bool encrypt = false;
   std::shared_ptr<peer::Context> context = nullptr;  ///< whose thread the node shares

@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "controlplane/auth/random.hpp"
-
 namespace rdmc::sockets {
 namespace {
 
@@ -30,200 +28,186 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   return (carriers_[local] = std::move(*opened)).get();
 }
 
-void Peering::begin(Stack& stack, control::Channel channel, std::optional<Address> dialled) {
+/// With whom a trunk was lost, all begins anew: we may hear of it before the process at the other end does.
+void Peering::find(Stack& stack, const peer::Peer& process, const Address& at) {
   if (stack.is_ending_) return;
-  std::shared_ptr<Peering> peering(new Peering(stack, std::move(channel), dialled));
-  stack.peerings_[peering.get()] = peering;
-  peering->channel_.start(
-      [weak = std::weak_ptr(peering)](const std::vector<std::byte>& message) {
-        if (const auto self = weak.lock()) self->on_message(message);
-      },
-      [weak = std::weak_ptr(peering)](const Error& cause) {
-        if (const auto self = weak.lock()) self->on_closed(cause);
-      });
+  if (const auto found = stack.peerings_.find(process.number()); found != stack.peerings_.end()) {
+    const auto known = found->second;
+    if (known->is_ready_ && !known->is_lost())
+      return stack.on_dialled(at, known->mux_, host_of(process.local()));
+    if (!known->is_ready_) return known->dialled_.push_back(at);
+    known->give_up({Errc::peer_failed, "the trunk is lost"});
+  }
+  const auto peering = begin(stack, process, true);
+  peering->dialled_.push_back(at);
+  peering->make_trunk({});
+}
+
+void Peering::on_request(Stack& stack, peer::Request request) {
+  if (stack.is_ending_) return;
+  const peer::Peer process = request.peer();
+  std::vector<Address> dialled;
+  if (const auto found = stack.peerings_.find(process.number()); found != stack.peerings_.end()) {
+    const auto known = found->second;
+    const bool is_lost = known->is_ready_ && known->is_lost();
+    const bool is_crossing = !known->is_ready_ && known->is_opener_;
+    if (!is_lost && (!is_crossing || process.was_dialed_by_us()))
+      return request.refuse({Errc::already_exists, "this connection has a trunk"});
+    if (is_crossing) dialled = std::exchange(known->dialled_, {});
+    known->give_up({Errc::peer_failed, "the trunk is lost"});
+  }
+  if (has_too_many(stack, process))
+    return request.refuse({Errc::resource_limit, "a process that dials again and again"});
+  const auto peering = begin(stack, process, false);
+  peering->dialled_ = std::move(dialled);
+  auto blob = std::move(request.offer().blob);
+  peering->request_.emplace(std::move(request));
+  peering->make_trunk(std::move(blob));
+}
+
+std::shared_ptr<Peering> Peering::begin(Stack& stack, peer::Peer process, bool is_opener) {
+  std::shared_ptr<Peering> peering(new Peering(stack, std::move(process), is_opener));
+  stack.peerings_[peering->process_.number()] = peering;
   peering->patience_ = stack.loop_->after(stack.options_.introduction, [weak = std::weak_ptr(peering)] {
-    if (const auto self = weak.lock()) self->give_up({Errc::timed_out, "a peer does not introduce itself"});
+    if (const auto self = weak.lock()) self->give_up({Errc::timed_out, "a peer does not share its trunk"});
   });
-  if (peering->is_dialler_) peering->ask();
+  return peering;
 }
 
-void Peering::ask() {
-  theirs_.reset();
-  say(Message::hello, stack_.incarnation_);
+bool Peering::is_lost() const {
+  const std::lock_guard lock(stack_.lock_);
+  return mux_->is_lost();
 }
 
-/// With the secrets of the trunks that this process, if it is the one that it says, has made to us.
-void Peering::answer() {
-  std::vector<std::byte> body(stack_.incarnation_.begin(), stack_.incarnation_.end());
-  for (const auto& [key, other] : stack_.peerings_)
-    if (!other->is_dialler_ && other->is_ready_ && other->theirs_ == theirs_)
-      body.insert(body.end(), other->secret_.begin(), other->secret_.end());
-  say(Message::hello, body);
-}
-
-void Peering::say(Message kind, std::span<const std::byte> body) {
-  std::vector<std::byte> message{static_cast<std::byte>(kind)};
-  message.insert(message.end(), body.begin(), body.end());
-  if (auto sent = channel_.send(std::move(message)); !sent) give_up(sent.error());
-}
-
-void Peering::on_message(std::span<const std::byte> message) {
-  const auto kind = message.empty() ? Message{} : static_cast<Message>(message[0]);
-  const auto body = message.subspan(message.empty() ? 0 : 1);
-  const bool may_greet = is_dialler_ ? !theirs_ && body.size() % sizeof(Secret) == 0
-                                     : !has_heard_offer_ && body.size() == sizeof(Incarnation);
-  if (kind == Message::hello && may_greet && body.size() >= sizeof(Incarnation)) {
-    std::ranges::copy(body.first(sizeof(Incarnation)), theirs_.emplace().begin());
-    is_dialler_ ? on_hello(body.subspan(sizeof(Incarnation))) : answer();
-  } else if (kind == Message::offer && theirs_ && has_offered_ == is_dialler_ && !has_heard_offer_) {
-    has_heard_offer_ = true;
-    on_offer({body.begin(), body.end()});
-  } else {
-    give_up({Errc::protocol_error, "a peer's process says what makes no sense here"});
-  }
-}
-
-void Peering::on_hello(std::span<const std::byte> secrets) {
-  const auto is_shown = [&](const Secret& secret) {
-    for (auto rest = secrets; rest.size() >= secret.size(); rest = rest.subspan(secret.size()))
-      if (std::ranges::equal(rest.first(secret.size()), secret)) return true;
-    return false;
-  };
-  std::shared_ptr<Mux> known;
-  {
-    const std::lock_guard lock(stack_.lock_);
-    for (const auto& [key, other] : stack_.peerings_)
-      if (other->is_dialler_ && other->is_ready_ && other->theirs_ == theirs_ && is_shown(other->secret_) &&
-          !other->mux_->is_lost())
-        known = other->mux_;
-  }
-  if (known != nullptr) return share(known);
-  // It has several addresses, and another of ours is at it already.
-  const auto leader = std::ranges::find_if(stack_.peerings_, [&](const auto& entry) {
-    const Peering& other = *entry.second;
-    return &other != this && other.theirs_ == theirs_ && other.dialled_ && other.carrier_ != nullptr;
-  });
-  if (leader == stack_.peerings_.end()) return make_trunk({});
-  leader->second->followers_.push_back(shared_from_this());
-}
-
-/// The trunk is another's work.
-void Peering::share(const std::shared_ptr<Mux>& mux) {
-  finish(mux);
-  channel_.close();
-}
-
-/// Of the trunks that it has dialled, or others of its host in its name. Of one it may have forgotten while
-/// we have not heard yet.
-bool Peering::has_too_many() const {
-  return std::ranges::count_if(stack_.peerings_, [&](const auto& entry) {
+/// Connections of a process that does not show that it is one we know, or of others of its host in its name.
+bool Peering::has_too_many(const Stack& stack, const peer::Peer& process) {
+  return std::ranges::count_if(stack.peerings_, [&](const auto& entry) {
            const Peering& other = *entry.second;
-           return !other.is_dialler_ && other.theirs_ == theirs_ && other.carrier_ != nullptr &&
-                  host_of(other.channel_.peer()) == host_of(channel_.peer());
+           return !other.is_opener_ && other.process_.identity() == process.identity() &&
+                  host_of(other.process_.address()) == host_of(process.address());
          }) >= kMostTrunks;
-}
-
-void Peering::on_offer(std::vector<std::byte> blob) {
-  if (!is_dialler_ && has_too_many())
-    return give_up({Errc::resource_limit, "a process that dials again and again"});
-  if (!is_dialler_) {
-    if (blob.size() <= secret_.size())
-      return give_up({Errc::protocol_error, "a peer's process offers a trunk without a secret"});
-    std::ranges::copy(std::span(blob).first(secret_.size()), secret_.begin());
-    blob.erase(blob.begin(), blob.begin() + sizeof(Secret));
-    return make_trunk(std::move(blob));
-  }
-  carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(blob)] {
-    if (self->trunk_ == nullptr) return;  // given up meanwhile
-    auto connected = self->trunk_->connect(blob);
-    loop->post([self, connected] {
-      if (self->stack_.is_ending_) return;
-      if (!connected) return self->give_up(connected.error());
-      self->set_ready();
-      self->finish(self->mux_);
-    });
-  });
 }
 
 /// On the carrier's thread; without `their_blob` the peer's comes later.
 void Peering::make_trunk(std::vector<std::byte> their_blob) {
-  const auto carrier = stack_.carrier(fabric_address(channel_.local()));
+  const auto carrier = stack_.carrier(fabric_address(process_.local()));
   if (!carrier) return give_up(carrier.error());
   carrier_ = *carrier;
-  mux_ = std::make_shared<Mux>(static_cast<Opens&>(stack_), is_dialler_, carrier_->fabric_name());
+  mux_ = std::make_shared<Mux>(static_cast<Opens&>(stack_), is_opener_, carrier_->fabric_name());
   mux_->on_kick([to = carrier_] { to->kick(); });
-  carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), blob = std::move(their_blob)] {
-    auto trunk = self->carrier_->make_trunk(self->mux_);
-    Result<fabric::ConnectionBlob> ours;
-    if (!trunk) {
-      ours = std::unexpected(trunk.error());
-    } else {
-      self->trunk_ = *trunk;
-      (*trunk)->on_lost([loop, weak = std::weak_ptr(self)] {
-        loop->post([weak] {
-          if (const auto alive = weak.lock()) alive->give_up({Errc::peer_failed, "the trunk is lost"});
+  on_carrier(
+      [this, loop = stack_.loop_.get(), blob = std::move(their_blob)]() -> Result<fabric::ConnectionBlob> {
+        const auto trunk = carrier_->make_trunk(mux_);
+        if (!trunk) return std::unexpected(trunk.error());
+        trunk_ = *trunk;
+        trunk_->on_lost([loop, weak = weak_from_this()] {
+          loop->post([weak] {
+            const auto self = weak.lock();
+            if (self && !self->is_crossed_) self->give_up({Errc::peer_failed, "the trunk is lost"});
+          });
         });
-      });
-      ours = (*trunk)->local_blob();
-      if (!blob.empty()) {
-        if (auto connected = (*trunk)->connect(blob); !connected) ours = std::unexpected(connected.error());
-      }
-    }
-    loop->post([self, ours] { self->on_trunk(ours); });
+        auto ours = trunk_->local_blob();
+        if (is_opener_) return ours;
+        if (auto connected = trunk_->connect(blob); !connected) return std::unexpected(connected.error());
+        return ours;
+      },
+      [this](const Result<fabric::ConnectionBlob>& ours) { on_trunk(ours); });
+}
+
+/// Runs `work` on the carrier's thread and then, unless it is over, `then` on the loop's with the result. The
+/// last of us goes there: what it has of the control plane waits for that thread.
+template <typename Work, typename Then>
+void Peering::on_carrier(Work work, Then then) {
+  carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), work = std::move(work), then]() mutable {
+    loop->post([then, result = work(), self = std::move(self)] {
+      if (!self->is_over_ && !self->stack_.is_ending_) then(result);
+    });
   });
 }
 
 void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
-  if (stack_.is_ending_) return;
   if (!ours) return give_up(ours.error());
-  has_offered_ = true;
-  if (!is_dialler_) {
-    set_ready();
-    return say(Message::offer, *ours);
+  if (is_opener_) {
+    return peer::Peer(process_).open(
+        kService, {.greeting = {}, .blob = *ours},
+        [weak = weak_from_this()](Result<control::Channel> channel, peer::Offer theirs) {
+          if (const auto self = weak.lock(); self && !self->is_over_)
+            self->on_opened(std::move(channel), std::move(theirs.blob));
+        });
   }
-  if (auto filled = control::fill_random(secret_); !filled) return give_up(filled.error());
-  std::vector<std::byte> offer(secret_.begin(), secret_.end());
-  offer.insert(offer.end(), ours->begin(), ours->end());
-  say(Message::offer, offer);
+  auto channel = request_->accept({.greeting = {}, .blob = *ours});
+  request_.reset();
+  if (!channel) return give_up(channel.error());
+  start(std::move(*channel));
+  set_ready();
+}
+
+void Peering::on_opened(Result<control::Channel> channel, std::vector<std::byte> their_blob) {
+  if (!channel) {
+    Error cause = channel.error();
+    // It asks us at the same time, and its question counts: that is on its way.
+    if (cause.code == Errc::already_exists && !process_.was_dialed_by_us()) {
+      is_crossed_ = true;
+      return lose_trunk(ECONNRESET);
+    }
+    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;        // it has no sockets
+    if (cause.code == Errc::resource_limit) cause.code = Errc::cancelled;  // of its resources
+    return give_up(cause);
+  }
+  start(std::move(*channel));
+  on_carrier(
+      [this, blob = std::move(their_blob)]() -> Result<void> {
+        return trunk_ ? trunk_->connect(blob) : fail(Errc::cancelled, "given up");
+      },
+      [this](const Result<void>& connected) { connected ? set_ready() : give_up(connected.error()); });
+}
+
+void Peering::start(control::Channel channel) {
+  channel_.emplace(std::move(channel));
+  channel_->start(
+      [weak = weak_from_this()](const std::vector<std::byte>&) {
+        if (const auto self = weak.lock()) self->give_up({Errc::protocol_error, "a peer's sockets say something"});
+      },
+      [weak = weak_from_this()](const Error& cause) {
+        if (const auto self = weak.lock()) self->give_up(cause);
+      });
 }
 
 void Peering::set_ready() {
   is_ready_ = true;
   patience_ = {};
+  finish(mux_);
 }
 
-/// Whoever waits for the dialled address hears of it.
+/// Whoever waits for the dialled addresses hears of it.
 void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
-  if (!dialled_) return;
-  const Address at = *std::exchange(dialled_, std::nullopt);
-  stack_.on_dialled(at, mux, host_of(channel_.local()));
-  // Whether it is the same process, it has to show.
-  for (const auto& follower : std::exchange(followers_, {}))
-    if (follower->dialled_) follower->ask();
+  for (const Address& at : std::exchange(dialled_, {})) stack_.on_dialled(at, mux, host_of(process_.local()));
 }
 
-void Peering::on_closed(const Error& cause) {
-  give_up(cause);
+void Peering::lose_trunk(int error) {
+  if (carrier_ == nullptr) return;
+  on_carrier(
+      [this, error]() -> Result<void> {
+        // Its last owner is to be on this thread.
+        if (const auto trunk = std::exchange(trunk_, nullptr)) trunk->lose(error);
+        return {};
+      },
+      [](const Result<void>&) {});
 }
 
 void Peering::give_up(const Error& cause) {
-  if (stack_.is_ending_) return;
+  if (stack_.is_ending_ || std::exchange(is_over_, true)) return;
   const auto self = shared_from_this();
   patience_ = {};
+  stack_.peerings_.erase(process_.number());
   finish(std::unexpected(cause));
-  if (carrier_ != nullptr) {
-    const int error = cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET;
-    carrier_->post([self, error] {
-      // Its last owner is to be on this thread: we may outlive this task on ours.
-      if (const auto trunk = std::exchange(self->trunk_, nullptr)) trunk->lose(error);
-    });
-  }
-  if (theirs_ && is_ready_) {
+  lose_trunk(cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET);
+  if (is_ready_) {
     const std::lock_guard lock(stack_.lock_);
     std::erase_if(stack_.known_, [&](const auto& known) { return known.second.mux == mux_; });
   }
-  channel_.close();
-  stack_.peerings_.erase(this);
+  if (request_) std::exchange(request_, std::nullopt)->refuse(cause);
+  if (channel_) channel_->close();
 }
 
 }  // namespace rdmc::sockets

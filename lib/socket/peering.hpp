@@ -1,61 +1,63 @@
-// How two processes come to share a trunk: over a control channel, on which both have proved the cluster key,
-// they tell each other which process they are, and unless the one that dialled has a trunk to it already,
-// what the link needs. The channel then stays: its end is how a process learns that the other has died. Any
-// holder of the key may say that it is any process; so who dialled gives each trunk a secret, and shares a
-// trunk only with who shows it. All on the loop's thread.
+// How two processes come to share a trunk. Each connection to another process (controlplane/peer) has one trunk
+// at most, for the sockets of both directions. Whichever process needs it first opens a channel to the other
+// one's sockets, with what the link needs, and gets the same in the answer. The channel then stays and carries
+// nothing: its end tells a process that the other has died. When both open a channel at the same time, the one
+// of the process that has made the connection counts. All on the loop's thread.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "controlplane/connect/channel.hpp"
+#include "controlplane/peer/peers.hpp"
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
 
 class Peering final : public std::enable_shared_from_this<Peering> {
  public:
-  /// `dialled`: the address at which we looked for it; nothing: it came to us.
-  static void begin(Stack& stack, control::Channel channel, std::optional<Address> dialled);
+  /// The service that others ask for a trunk.
+  static constexpr const char* kService = "sockets";
+
+  /// A socket is to be connected to `process`, which listens at `at`: Stack::on_dialled() tells with what trunk.
+  static void find(Stack& stack, const peer::Peer& process, const Address& at);
+  /// Another process wants to share a trunk.
+  static void on_request(Stack& stack, peer::Request request);
 
  private:
-  Peering(Stack& stack, control::Channel channel, std::optional<Address> dialled)
-      : stack_(stack), channel_(std::move(channel)), dialled_(dialled) {}
+  Peering(Stack& stack, peer::Peer process, bool is_opener)
+      : stack_(stack), process_(std::move(process)), is_opener_(is_opener) {}
 
-  /// What names a trunk to its two ends.
-  using Secret = std::array<std::byte, 16>;
-  /// Of one process that it has dialled, at any time.
+  /// Of one process that has dialled us, at any time.
   static constexpr int kMostTrunks = 4;
 
-  enum class Message : std::uint8_t { hello = 1, offer = 2 };
-  void say(Message kind, std::span<const std::byte> body);
-  void on_message(std::span<const std::byte> message);
-  void on_closed(const Error& cause);
-  void ask();
-  void answer();
-  void on_hello(std::span<const std::byte> secrets);
-  void on_offer(std::vector<std::byte> blob);
-  void share(const std::shared_ptr<Mux>& mux);
-  bool has_too_many() const;
+  static std::shared_ptr<Peering> begin(Stack& stack, peer::Peer process, bool is_opener);
+  static bool has_too_many(const Stack& stack, const peer::Peer& process);
+  bool is_lost() const;
   void make_trunk(std::vector<std::byte> their_blob);
+  template <typename Work, typename Then>
+  void on_carrier(Work work, Then then);
   void on_trunk(const Result<fabric::ConnectionBlob>& ours);
+  void on_opened(Result<control::Channel> channel, std::vector<std::byte> their_blob);
+  void start(control::Channel channel);
   void set_ready();
+  void lose_trunk(int error);
   void finish(const Result<std::shared_ptr<Mux>>& mux);
   void give_up(const Error& cause);
 
   Stack& stack_;
-  control::Channel channel_;
-  std::optional<Address> dialled_;  // until it has been told how that ended
-  std::optional<Incarnation> theirs_;
-  Secret secret_{};  // of the trunk
-  bool is_dialler_ = dialled_.has_value(), has_heard_offer_ = false, has_offered_ = false, is_ready_ = false;
+  const peer::Peer process_;
+  const bool is_opener_;
+  bool is_ready_ = false, is_over_ = false;
+  bool is_crossed_ = false;               // the other's request takes our place
+  std::vector<Address> dialled_;         // where we looked for it, until it has been told how that ended
+  std::optional<peer::Request> request_;  // the other's, until it is answered
+  std::optional<control::Channel> channel_;
   Carrier* carrier_ = nullptr;
   std::shared_ptr<Mux> mux_;
-  std::shared_ptr<Trunk> trunk_;                     // made on the carrier's thread
-  std::vector<std::shared_ptr<Peering>> followers_;  // at other addresses of the same process
-  control::Timer patience_;                          // until it is ready
+  std::shared_ptr<Trunk> trunk_;  // made on the carrier's thread
+  control::Timer patience_;       // until it is ready
 };
 
 }  // namespace rdmc::sockets

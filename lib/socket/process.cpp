@@ -26,7 +26,7 @@ std::string environment(const char* name) {
 }
 
 StackOptions options_of_environment() {
-  StackOptions options;
+  StackOptions options{.context = peer::Context::of_process()};
   if (const auto fabric = environment("RDMC_FABRIC"); !fabric.empty()) options.fabric = fabric;
   options.device = environment("RDMC_DEVICE");
   options.insecure = environment("RDMC_INSECURE") == "1";

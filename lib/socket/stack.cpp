@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "controlplane/auth/random.hpp"
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
 #include "lib/include/rdmc/socket.h"
+#include "lib/socket/group_member.hpp"
 #include "lib/socket/peering.hpp"
 
 namespace rdmc::sockets {
@@ -21,12 +21,16 @@ namespace {
 
 /// Between two frames of the two ends in one process nobody else could take the lock; no more than that.
 constexpr std::size_t kOwnFrameBytes = 64 * 1024;
-constexpr std::uint32_t kMostMessageBytes = 4096;
+
+StackOptions with_context(StackOptions options) {
+  if (options.context == nullptr) options.context = std::make_shared<peer::Context>();
+  return options;
+}
 
 }  // namespace
 
 Stack::Stack(StackOptions options)
-    : options_(std::move(options)), own_near_(make_own(true)), own_far_(make_own(false)) {}
+    : options_(with_context(std::move(options))), own_near_(make_own(true)), own_far_(make_own(false)) {}
 
 /// One end of the connections of the process with itself.
 std::shared_ptr<Mux> Stack::make_own(bool nearer) {
@@ -50,6 +54,7 @@ void Stack::end() {
   }
   while (const auto calls = under_way_.load()) under_way_.wait(calls);
   if (!loop_) return;
+  services_.clear();
   end_groups();
   drain(options_.farewell);
   std::map<Address, Dial> dials;
@@ -62,12 +67,13 @@ void Stack::end() {
     is_ending_ = true;
     return carriers();
   });
-  // Not on the loop's thread: a task of an engine's may hold the last of a peering, whose channel ends there.
+  // Not on the loop's thread, to which an engine may post what it has left to say.
   for (Carrier* const carrier : last) carrier->stop();
   loop_->call([this] {
     peerings_.clear();
     carriers_.clear();
   });
+  peers_.reset();
   loop_.reset();
 }
 
@@ -122,26 +128,28 @@ Answer Stack::socket(int domain, int type, int protocol) {
              Socket(kind == SOCK_STREAM ? ConnectionKind::bytes : ConnectionKind::messages), flags);
 }
 
-Result<control::ControlLoop*> Stack::loop() {
-  if (!loop_) {
-    if (auto filled = control::fill_random(incarnation_); !filled) return std::unexpected(filled.error());
-    auto made = control::ControlLoop::create();
-    if (!made) return std::unexpected(made.error());
-    loop_ = std::move(*made);
-  }
-  return loop_.get();
-}
-
-Result<control::ChannelOptions> Stack::channel_options() {
-  if (channel_) return *channel_;
+/// With the lock, which no handler on the loop can want yet when this waits for it.
+Result<peer::Peers*> Stack::peers() {
+  if (peers_) return peers_.get();
   if (options_.insecure && options_.encrypt)
     return fail(Errc::invalid_argument, "an insecure exchange would show the keys of what is encrypted");
-  auto security = control::security_of(
+  const auto loop = options_.context->loop();
+  if (!loop) return std::unexpected(loop.error());
+  auto peers = options_.context->peers(
       {.key_file = options_.key_file, .certificates = options_.certificates, .insecure = options_.insecure});
-  if (!security) return std::unexpected(security.error());
-  control::ChannelOptions options{.security = control::Insecure{}, .max_message_bytes = kMostMessageBytes};
-  options.security = *security;
-  return channel_.emplace(options);
+  if (!peers) return std::unexpected(peers.error());
+  auto trunks = (*peers)->serve(Peering::kService, [this](peer::Request request) {
+    Peering::on_request(*this, std::move(request));
+  });
+  if (!trunks) return std::unexpected(trunks.error());
+  auto groups = (*peers)->serve(GroupMember::kService,
+                                [this](peer::Request request) { on_group_request(std::move(request)); });
+  if (!groups) return std::unexpected(groups.error());
+  services_.push_back(std::move(*trunks));
+  services_.push_back(std::move(*groups));
+  loop_ = *loop;
+  peers_ = std::move(*peers);
+  return peers_.get();
 }
 
 /// What the ends of our own connections have to say to each other. Without memory for that they are lost, as

@@ -1,5 +1,5 @@
-// The sockets of a process, and what they share: one lock, one loop for control connections, an engine for
-// each address that is used, and one trunk to each process that any of them talks to. Connections of a
+// The sockets of a process, and what they share: one lock, the control loop and the peers of
+// the process, an engine for each address that is used, and one trunk to each process that any of them talks to. Connections of a
 // process with itself need none of that: their records go from hand to hand. The C functions of rdmc/socket.h
 // call the one Stack that a process commonly has; there may be several. Any thread may call anything.
 //
@@ -9,7 +9,6 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -20,7 +19,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/clock.hpp"
 #include "lib/socket/carrier.hpp"
@@ -37,13 +35,13 @@ struct StackOptions {
   bool insecure = false;                        ///< none; must be said
   bool encrypt = false;                         ///< what leaves the host
   control::CertificateFiles certificates = {};  ///< in the key's place
-  /// How long a process at the other end of a control connection has to say which it is, and to make a trunk.
+  /// How long another process has to make a trunk, and who joins a group to say whom it joins.
   Duration introduction = seconds(10);
   /// How long what was sent may take to arrive after the close of its socket, when the process ends or a
   /// group's root was closed. The kernel would end a process without it.
   Duration farewell = seconds(2);
-  /// With whom the sockets share their thread; a stack that stands for a process of its own has its own.
-  std::shared_ptr<peer::Context> context = peer::Context::of_process();
+  /// With whom the sockets share their threads and their connections. Null: with nobody.
+  std::shared_ptr<peer::Context> context = nullptr;
 };
 
 /// A call that uses what end() ends.
@@ -61,9 +59,6 @@ class UnderWay {
   std::atomic<std::uint32_t>& calls_;
 };
 
-/// Names one life of a process to its peers.
-using Incarnation = std::array<std::byte, 16>;
-
 class Peering;
 
 class Stack final : private Opens {
@@ -72,6 +67,9 @@ class Stack final : private Opens {
   ~Stack() override { end(); }
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
+
+  /// What it shares with others.
+  peer::Context& context() { return *options_.context; }
 
   /// Closes all sockets, waits for a short time until what they have sent has arrived, and ends all else.
   /// Nothing is to be begun any more.
@@ -139,8 +137,7 @@ class Stack final : private Opens {
   // stack.cpp
   std::expected<Held, int> find(int fd) const;
   Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
-  Result<control::ControlLoop*> loop();
-  Result<control::ChannelOptions> channel_options();
+  Result<peer::Peers*> peers();
   std::shared_ptr<Mux> make_own(bool nearer);
   void deliver_own() noexcept;
   void exchange_own();
@@ -172,16 +169,16 @@ class Stack final : private Opens {
   bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override;
   bool on_refused(const std::shared_ptr<Stream>& stream) override;
   int begin_connect(const Held& socket, const Address& to);
-  OpenSocket* find_listener(const Address& at) const;
+  OpenSocket* find_listener(const Address& at, bool of_group) const;
   std::optional<control::Listener> stop_listening(OpenSocket& socket);
-  bool dial(const Held& socket);
+  void dial(const Held& socket);
   void on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local);
 
   // stack_group.cpp
   Answer make_group_socket(Descriptor kernel, bool ipv6, int flags);
-  GroupSessionOptions session_options(const OpenSocket& socket, const control::ChannelOptions& channel);
-  std::move_only_function<void(control::Channel)> begin_group(OpenSocket& socket,
-                                                              const control::ChannelOptions& channel);
+  GroupSessionOptions session_options(const OpenSocket& socket);
+  void begin_group(OpenSocket& socket);
+  void on_group_request(peer::Request request);
   Answer join(Lock& lock, const Held& socket, const Address& to);
   void linger_for_group(Lock& lock, const Held& socket);
   struct Leaving {
@@ -202,7 +199,7 @@ class Stack final : private Opens {
   std::vector<Carrier*> carriers() const;
 
   struct Dial {
-    control::Connecting attempt;
+    peer::Peers::Handle attempt;
     std::vector<Held> waiting;
   };
   struct LentChunk {
@@ -215,7 +212,6 @@ class Stack final : private Opens {
   };
 
   const StackOptions options_;
-  Incarnation incarnation_{};
   FairMutex lock_;
   std::unordered_map<int, Held> sockets_;
   std::multimap<std::uint16_t, OpenSocket*> listeners_;  // by port
@@ -227,8 +223,9 @@ class Stack final : private Opens {
   std::condition_variable_any has_left_;                   // one of them
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;  // who listens there, as far as we know
-  std::unique_ptr<control::ControlLoop> loop_;
-  std::optional<control::ChannelOptions> channel_;
+  std::shared_ptr<control::ControlLoop> loop_;  // once there are peers
+  std::shared_ptr<peer::Peers> peers_;
+  std::vector<peer::Peers::Handle> services_;
 
   std::optional<UnderWay> fork_;
   std::atomic<bool> is_parked_ = false;       // the loop, for a fork
@@ -238,7 +235,7 @@ class Stack final : private Opens {
   // The loop's thread alone, and the destructor once that is gone.
   bool is_ending_ = false;
   std::map<Address, std::unique_ptr<Carrier>> carriers_;
-  std::map<Peering*, std::shared_ptr<Peering>> peerings_;
+  std::map<std::uint64_t, std::shared_ptr<Peering>> peerings_;  // by the number of the connection
 };
 
 template <typename Attempt>

@@ -99,26 +99,23 @@ Answer Stack::listen(int fd, int backlog) {
     return std::unexpected(EINVAL);
   const auto most = static_cast<std::size_t>(std::clamp(backlog, 0, SOMAXCONN));
   if (socket.listener) return socket.socket.listen(most), 0;
-  const auto control = loop();
-  const auto options = control ? channel_options() : std::unexpected(control.error());
-  if (!options) return std::unexpected(errno_of(options.error()));
+  const auto with = peers();
+  if (!with) return std::unexpected(errno_of(with.error()));
   if (const int error = bind_anywhere(socket)) return std::unexpected(error);
   // The kernel listens for control connections alone, whatever waits to be accepted here.
   if (::listen(socket.kernel(), SOMAXCONN) != 0) return std::unexpected(errno);
   Descriptor listening(::fcntl(socket.kernel(), F_DUPFD_CLOEXEC, 0));
   if (!listening) return std::unexpected(errno);
-  std::move_only_function<void(control::Channel)> on_channel = [this](control::Channel channel) {
-    Peering::begin(*this, std::move(channel), {});
-  };
-  if (socket.group) on_channel = begin_group(socket, *options);
-  auto listener = control::Listener::adopt(**control, std::move(listening), {.channel = *options},
-                                           {.on_channel = std::move(on_channel), .on_refused = {}});
+  auto listener = (*with)->adopt(std::move(listening), {.channel = (*with)->options()});
   if (!listener) return std::unexpected(errno_of(listener.error()));
   socket.listener = std::move(*listener);
   socket.local = socket.listener->address();
-  if (socket.group) return socket.group->begin(true), 0;
-  socket.socket.listen(most);
   listeners_.emplace(socket.local.port, &socket);
+  if (socket.group) {
+    begin_group(socket);
+    return socket.group->begin(true), 0;
+  }
+  socket.socket.listen(most);
   socket.on_change(false);
   return 0;
 }
@@ -196,7 +193,7 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
   }
   if (const int error = bind_anywhere(*socket)) return error;
   socket->local = control::local_address(socket->kernel());
-  if (find_listener(socket->peer) != nullptr && is_own(socket->peer)) {
+  if (find_listener(socket->peer, false) != nullptr && is_own(socket->peer)) {
     if (is_wildcard(socket->local)) {
       const auto from = port::local_address_towards(socket->peer);
       if (!from) return EHOSTUNREACH;
@@ -218,25 +215,29 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
     return 0;
   }
   const auto known = known_.find(socket->peer);
-  if (known == known_.end() || known->second.mux->is_lost()) return dial(socket) ? 0 : ENOBUFS;
+  if (known == known_.end() || known->second.mux->is_lost()) {
+    dial(socket);
+    return 0;
+  }
   socket->dial_was_cached = true;
   if (is_wildcard(socket->local)) set_host(socket->local, known->second.local);
   known->second.mux->open(socket->socket.stream(), socket->local, socket->peer);
   return 0;
 }
 
-/// Whoever of us listens at `at`; null: nobody.
-OpenSocket* Stack::find_listener(const Address& at) const {
+/// Whoever of us listens at `at`, a group's root or another socket; null: nobody.
+OpenSocket* Stack::find_listener(const Address& at, bool of_group) const {
   const auto [first, last] = listeners_.equal_range(at.port);
   const auto found = std::find_if(first, last, [&](const auto& entry) {
     const Address& local = entry.second->local;
+    if ((entry.second->group != nullptr) != of_group) return false;
     return local == at || (is_wildcard(local) && local.ipv6 == at.ipv6);
   });
   return found == last ? nullptr : found->second;
 }
 
 bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
-  OpenSocket* const listener = find_listener(asked.to);
+  OpenSocket* const listener = find_listener(asked.to, false);
   if (listener == nullptr || listener->socket.kind() != asked.kind) return false;
   if (!listener->socket.backlog()->add({asked, stream})) return false;
   listener->on_change(true);
@@ -249,27 +250,26 @@ bool Stack::on_refused(const std::shared_ptr<Stream>& stream) {
       sockets_, [&](const auto& entry) { return entry.second->socket.stream() == stream; });
   if (found == sockets_.end() || !std::exchange(found->second->dial_was_cached, false)) return false;
   known_.erase(found->second->peer);
-  return dial(found->second);
+  dial(found->second);
+  return true;
 }
 
-bool Stack::dial(const Held& socket) {
-  const auto control = loop();
-  const auto options = control ? channel_options() : std::unexpected(control.error());
-  if (!options) return socket->socket.stream()->on_refused(errno_of(options.error())), true;
+void Stack::dial(const Held& socket) {
+  const auto with = peers();
+  if (!with) {
+    socket->socket.stream()->on_refused(errno_of(with.error()));
+    return;
+  }
   const Address at = socket->peer;
   const auto [dial, is_new] = dials_.try_emplace(at);
   auto& waiting = dial->second.waiting;  // once, also who has given up meanwhile and tries again
   if (std::ranges::find(waiting, socket) == waiting.end()) waiting.push_back(socket);
-  if (!is_new) return true;
-  return (*control)->post([this, at, options = *options] {
-    auto attempt = control::connect(*loop_, host_string(at), at.port, options, kDialing,
-                                    [this, at](Result<control::Channel> channel) {
-                                      if (channel) return Peering::begin(*this, std::move(*channel), at);
-                                      on_dialled(at, std::unexpected(channel.error()), {});
-                                    });
-    const Lock lock(lock_);
-    if (const auto found = dials_.find(at); found != dials_.end()) found->second.attempt = std::move(attempt);
-  });
+  if (!is_new) return;
+  dial->second.attempt =
+      (*with)->dial(host_string(at), at.port, kDialing, [this, at](const Result<peer::Peer>& process) {
+        if (process) return Peering::find(*this, *process, at);
+        on_dialled(at, std::unexpected(process.error()), {});
+      });
 }
 
 /// The loop's thread.

@@ -36,10 +36,10 @@ Answer Stack::set_group_name(OpenSocket& socket, std::string_view name) {
   return 0;
 }
 
-GroupSessionOptions Stack::session_options(const OpenSocket& socket, const control::ChannelOptions& channel) {
+GroupSessionOptions Stack::session_options(const OpenSocket& socket) {
   return {.loop = *loop_,
           .lock = lock_,
-          .channel = channel,
+          .peers = *peers_,
           .fabric = options_.fabric,
           .device = options_.device,
           .group = socket.group_name,
@@ -48,25 +48,32 @@ GroupSessionOptions Stack::session_options(const OpenSocket& socket, const contr
           .introduction = options_.introduction};
 }
 
-/// What is done with who comes to the root's listener.
-std::move_only_function<void(control::Channel)> Stack::begin_group(OpenSocket& socket,
-                                                                   const control::ChannelOptions& channel) {
-  const auto root = std::make_shared<GroupRoot>(session_options(socket, channel), socket.group);
-  socket.session = root;
-  root->attach();
-  return [weak = std::weak_ptr(root)](control::Channel caller) {
-    if (const auto alive = weak.lock()) alive->on_channel(std::move(caller));
-  };
+void Stack::begin_group(OpenSocket& socket) {
+  socket.session = std::make_shared<GroupRoot>(session_options(socket), socket.group);
+  socket.session->attach();
+}
+
+/// The loop's thread: somebody wants to join the group whose root listens at the address that it has dialled.
+void Stack::on_group_request(peer::Request request) {
+  const auto& greeting = request.offer().greeting;
+  const auto at = parse_address({reinterpret_cast<const char*>(greeting.data()), greeting.size()}, 0);
+  std::shared_ptr<GroupSession> session;
+  {
+    const Lock lock(lock_);
+    OpenSocket* const root = at ? find_listener(*at, true) : nullptr;
+    if (root != nullptr) session = root->session;
+  }
+  if (!session) return request.refuse({Errc::not_found, "no group is here"});
+  if (auto channel = request.accept({}))
+    std::static_pointer_cast<GroupRoot>(session)->on_channel(std::move(*channel));
 }
 
 Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
   GroupEnd& group = *socket->group;
   if (group.state() == GroupEnd::State::idle) {
     if (socket->group_name.empty()) return std::unexpected(EINVAL);
-    const auto control = loop();
-    const auto options = control ? channel_options() : std::unexpected(control.error());
-    if (!options) return std::unexpected(errno_of(options.error()));
-    const auto member = std::make_shared<GroupMember>(session_options(*socket, *options), socket->group);
+    if (const auto with = peers(); !with) return std::unexpected(errno_of(with.error()));
+    const auto member = std::make_shared<GroupMember>(session_options(*socket), socket->group);
     socket->session = member;
     member->attach();
     group.begin(false);

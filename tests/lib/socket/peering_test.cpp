@@ -13,8 +13,10 @@
 #include <thread>
 
 #include "controlplane/auth/cluster_key.hpp"
+#include "controlplane/connect/connector.hpp"
 #include "dataplane/base/clock.hpp"
 #include "lib/include/rdmc/socket.h"
+#include "lib/socket/group_member.hpp"
 #include "lib/socket/group_words.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 
@@ -24,10 +26,23 @@ using namespace rdmc::sockets::testing;
 
 namespace {
 
-const control::ChannelOptions kPlain{.security = control::Insecure{}, .max_message_bytes = 4096};
+const control::ChannelOptions kPlain{.security = control::Insecure{}};
 
 struct Kept {
   long descriptors = 0, shared_pages = 0;
+};
+
+/// A process that speaks to sockets by hand.
+struct ByHand {
+  std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
+  std::shared_ptr<peer::Peers> peers = peer::Peers::create(*loop, kPlain).value();
+
+  peer::Peer dial(const sockaddr_in& to) {
+    std::promise<Result<peer::Peer>> found;
+    const auto dialing = peers->dial("127.0.0.1", ntohs(to.sin_port), seconds(30),
+                                     [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
+    return found.get_future().get().value();
+  }
 };
 
 Answer connect(Stack& stack, int fd, const sockaddr_in& to) {
@@ -125,7 +140,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
   const auto group = listen_on(impatient, group_socket(impatient));
   const std::vector<std::byte> nothing, hello(17, std::byte{1});
   for (const auto& [at, says] :
-       {std::pair(streams, nothing), std::pair(streams, hello), std::pair(group, nothing),
+       {std::pair(streams, nothing), std::pair(streams, hello),
         std::pair(group, word(GroupWordKind::join, {}, "news"))}) {
     std::promise<void> dropped;
     std::optional<control::Channel> stranger;  // the loop's
@@ -140,33 +155,44 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
     (*loop)->call([&] { stranger.reset(); });
   }
   (*loop)->call([&] { silent.clear(); });
+
+  // One that says which process it is, and then not whom it joins.
+  ByHand undecided;
+  auto process = undecided.dial(group);
+  const std::string where = "127.0.0.1:" + std::to_string(ntohs(group.sin_port));
+  const auto greeting = bytes_of(where);
+  std::promise<void> dropped;
+  std::optional<control::Channel> caller;
+  undecided.loop->call([&] {
+    process.open(GroupMember::kService, {.greeting = {greeting.begin(), greeting.end()}, .blob = {}},
+                 [&](Result<control::Channel> channel, const peer::Offer&) {
+                   caller.emplace(std::move(channel.value()));
+                   caller->start([](const auto&) {}, [&](const Error&) { dropped.set_value(); });
+                 });
+  });
+  BOOST_TEST((dropped.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready));
+  undecided.loop->call([&] { caller.reset(); });
 }
 
 BOOST_AUTO_TEST_CASE(a_root_that_names_members_without_end_is_left) {
-  const auto loop = control::ControlLoop::create();
-  BOOST_REQUIRE(loop);
+  ByHand root;
   std::vector<control::Channel> callers;
-  const auto listener =
-      control::Listener::listen(**loop, Address::ipv4(127, 0, 0, 1, 0), {.channel = kPlain},
-                                {.on_channel =
-                                     [&](control::Channel channel) {
-                                       callers.push_back(std::move(channel));
-                                       callers.back().start(
-                                           [&](const auto& message) {
-                                             if (decode_group_word(message)->kind != GroupWordKind::join)
-                                               return;
-                                             (void)callers.back().send(word(GroupWordKind::welcome, 1));
-                                             for (std::uint32_t node = 2; node < 1000; ++node)
-                                               (void)callers.back().send(word(GroupWordKind::peer, node));
-                                           },
-                                           [](const Error&) {});
-                                     },
-                                 .on_refused = {}});
-  BOOST_REQUIRE(listener);
+  const auto service = root.peers->serve(GroupMember::kService, [&](peer::Request request) {
+    callers.push_back(request.accept({}).value());
+    callers.back().start(
+        [&](const auto& message) {
+          if (decode_group_word(message)->kind != GroupWordKind::join) return;
+          (void)callers.back().send(word(GroupWordKind::welcome, 1));
+          for (std::uint32_t node = 2; node < 1000; ++node)
+            (void)callers.back().send(word(GroupWordKind::peer, node));
+        },
+        [](const Error&) {});
+  });
+  const auto listener = root.peers->listen(Address::ipv4(127, 0, 0, 1, 0), {.channel = kPlain}).value();
   Stack member({.fabric = "udp", .insecure = true});
-  BOOST_TEST((connect(member, group_socket(member), loopback(listener->address().port)) ==
+  BOOST_TEST((connect(member, group_socket(member), loopback(listener.address().port)) ==
               Answer(std::unexpected(EPROTO))));
-  (*loop)->call([&] { callers.clear(); });
+  root.loop->call([&] { callers.clear(); });
 }
 
 BOOST_AUTO_TEST_CASE(the_addresses_of_loopback_have_one_engine_between_them) {
@@ -230,21 +256,13 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
   Stack behind({.fabric = "udp", .insecure = true});
   const auto loop = control::ControlLoop::create();
   BOOST_REQUIRE(loop);
-  // The server says its name to whoever dials.
-  std::promise<std::vector<std::byte>> said;
-  std::vector<control::Channel> channels;
+  const peer::Identity name = ByHand().dial(two.address).identity();
   std::vector<control::Connecting> attempts;
   const auto dial = [&](const sockaddr_in& at, auto done) {
     attempts.push_back(
         control::connect(**loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30),
                          [done](Result<control::Channel> channel) { done(std::move(*channel)); }));
   };
-  dial(two.address, [&](control::Channel channel) {
-    channels.push_back(std::move(channel));
-    channels.back().start([&](const auto& message) { said.set_value(message); }, [](const Error&) {});
-    (void)channels.back().send(std::vector<std::byte>(17, std::byte{1}));
-  });
-  const auto name = said.get_future().get();
   // One whose trunk ends at another process, and that takes the server's name.
   std::optional<control::Channel> near, far;
   const auto at = listen_on(behind, TwoStacks::new_socket(behind));
@@ -257,8 +275,9 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
                far.emplace(std::move(onward));
                far->start(
                    [&](auto message) {
-                     if (message[0] == std::byte{1}) std::ranges::copy(name, message.begin());
-                     (void)near->send(message);
+                     auto said = peer::decode(message).value();
+                     if (auto* const hello = std::get_if<peer::Hello>(&said)) hello->identity = name;
+                     (void)near->send(encode(said));
                    },
                    [](const Error&) {});
                near->start([&](const auto& message) { (void)far->send(message); }, [](const Error&) {});
@@ -271,7 +290,7 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
   const auto [ours, theirs] = two.pair();
   BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
   BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
-  (*loop)->call([&] { channels.clear(), near.reset(), far.reset(); });
+  (*loop)->call([&] { near.reset(), far.reset(); });
 }
 
 BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
@@ -290,8 +309,8 @@ BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
 
 namespace {
 
-/// Passes on what two control channels say, except that whoever is behind it never shows the secrets of the
-/// trunks that it has: to who dials it looks like a process that it has no trunk to.
+/// Passes on what two control channels say, except that whoever is behind it never proves that it knows the
+/// dialer: to that it looks like a process that it has no connection to.
 class ForgetfulProxy {
  public:
   ForgetfulProxy(control::ControlLoop& loop, const sockaddr_in& to)
@@ -321,10 +340,10 @@ class ForgetfulProxy {
   void join(control::Channel onward) {
     far_.emplace(std::move(onward));
     far_->start(
-        [this](std::vector<std::byte> message) {
-          constexpr std::size_t kHello = 1 + sizeof(Incarnation);
-          if (message[0] == std::byte{1}) message.resize(kHello);
-          (void)near_->send(std::move(message));
+        [this](const std::vector<std::byte>& message) {
+          auto said = peer::decode(message).value();
+          if (auto* const hello = std::get_if<peer::Hello>(&said)) hello->proofs.clear();
+          (void)near_->send(encode(said));
         },
         [this](const Error&) { near_->close(); });
     near_->start([this](std::vector<std::byte> message) { (void)far_->send(std::move(message)); },
@@ -354,4 +373,31 @@ BOOST_AUTO_TEST_CASE(a_process_that_dials_again_and_again_has_four_trunks_and_no
   BOOST_TEST((dial() == Answer(std::unexpected(ECONNABORTED))));
   BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
   BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
+}
+
+BOOST_AUTO_TEST_CASE(two_processes_have_one_trunk_for_the_sockets_of_both_directions) {
+  TwoStacks two("udp");
+  (void)two.pair();
+  const auto back = listen_on(two.client, TwoStacks::new_socket(two.client));
+  for (int i = 0; i < 3; ++i) BOOST_TEST((connect(two.server, TwoStacks::new_socket(two.server), back) == Answer(0)));
+  for (Stack* const stack : {&two.client, &two.server})
+    BOOST_TEST(stack->context().peers({.insecure = true}).value()->connections() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_other) {
+  for (int round = 0; round < 20; ++round) {
+    TwoStacks two("udp");
+    const auto back = listen_on(two.client, TwoStacks::new_socket(two.client));
+    // With a connection that is there already, both ask for a trunk on it.
+    std::promise<Result<peer::Peer>> found;
+    const auto peers = two.client.context().peers({.insecure = true}).value();
+    const auto dialing = peers->dial("127.0.0.1", ntohs(two.address.sin_port), seconds(30),
+                                     [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
+    if (round % 2 == 0) (void)found.get_future().get();
+    std::jthread other([&] {
+      for (int i = 0; i < 3; ++i)
+        BOOST_TEST((connect(two.server, TwoStacks::new_socket(two.server), back) == Answer(0)));
+    });
+    for (int i = 0; i < 3; ++i) BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
+  }
 }
