@@ -24,6 +24,8 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   static void find(Stack& stack, const peer::Peer& process, const Address& at);
   /// Another process wants to share a trunk.
   static void on_request(Stack& stack, peer::Request request);
+  /// Ends the trunk on the carrier's thread, where it lived, later.
+  void lose_trunk(int error);
 
  private:
   Peering(Stack& stack, peer::Peer process, bool is_opener)
@@ -42,7 +44,6 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   void on_opened(Result<control::Channel> channel, std::vector<std::byte> their_blob);
   void start(control::Channel channel);
   void set_ready();
-  void lose_trunk(int error);
   void finish(const Result<std::shared_ptr<Mux>>& mux);
   void give_up(const Error& cause);
 

@@ -65,6 +65,7 @@ void Stack::end() {
   dials.clear();  // ends the attempts, which wait for the loop
   const std::vector<Carrier*> last = loop_->call([this] {
     is_ending_ = true;
+    for (const auto& [number, peering] : peerings_) peering->lose_trunk(ECONNRESET);
     return carriers();
   });
   // Not on the loop's thread, to which an engine may post what it has left to say.
