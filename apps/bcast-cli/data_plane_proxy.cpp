@@ -10,12 +10,12 @@ namespace {
 /// The data plane speaks on the fabric's thread; what it says is carried over to the loop's.
 DataPlane::Events on_loop(control::ControlLoop& loop, DataPlane::Events events) {
   const auto shared = std::make_shared<DataPlane::Events>(std::move(events));
-  return {.delivered = [&loop,
-                        shared](Epoch epoch) { loop.post([shared, epoch] { shared->delivered(epoch); }); },
-          .failed =
-              [&loop, shared](Epoch epoch, std::optional<Rank> peer, const Error& error) {
-                loop.post([shared, epoch, peer, error] { shared->failed(epoch, peer, error); });
-              }};
+  return {
+      .delivered = [&loop, shared](Epoch epoch) { loop.post([shared, epoch] { shared->delivered(epoch); }); },
+      .failed =
+          [&loop, shared](Epoch epoch, std::optional<Rank> peer, const Error& error) {
+            loop.post([shared, epoch, peer, error] { shared->failed(epoch, peer, error); });
+          }};
 }
 
 }  // namespace

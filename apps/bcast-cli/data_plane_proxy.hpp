@@ -1,7 +1,7 @@
 // The DataPlane of one transfer, as the control loop's thread sees it. The DataPlane lives on the process's
-// fabric thread, which all transfers of the process share; this carries commands there, and brings all answers
-// and events back to the loop's thread. Until it is destroyed an answer or event may come; whoever is called
-// keeps itself alive. The ring lives as long as this does.
+// fabric thread, which all transfers of the process share; this carries commands there, and brings all
+// answers and events back to the loop's thread. Until it is destroyed an answer or event may come; whoever is
+// called keeps itself alive. The ring lives as long as this does.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,7 @@ constexpr Duration kAskEvery = milliseconds(500);
 
 }  // namespace
 
-std::shared_ptr<DataWatch> DataWatch::start(control::ControlLoop& loop, DataPlaneProxy& plane,
-                                            Handler tell) {
+std::shared_ptr<DataWatch> DataWatch::start(control::ControlLoop& loop, DataPlaneProxy& plane, Handler tell) {
   std::shared_ptr<DataWatch> watch(new DataWatch(loop, plane, std::move(tell)));
   watch->ask();
   return watch;

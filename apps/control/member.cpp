@@ -35,13 +35,14 @@ class Member {
     if (!listen) return std::unexpected(listen.error());
     auto security = control::security_of(options_.identity);
     if (!security) return std::unexpected(security.error());
+    auto peers = peer::Peers::create(session_.loop(), {.security = *security});
+    if (!peers) return std::unexpected(peers.error());
     auto joined = membership::Membership::join(
-        session_.loop(), session_.store(),
+        *peers, session_.store(),
         {.group = options_.group,
          .name = options_.name,
          .listen = *listen,
          .fabric = options_.fabric,
-         .channel = {.security = *security},
          .window_bytes = static_cast<std::uint32_t>(kBeatBytes * view::kMaxMembers),
          .encrypt = options_.encrypt},
         {.installed = [this](const view::View& view) { on_installed(view); },

@@ -15,10 +15,10 @@
 #include "controlplane/connect/framing.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/fabric_agent.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/port/sim_port.hpp"
 #include "dataplane/sim/channel.hpp"
-#include "dataplane/fabric/fabric_agent.hpp"
 
 namespace rdmc::sim_app {
 

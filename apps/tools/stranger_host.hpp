@@ -10,8 +10,8 @@
 #include "controlplane/auth/random.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
-#include "dataplane/fabric/standard_fabrics.hpp"
 #include "dataplane/fabric/fabric_agent.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::tools {
 

@@ -8,8 +8,8 @@
 #include "bench/perf/payload.hpp"
 #include "bench/perf/rendezvous.hpp"
 #include "dataplane/engine/engine.hpp"
-#include "dataplane/fabric/standard_fabrics.hpp"
 #include "dataplane/fabric/fabric_agent.hpp"
+#include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::perf {
 

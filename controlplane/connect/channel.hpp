@@ -1,8 +1,8 @@
 // A stream of whole messages to one peer that has proved to hold the cluster key: what sessions, agents and
-// stores talk through. Made by connect() and Listener, or by peer::Peers on a connection that several share. Messages arrive in order, each once, or the channel is
-// closed with a precise cause. All functions and handlers run on the control loop's thread; only destroying
-// is possible on any thread, and waits there until no handler runs. Destroying without close() cuts the
-// connection at once.
+// stores talk through. Made by connect() and Listener, or by peer::Peers on a connection that several share.
+// Messages arrive in order, each once, or the channel is closed with a precise cause. All functions and
+// handlers run on the control loop's thread; only destroying is possible on any thread, and waits there until
+// no handler runs. Destroying without close() cuts the connection at once.
 #pragma once
 
 #include <cstddef>

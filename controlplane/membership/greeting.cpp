@@ -13,7 +13,6 @@ constexpr std::size_t kKinds = std::variant_size_v<Message>;
 
 class Writer {
  public:
-  explicit Writer(std::size_t kind) { number(static_cast<std::uint8_t>(kind)); }
   template <std::unsigned_integral T>
   void number(T value) {
     std::array<std::byte, sizeof value> raw;
@@ -25,10 +24,6 @@ class Writer {
     number<std::uint8_t>(address.ipv6 ? 1 : 0);
     number(address.port);
     rest(std::as_bytes(std::span(address.bytes)));
-  }
-  void text(std::string_view text) {
-    number(static_cast<std::uint8_t>(text.size()));
-    rest(std::as_bytes(std::span(text.substr(0, 0xFF))));
   }
   Bytes take() { return std::move(bytes_); }
 
@@ -54,13 +49,6 @@ class Reader {
     if (!address.ipv6) std::fill(address.bytes.begin() + 4, address.bytes.end(), std::uint8_t{});
     return address;
   }
-  std::string text() {
-    const std::size_t size = number<std::uint8_t>();
-    if (cut_ = cut_ || bytes_.size() < size; cut_) return {};
-    const std::string text(reinterpret_cast<const char*>(bytes_.data()), size);
-    bytes_ = bytes_.subspan(size);
-    return text;
-  }
   Bytes rest() { return {bytes_.begin(), bytes_.end()}; }
   bool is_cut() const { return cut_; }
 
@@ -71,21 +59,9 @@ class Reader {
 
 Message read(std::size_t kind, Reader& from) {
   switch (kind) {
-    case 0: {
-      Greeting greeting{.group = from.text()};
-      greeting.id = view::MemberId{from.number<std::uint64_t>()};
-      greeting.address = from.address();
-      greeting.process.host = from.number<std::uint64_t>();
-      greeting.process.pid_namespace = from.number<std::uint64_t>();
-      greeting.process.pid = from.number<std::uint32_t>();
-      greeting.process.started = from.number<std::uint64_t>();
-      greeting.process.thread = from.number<std::uint32_t>();
-      greeting.blob = from.rest();
-      return greeting;
-    }
-    case 1: return Ready{};
-    case 2: return Words{from.rest()};
-    case 3: {
+    case 0: return Ready{};
+    case 1: return Words{from.rest()};
+    case 2: {
       Grant grant{.epoch = Epoch{from.number<std::uint64_t>()}};
       grant.window.address = from.number<std::uint64_t>();
       grant.window.key = RemoteKey{from.number<std::uint32_t>()};
@@ -101,19 +77,26 @@ Message read(std::size_t kind, Reader& from) {
 
 }  // namespace
 
+Bytes encode(const Greeting& greeting) {
+  Writer to;
+  to.number(value_of(greeting.id));
+  to.address(greeting.address);
+  return to.take();
+}
+
+Result<Greeting> decode_greeting(std::span<const std::byte> bytes) {
+  Reader from(bytes);
+  const view::MemberId id{from.number<std::uint64_t>()};
+  Greeting greeting{id, from.address()};
+  if (from.is_cut() || !from.rest().empty())
+    return fail(Errc::protocol_error, "sent a greeting of another length");
+  return greeting;
+}
+
 Bytes encode(const Message& message) {
-  Writer to(message.index());
-  if (const auto* const greeting = std::get_if<Greeting>(&message)) {
-    to.text(greeting->group);
-    to.number(value_of(greeting->id));
-    to.address(greeting->address);
-    to.number(greeting->process.host);
-    to.number(greeting->process.pid_namespace);
-    to.number(greeting->process.pid);
-    to.number(greeting->process.started);
-    to.number(greeting->process.thread);
-    to.rest(greeting->blob);
-  } else if (const auto* const words = std::get_if<Words>(&message)) {
+  Writer to;
+  to.number(static_cast<std::uint8_t>(message.index()));
+  if (const auto* const words = std::get_if<Words>(&message)) {
     to.rest(words->bytes);
   } else if (const auto* const grant = std::get_if<Grant>(&message)) {
     to.number(value_of(grant->epoch));

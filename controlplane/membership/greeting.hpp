@@ -1,5 +1,5 @@
-// What two processes say to each other on the control connection between them, before and beside the data
-// path: who they are and how to connect, and words too long for it. Stateless; any thread.
+// What two processes say to each other on the control channel between them, before and beside the data path:
+// who they are as members, and words too long for it. Stateless; any thread.
 #pragma once
 
 #include <optional>
@@ -7,19 +7,21 @@
 #include <variant>
 
 #include "controlplane/membership/data_path.hpp"
-#include "controlplane/membership/signs_of_death.hpp"
 #include "controlplane/view/messages.hpp"
 
 namespace rdmc::membership {
 
-/// The first message each way.
+/// What a process says of itself when one of the two opens a channel between them.
 struct Greeting {
-  std::string group;  ///< at most 255 bytes; whoever is of another one is heard no further
   view::MemberId id{};
   Address address;  ///< of its control listener
-  ProcessIdentity process;
-  fabric::ConnectionBlob blob;
+
+  friend bool operator==(const Greeting&, const Greeting&) = default;
 };
+Bytes encode(const Greeting& greeting);
+/// Errors: protocol_error.
+Result<Greeting> decode_greeting(std::span<const std::byte> bytes);
+
 /// The sender's queue pair is connected: it may be spoken to there.
 struct Ready {};
 /// For the failure view.
@@ -36,7 +38,7 @@ struct Data {
   Epoch epoch{};
   Bytes bytes;
 };
-using Message = std::variant<Greeting, Ready, Words, Grant, Data>;
+using Message = std::variant<Ready, Words, Grant, Data>;
 
 /// The longest of them, as encoded: a failure view's words.
 inline constexpr std::uint32_t kMostMessageBytes = 1 + view::kMaxMessageBytes;

@@ -56,16 +56,16 @@ bool Membership::Impl::is_ours_to_dial(const Address& address) const {
 void Membership::Impl::dial(const Address& address) {
   forget_put_off();
   if (is_dialing(address) || put_off_.contains(address)) return;
-  dialing_[address] =
-      control::connect(loop_, host_string(address), address.port, options_.channel, kDialWithin,
-                       [self = weak_from_this(), address](Result<control::Channel> channel) {
-                         const auto impl = self.lock();
-                         if (!impl || impl->closed_) return;
-                         impl->dialing_.erase(address);
-                         if (channel) return impl->add_link(std::move(*channel), true, address);
-                         impl->unsaid_.erase(address);
-                         if (channel.error().code == Errc::peer_failed) impl->dial_refused(address);
-                       });
+  dialing_[address] = peers_->dial(host_string(address), address.port, kDialWithin,
+                                   [self = weak_from_this(), address](Result<peer::Peer> process) {
+                                     const auto impl = self.lock();
+                                     if (!impl || impl->closed_) return;
+                                     const auto done = impl->dialing_.extract(address);
+                                     if (process) return impl->open_link(std::move(*process), address);
+                                     impl->unsaid_.erase(address);
+                                     if (process.error().code == Errc::peer_failed)
+                                       impl->dial_refused(address);
+                                   });
 }
 
 /// By a firewall as well as by a host on which nobody listens: who had no connection cannot tell.
@@ -105,21 +105,65 @@ bool Membership::Impl::has_link(view::MemberId peer) const {
   return std::ranges::any_of(links_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
 
-/// Who has not said its name goes first, then who is no member; the oldest of them.
-void Membership::Impl::make_room() {
-  if (links_.size() < kMostLinks) return;
-  const auto unnamed = std::ranges::find_if(links_, [](const auto& entry) { return !entry.second.peer; });
-  const auto stranger = std::ranges::find_if(
-      links_, [&](const auto& entry) { return !entry.second.peer || !rank_of(*entry.second.peer); });
-  drop((unnamed != links_.end() ? unnamed : stranger)->first);
-}
-
-void Membership::Impl::add_link(control::Channel channel, bool dialed, const Address& address) {
-  make_room();
-  const LinkId id{++last_link_};
-  Link& link = links_[id];
+/// At most kMostLinks: the oldest whose process is no member goes.
+Membership::Impl::Link& Membership::Impl::add_link(bool dialed, const Address& address) {
+  if (links_.size() >= kMostLinks)
+    drop(std::ranges::find_if(links_, [&](const auto& entry) {
+           return !entry.second.peer || !rank_of(*entry.second.peer);
+         })->first);
+  Link& link = links_[LinkId{++last_link_}];
   link.dialed = dialed;
   link.address = address;
+  return link;
+}
+
+/// We have dialed `process`.
+void Membership::Impl::open_link(peer::Peer process, const Address& address) {
+  Link& link = add_link(true, address);
+  const LinkId id{last_link_};
+  auto blob = data_->offer(id);
+  if (!blob) return drop(id);
+  link.greeting_due = loop_.after(peers_->options().handshake_deadline, [self = weak_from_this(), id] {
+    const auto impl = self.lock();
+    if (impl && !impl->closed_) impl->drop(id);
+  });
+  process.open("membership/" + options_.group, {encode(greeting()), std::move(*blob)},
+               [self = weak_from_this(), id, address, from = process.identity()](
+                   Result<control::Channel> channel, const peer::Offer& offer) {
+                 const auto impl = self.lock();
+                 Link* const opened = impl && !impl->closed_ ? impl->find(id) : nullptr;
+                 if (opened == nullptr) return;
+                 if (!channel && channel.error().code == Errc::not_found)
+                   return impl->mismatched(id, address, {Errc::not_found, "takes part in another group"});
+                 const auto theirs = decode_greeting(offer.greeting);
+                 if (!channel || !theirs || theirs->address != address) return impl->drop(id);
+                 impl->use(id, *opened, std::move(*channel));
+                 impl->greeted(id, *opened, *theirs, from, offer.blob);
+               });
+}
+
+/// Another process has dialed us.
+void Membership::Impl::on_request(peer::Request request) {
+  const auto theirs = decode_greeting(request.offer().greeting);
+  if (!theirs) return request.refuse(theirs.error());
+  if (is_redundant(theirs->id, false))
+    return request.refuse({Errc::already_exists, "there is a link already"});
+  Link& link = add_link(false, theirs->address);
+  const LinkId id{last_link_};
+  const auto blob = std::move(request.offer().blob);
+  const peer::Identity from = request.identity();
+  auto ours = data_->offer(id);
+  if (!ours) {
+    request.refuse(ours.error());
+    return drop(id);
+  }
+  auto channel = request.accept({encode(greeting()), std::move(*ours)});
+  if (!channel) return drop(id);
+  use(id, link, std::move(*channel));
+  greeted(id, link, *theirs, from, blob);
+}
+
+void Membership::Impl::use(LinkId id, Link& link, control::Channel channel) {
   link.channel.emplace(std::move(channel));
   link.channel->start(
       [self = weak_from_this(), id](const Bytes& message) {
@@ -130,20 +174,19 @@ void Membership::Impl::add_link(control::Channel channel, bool dialed, const Add
         const auto impl = self.lock();
         if (impl && !impl->closed_) impl->channel_closed(id, cause);
       });
-  link.greeting_due = loop_.after(options_.channel.handshake_deadline, [self = weak_from_this(), id] {
-    const auto impl = self.lock();
-    if (impl && !impl->closed_) impl->drop(id);
-  });
-  if (dialed && !greet(id, link)) drop(id);
 }
 
-/// False: no room for a queue pair. The channel is to end, and is dialed again.
-bool Membership::Impl::greet(LinkId id, Link& link) {
-  auto blob = data_->offer(id);
-  if (!blob) return false;
-  send(id, link,
-       Greeting{options_.group, core_->self().id, core_->self().address, process_, std::move(*blob)});
-  return true;
+/// A second link to one process: when both have dialed, the one that the greater id has dialed stays, as the
+/// other end finds, too. Otherwise the older link is dead and we do not know it yet.
+bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
+  if (peer == core_->self().id) return true;
+  const auto other =
+      std::ranges::find(links_, std::optional(peer), [](const auto& entry) { return entry.second.peer; });
+  if (other == links_.end()) return false;
+  const bool crossing = other->second.dialed != dialed;
+  if (crossing && dialed != (core_->self().id > peer)) return true;
+  drop(other->first);
+  return false;
 }
 
 /// From the channel or the data path: what came from either is taken alike, once the peer is known.
@@ -151,9 +194,7 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
   Link* const link = find(id);
   if (link == nullptr) return;
   auto message = decode(bytes);
-  if (!message) return drop(id);
-  if (auto* const greeting = std::get_if<Greeting>(&*message))
-    return greeted(id, *link, std::move(*greeting));
+  if (!message || bytes.size() > kMostMessageBytes) return drop(id);
   if (!link->peer) return drop(id);
   if (const auto* const words = std::get_if<Words>(&*message)) {
     const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, monotonic_now());
@@ -170,26 +211,13 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
   }
 }
 
-void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
-  const bool expected = !link.dialed || link.address == greeting.address;
-  if (link.peer || !expected || greeting.id == core_->self().id) return drop(id);
-  const auto other = std::ranges::find(links_, std::optional(greeting.id),
-                                       [](const auto& entry) { return entry.second.peer; });
-  if (other != links_.end()) {
-    // Both have dialed: the one that the greater id has dialed stays, as the other end finds, too. Or the
-    // other link is dead and we do not know it yet.
-    const bool crossing = other->second.dialed != link.dialed;
-    if (crossing && link.dialed != (core_->self().id > greeting.id)) return drop(id);
-    drop(other->first);
-  }
-  // A queue pair is for who has said its name.
-  if (!link.dialed && !greet(id, link)) return drop(id);
-  if (greeting.group != options_.group)
-    return mismatched(id, greeting.address, {Errc::not_found, "takes part in another group"});
+void Membership::Impl::greeted(LinkId id, Link& link, const Greeting& greeting, const peer::Identity& from,
+                               std::span<const std::byte> blob) {
+  if (link.dialed && is_redundant(greeting.id, true)) return drop(id);
   link.greeting_due = {};
   link.peer = greeting.id;
   link.address = greeting.address;
-  const auto connected = data_->connect(id, greeting.blob);
+  const auto connected = data_->connect(id, blob);
   if (!connected) return mismatched(id, greeting.address, connected.error());
   link.connected = true;
   link.member = rank_of(greeting.id).has_value();
@@ -198,12 +226,13 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   forget_exits();
   auto& exit = exits_[greeting.id];
   if (!exit)
-    exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
+    exit = watch_exit(loop_, peers_->identity().process, from.process,
+                      [this, peer = greeting.id] { saw_death(peer); });
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
 
 void Membership::Impl::mismatched(LinkId id, const Address& address, const Error& cause) {
-  if (Link* const link = find(id)) link->channel->close();  // having said who we are: it is to be told, too
+  if (Link* const link = find(id); link && link->channel) link->channel->close();
   drop(id);
   ++counters_.mismatched;
   forget_put_off();

@@ -10,19 +10,19 @@ namespace rdmc::membership {
 
 Result<void> Membership::Impl::open() {
   if (auto valid = view::check_group(options_.group); !valid) return valid;
-  if (options_.encrypt && std::holds_alternative<control::Insecure>(options_.channel.security))
+  if (options_.encrypt && std::holds_alternative<control::Insecure>(peers_->options().security))
     return fail(Errc::invalid_argument,
                 "insecure control connections would show the keys of what is encrypted");
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto listener = control::Listener::listen(loop_, options_.listen, {.channel = options_.channel},
-                                            {.on_channel =
-                                                 [self = weak_from_this()](control::Channel channel) {
-                                                   const auto impl = self.lock();
-                                                   if (impl && impl->core_ && !impl->closed_)
-                                                     impl->add_link(std::move(channel), false, {});
-                                                 },
-                                             .on_refused = {}});
+  auto service =
+      peers_->serve("membership/" + options_.group, [self = weak_from_this()](peer::Request request) {
+        const auto impl = self.lock();
+        if (impl && impl->core_ && !impl->closed_) impl->on_request(std::move(request));
+      });
+  if (!service) return std::unexpected(service.error());
+  service_ = std::move(*service);
+  auto listener = peers_->listen(options_.listen, {.channel = peers_->options()});
   if (!listener) return std::unexpected(listener.error());
   listener_ = std::move(*listener);
   Address data_address = options_.listen;
@@ -55,7 +55,6 @@ Result<void> Membership::Impl::open() {
                     .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)}};
   if (const auto valid = view::check(self); !valid) return valid;
   loop_.call([&] {
-    process_ = identity_of_self();
     core_.emplace(std::move(self), options_.timing);
     store_.watch(options_.group, [self = weak_from_this()](std::optional<Epoch> epoch) {
       const auto impl = self.lock();
@@ -73,6 +72,7 @@ void Membership::Impl::close() {
   closed_ = true;
   timer_ = {};
   granting_ = {};
+  service_ = {};
   listener_.reset();
   dialing_.clear();
   probes_.clear();
@@ -235,9 +235,10 @@ Counters Membership::Impl::counters() const {
   return counters;
 }
 
-Result<std::unique_ptr<Membership>> Membership::join(control::ControlLoop& loop, view::ViewStore& store,
-                                                     const MembershipOptions& options, Upcalls upcalls) {
-  const auto impl = std::make_shared<Impl>(loop, store, options, std::move(upcalls));
+Result<std::unique_ptr<Membership>> Membership::join(std::shared_ptr<peer::Peers> peers,
+                                                     view::ViewStore& store, const MembershipOptions& options,
+                                                     Upcalls upcalls) {
+  const auto impl = std::make_shared<Impl>(std::move(peers), store, options, std::move(upcalls));
   auto membership = std::unique_ptr<Membership>(new Membership(impl));
   if (auto opened = impl->open(); !opened) return std::unexpected(opened.error());
   return membership;

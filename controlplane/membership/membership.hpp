@@ -10,9 +10,8 @@
 #include <span>
 #include <string>
 
-#include "controlplane/connect/channel_options.hpp"
-#include "controlplane/connect/control_loop.hpp"
 #include "controlplane/membership/data_path.hpp"
+#include "controlplane/peer/peers.hpp"
 #include "controlplane/view/failure_view.hpp"
 #include "controlplane/view/view_store.hpp"
 
@@ -23,10 +22,9 @@ struct MembershipOptions {
   std::string name;  ///< for people
   Address listen;    ///< of the control listener, concrete; port 0: any. The data path has its host
   std::string fabric = "auto";  ///< as open_fabric takes it
-  control::ChannelOptions channel;
   std::uint32_t window_bytes = 4096;
   /// What leaves this host on the data path - heartbeats, messages, writes - is sealed with AES-256-GCM,
-  /// under keys of each connection that travel over `channel`. All members do or none.
+  /// under keys of each connection that travel over control connections. All members do or none.
   bool encrypt = false;
   view::Timing timing{};
   /// With whom the data path shares its thread; null: with everything in this process.
@@ -45,8 +43,9 @@ struct Upcalls {
   std::function<void()> store_found;
   /// The store has agreed to the view that we proposed.
   std::function<void(const view::View&)> agreed;
-  /// A process that proved the key has a data path that does not go with ours: authentication when one of the
-  /// two encrypts and the other does not. Both are told, once in a while again.
+  /// A process that proved the key cannot be talked to: authentication when one of the two encrypts and the
+  /// other does not, which both are told; not_found when it takes part in another group, which is told to who
+  /// dialed it. Once in a while again.
   std::function<void(const Address& process, const Error& cause)> refused;
 };
 
@@ -54,7 +53,7 @@ struct Upcalls {
 struct Counters {
   std::uint64_t delivered = 0;
   std::uint64_t fenced = 0;     ///< messages of an epoch that was over, or that we are not to see next
-  std::uint64_t connected = 0;  ///< control connections whose other end has greeted us
+  std::uint64_t connected = 0;  ///< channels to processes that have greeted us
   std::uint64_t paths_failed = 0;
   std::uint64_t installed = 0;        ///< views
   std::uint64_t refused = 0;          ///< control connections, see Listener
@@ -68,14 +67,14 @@ class Membership {
  public:
   /// The most that one message of the application may have.
   static constexpr std::size_t kMostBytes = 4000;
-  /// Of processes at a time, members or not: one too many takes the place of the oldest that has not said its
-  /// name (it has the handshake's time for that), or that is no member.
+  /// Of processes at a time, members or not: one too many takes the place of the oldest that is no member.
   static constexpr std::size_t kMostLinks = 2 * view::kMaxMembers;
 
-  /// Begins to join, or to form the group. `loop` and `store`, which lives on it, outlive the membership.
-  /// Errors: invalid_argument (a name that no view, or no group, can have; encrypt over a channel that is
-  /// Insecure), those of listening and of opening the fabric.
-  static Result<std::unique_ptr<Membership>> join(control::ControlLoop& loop, view::ViewStore& store,
+  /// Begins to join, or to form the group, among the processes that `peers` can talk to. `store`, which lives
+  /// on the loop of the peers, outlives the membership. Errors: invalid_argument (a name that no view, or no
+  /// group, can have; encrypt although the peers are Insecure), already_exists (this process takes part in
+  /// that group already), those of listening and of opening the fabric.
+  static Result<std::unique_ptr<Membership>> join(std::shared_ptr<peer::Peers> peers, view::ViewStore& store,
                                                   const MembershipOptions& options, Upcalls upcalls);
   /// Any thread but the engine's. To the others it is as if the process had died, unless leave() came first.
   ~Membership();

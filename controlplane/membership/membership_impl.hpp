@@ -6,17 +6,21 @@
 #include <map>
 #include <optional>
 
-#include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/listener.hpp"
 #include "controlplane/membership/greeting.hpp"
 #include "controlplane/membership/membership.hpp"
+#include "controlplane/membership/signs_of_death.hpp"
 
 namespace rdmc::membership {
 
 class Membership::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(control::ControlLoop& loop, view::ViewStore& store, MembershipOptions options, Upcalls upcalls)
-      : loop_(loop), store_(store), options_(bounded(std::move(options))), upcalls_(std::move(upcalls)) {}
+  Impl(std::shared_ptr<peer::Peers> peers, view::ViewStore& store, MembershipOptions options, Upcalls upcalls)
+      : peers_(std::move(peers)),
+        loop_(peers_->loop()),
+        store_(store),
+        options_(std::move(options)),
+        upcalls_(std::move(upcalls)) {}
 
   Result<void> open();
   void close();
@@ -47,9 +51,9 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   /// Whose data path does not go with ours is dialed so seldom.
   static constexpr Duration kMismatchedAgain = seconds(1);
 
-  /// A control connection and a queue pair to one process.
+  /// A control channel and a queue pair to one process.
   struct Link {
-    std::optional<control::Channel> channel;
+    std::optional<control::Channel> channel;  ///< none while it is being opened
     bool dialed = false;
     std::optional<view::MemberId> peer;  ///< once it has greeted us
     Address address;                     ///< its control listener
@@ -58,13 +62,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
     Grant grant;                         ///< the newest
     std::deque<Data> early;
-    control::Timer greeting_due;  ///< until it has
+    control::Timer greeting_due;  ///< until it has greeted us
   };
-
-  static MembershipOptions bounded(MembershipOptions options) {
-    options.channel.max_message_bytes = kMostMessageBytes;
-    return options;
-  }
 
   // membership.cpp
   void drive();
@@ -89,11 +88,15 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void probe(const Address& address, view::MemberId peer, int again = kProbes);
   void probe_later(const Address& address, view::MemberId peer, Duration delay, int again);
   bool has_link(view::MemberId peer) const;
-  void add_link(control::Channel channel, bool dialed, const Address& address);
-  void make_room();
-  bool greet(LinkId id, Link& link);
+  Link& add_link(bool dialed, const Address& address);
+  void open_link(peer::Peer process, const Address& address);
+  void on_request(peer::Request request);
+  bool is_redundant(view::MemberId peer, bool dialed);
+  void use(LinkId id, Link& link, control::Channel channel);
+  Greeting greeting() const { return {core_->self().id, core_->self().address}; }
   void hear(LinkId id, std::span<const std::byte> bytes);
-  void greeted(LinkId id, Link& link, Greeting greeting);
+  void greeted(LinkId id, Link& link, const Greeting& greeting, const peer::Identity& from,
+               std::span<const std::byte> blob);
   void mismatched(LinkId id, const Address& address, const Error& cause);
   void became_ready(LinkId id, Link& link);
   void grant_windows();
@@ -113,13 +116,14 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     };
   }
 
+  const std::shared_ptr<peer::Peers> peers_;
   control::ControlLoop& loop_;
   view::ViewStore& store_;
   const MembershipOptions options_;
   const Upcalls upcalls_;
-  ProcessIdentity process_;  ///< with the loop's thread
   std::optional<view::FailureView> core_;
   std::unique_ptr<DataPath> data_;
+  peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
   control::Timer timer_, granting_;
   Time armed_for_ = Time::never();  ///< when timer_ runs out
@@ -127,7 +131,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
 
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;
-  std::map<Address, control::Connecting> dialing_;
+  std::map<Address, peer::Peers::Handle> dialing_;
   std::map<Address, Time> put_off_;  ///< is not dialed before that
   std::map<Address, Bytes> unsaid_;  ///< the newest words to whom we are not connected yet
   std::map<Address, std::unique_ptr<Watching>> probes_;

@@ -33,7 +33,7 @@ void Connection::close() {
 
 void Connection::open(std::string service, Offer offer, OpenDone done) {
   auto id = !is_open() ? fail(Errc::cancelled, "the connection is over")
-                     : conversation_.open(std::move(service), std::move(offer));
+                       : conversation_.open(std::move(service), std::move(offer));
   if (!id) {
     loop_.post([error = std::move(id.error()), done = std::move(done)]() mutable {
       done(std::unexpected(std::move(error)), {});
@@ -113,8 +113,7 @@ void Connection::on_message(const Bytes& message) {
   const auto self = shared_from_this();
   if (is_closing_ || is_over_) return;
   const auto heard = conversation_.on_message(message);
-  while (auto event = conversation_.poll_event())
-    std::visit([this](auto& one) { handle(one); }, *event);
+  while (auto event = conversation_.poll_event()) std::visit([this](auto& one) { handle(one); }, *event);
   if (!heard) return end({heard.error().code, to_string(peer()) + ": " + heard.error().what});
   if (!is_over_) flush();
 }

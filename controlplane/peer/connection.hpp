@@ -1,6 +1,6 @@
-// The control connection between this process and another one, with the channels that services of the two have
-// on it: a Conversation, the control::Channel that carries it, and the handlers of its channels. Internal to
-// this room: others see channels and Peer. The control loop's thread.
+// The control connection between this process and another one, with the channels that services of the two
+// have on it: a Conversation, the control::Channel that carries it, and the handlers of its channels.
+// Internal to this room: others see channels and Peer. The control loop's thread.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   };
   using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
 
-  /// `its_number` names it among those of its owner. `dials`: we have made it. `most_bytes`: of a message on the channel.
+  /// `its_number` names it among those of its owner. `dials`: we have made it. `most_bytes`: of a message on
+  /// the channel.
   Connection(control::ControlLoop& loop, std::uint64_t its_number, control::Channel channel, bool dials,
              std::size_t most_bytes)
       : number(its_number),

@@ -1,6 +1,6 @@
 // What everything in one process shares, so that the process has one of each however much runs in it: its
-// fabric threads, its control loop, and its connections to other processes. A program has the Context of its process and needs no other; a test makes one for each
-// process that it plays. Any thread may call anything.
+// fabric threads, its control loop, and its connections to other processes. A program has the Context of its
+// process and needs no other; a test makes one for each process that it plays. Any thread may call anything.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,9 @@ class Context {
   /// in it.
   static std::shared_ptr<Context> of_process();
 
-  /// A thread that is shared with all who ask for the same options. It ends with the last of them. Errors: those
-  /// of FabricThread::open; invalid_argument (own_thread is false: the application's thread drives one owner).
+  /// A thread that is shared with all who ask for the same options. It ends with the last of them. Errors:
+  /// those of FabricThread::open; invalid_argument (own_thread is false: the application's thread drives one
+  /// owner).
   Result<std::shared_ptr<FabricThread>> fabric_thread(const FabricThreadOptions& options);
 
   /// The fabric threads that are in use.

@@ -81,7 +81,8 @@ Result<void> Conversation::on(Hello&& hello) {
 Result<void> Conversation::on(Open&& open) {
   const auto number = static_cast<std::uint32_t>(open.channel);
   if (!is_open()) return out_of_order("an Open before both sides said Hello");
-  if (is_ours(open.channel) || number <= heard_) return out_of_order("an Open of a channel that is not its to open");
+  if (is_ours(open.channel) || number <= heard_)
+    return out_of_order("an Open of a channel that is not its to open");
   heard_ = number;
   if (channels_.size() >= kMostChannels) {
     say(Reset{open.channel, Errc::resource_limit, "too many channels on one connection"});

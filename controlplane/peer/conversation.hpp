@@ -1,7 +1,7 @@
 // One side of the control connection between two processes: both say who they are, and then open channels to
-// each other's services, accept or refuse them, and talk on them. Many channels share the connection. Pure: no
-// clock, no socket, no randomness; messages of the peer go in, events and messages for the peer come out. Owned
-// by a Connection (connection.hpp); the control loop's thread.
+// each other's services, accept or refuse them, and talk on them. Many channels share the connection. Pure:
+// no clock, no socket, no randomness; messages of the peer go in, events and messages for the peer come out.
+// Owned by a Connection (connection.hpp); the control loop's thread.
 #pragma once
 
 #include <deque>

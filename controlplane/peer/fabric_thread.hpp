@@ -1,7 +1,7 @@
 // The thread that moves a process's bytes. It exists so that everything in a process that needs a network -
-// groups, sockets, memberships, transfers - runs on one fabric and one engine instead of one of each apiece. A
-// FabricThread opens the fabric, owns it together with its engine, and runs the engine on a thread of its own
-// with all signals blocked, or lets the application's thread run it. Agents are added to the engine and
+// groups, sockets, memberships, transfers - runs on one fabric and one engine instead of one of each apiece.
+// A FabricThread opens the fabric, owns it together with its engine, and runs the engine on a thread of its
+// own with all signals blocked, or lets the application's thread run it. Agents are added to the engine and
 // removed again by those who share the thread (see context.hpp); the last owner ends it.
 //
 // When memory runs out, the thread does not end: every agent is told (engine::Agent::on_out_of_memory), and
@@ -106,7 +106,10 @@ class FabricThread {
 };
 
 template <typename T>
-concept IsResult = requires { typename T::error_type; } && std::same_as<typename T::error_type, Error>;
+concept IsResult = requires {
+  typename T::error_type;
+}
+&&std::same_as<typename T::error_type, Error>;
 
 template <typename Function>
 std::invoke_result_t<Function> FabricThread::call(Function function) {

@@ -1,5 +1,5 @@
-// The messages of a control connection between two processes, as values, and their encoding (peer.proto). What
-// a peer may send is bounded here: whatever decode() returns keeps to the bounds. Stateless; any thread.
+// The messages of a control connection between two processes, as values, and their encoding (peer.proto).
+// What a peer may send is bounded here: whatever decode() returns keeps to the bounds. Stateless; any thread.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,8 @@ struct Reset {
 using Message = std::variant<Hello, Open, Accept, Data, Close, Reset>;
 
 Bytes encode(const Message& message);
-/// Errors: protocol_error (not such a message, or beyond a bound), version_mismatch (a Hello of another version).
+/// Errors: protocol_error (not such a message, or beyond a bound), version_mismatch (a Hello of another
+/// version).
 Result<Message> decode(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::peer

@@ -14,8 +14,6 @@
 namespace rdmc::peer {
 namespace {
 
-/// From the proof of the key to the introduction.
-constexpr Duration kIntroductionWithin = seconds(5);
 /// A connection without channels ends after this: at the side that dialed it, and later at the other one.
 constexpr Duration kIdle = seconds(1), kIdleAtListener = seconds(30);
 
@@ -28,8 +26,9 @@ Result<Token> random_token() {
 Proof proof_of(const Token& secret, const Token& nonce) {
   Proof proof{};
   unsigned length = proof.size();
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), reinterpret_cast<const unsigned char*>(nonce.data()),
-       nonce.size(), reinterpret_cast<unsigned char*>(proof.data()), &length);
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(nonce.data()), nonce.size(),
+       reinterpret_cast<unsigned char*>(proof.data()), &length);
   return proof;
 }
 
@@ -88,8 +87,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   const control::ChannelOptions& options() const { return options_; }
   const Identity& identity() const { return identity_; }
   std::size_t connections() const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(connections_, [](const auto& entry) { return entry.second.connection->is_open(); }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        connections_, [](const auto& entry) { return entry.second.connection->is_open(); }));
   }
   const Counters& counters() const { return counters_; }
 
@@ -109,8 +108,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   Handle handle(End end) {
     struct Ended {
       ~Ended() {
-        if (const auto self = impl.lock())
-          self->loop_.call([&] { function(*self); });
+        if (const auto self = impl.lock()) self->loop_.call([&] { function(*self); });
       }
       std::weak_ptr<Impl> impl;
       End function;
@@ -124,7 +122,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
                                     [weak = weak_from_this(), id](Result<control::Channel> channel) {
                                       const auto self = weak.lock();
                                       if (!self || !self->dials_.contains(id)) return;
-                                      if (!channel) return self->finish_dial(id, std::unexpected(channel.error()));
+                                      if (!channel)
+                                        return self->finish_dial(id, std::unexpected(channel.error()));
                                       self->add(std::move(*channel), true, id);
                                     });
   }
@@ -139,12 +138,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   void add(control::Channel channel, bool dials, std::uint64_t dial = 0) {
     if (closed_) return;
-    const auto connection =
-        std::make_shared<Connection>(loop_, ++last_connection_, std::move(channel), dials, options_.max_message_bytes);
+    const auto connection = std::make_shared<Connection>(loop_, ++last_connection_, std::move(channel), dials,
+                                                         options_.max_message_bytes);
     Kept& kept = connections_[connection.get()];
     kept.connection = connection;
     kept.dial = dial;
-    kept.due = loop_.after(kIntroductionWithin, [weak = weak_from_this(), raw = connection.get()] {
+    kept.due = loop_.after(options_.handshake_deadline, [weak = weak_from_this(), raw = connection.get()] {
       if (const auto self = weak.lock())
         self->drop(*raw, {Errc::timed_out, to_string(raw->peer()) + ": does not introduce itself"});
     });
@@ -155,18 +154,33 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     };
     connection->start({.introduced = later(&Impl::introduced),
                        .requested =
-                           [weak = weak_from_this()](Connection& from, ChannelId id, const std::string& service,
-                                                     Offer offer) {
-                             if (const auto self = weak.lock()) self->requested(from, id, service, std::move(offer));
+                           [weak = weak_from_this()](Connection& from, ChannelId id,
+                                                     const std::string& service, Offer offer) {
+                             if (const auto self = weak.lock())
+                               self->requested(from, id, service, std::move(offer));
                            },
                        .ended = later(&Impl::ended),
                        .idle = later(&Impl::idle)});
-    if (!dials) return;
+    if (!dials) return make_room();
     const auto nonce = random_token(), secret = random_token();
     if (!nonce || !secret) return drop(*connection, nonce ? secret.error() : nonce.error());
     connection->nonce = *nonce;
     connection->secret = *secret;
     connection->introduce({.identity = identity_, .nonce = *nonce, .secret = *secret, .proofs = {}});
+  }
+
+  /// Of connections that others have made and do not use, the oldest goes when there are too many.
+  void make_room() {
+    std::size_t unused = 0;
+    Connection* oldest = nullptr;
+    for (const auto& [raw, kept] : connections_) {
+      if (raw->dials() || raw->channels() != 0) continue;
+      ++unused;
+      if (oldest == nullptr || raw->number < oldest->number) oldest = raw;
+    }
+    if (unused <= Peers::kMostUnused) return;
+    ++counters_.refused;
+    drop(*oldest, {Errc::resource_limit, "too many connections that nobody uses"});
   }
 
   void introduced(Connection& from, const Hello& hello) {
@@ -203,7 +217,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     kept.due = {};
     Request request(kept.connection, id, std::move(offer));
     const auto found = services_.find(service);
-    if (found == services_.end()) return request.refuse({Errc::not_found, "there is no service '" + service + "'"});
+    if (found == services_.end())
+      return request.refuse({Errc::not_found, "there is no service '" + service + "'"});
     const auto handler = found->second;  // it may end its own service
     handler(std::move(request));
   }
@@ -220,8 +235,10 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     found->second.due = loop_.after(connection.dials() ? kIdle : kIdleAtListener,
                                     [weak = weak_from_this(), raw = &connection] {
                                       const auto self = weak.lock();
-                                      if (!self || !self->connections_.contains(raw) || raw->channels() != 0) return;
-                                      if (self->connections_.at(raw).connection.use_count() == 1) return self->forget(*raw);
+                                      if (!self || !self->connections_.contains(raw) || raw->channels() != 0)
+                                        return;
+                                      if (self->connections_.at(raw).connection.use_count() == 1)
+                                        return self->forget(*raw);
                                       self->idle(*raw);
                                     });
   }

@@ -4,8 +4,8 @@
 // channels of its own. So two processes that have several things to do with each other have one control
 // connection, and each learns from its end that the other has died.
 //
-// It lives on a control loop, which outlives it. Functions and handlers run on the loop's thread, except where
-// "any thread" is said.
+// It lives on a control loop, which outlives it. Functions and handlers run on the loop's thread, except
+// where "any thread" is said.
 #pragma once
 
 #include <cstdint>
@@ -43,10 +43,10 @@ class Peer {
   /// This process has made the connection, and not the other one.
   bool was_dialed_by_us() const;
 
-  /// Opens a channel to a service of that process. `done` is called once, later, with the channel and what the
-  /// service offers; start() the channel there. Not at all once the Peers are gone. Errors: not_found (it has
-  /// no such service), resource_limit, cancelled and peer_failed (the connection is over), and what the service
-  /// refuses with.
+  /// Opens a channel to a service of that process. `done` is called once, later, with the channel and what
+  /// the service offers; start() the channel there. Not at all once the Peers are gone. Errors: not_found (it
+  /// has no such service), resource_limit, cancelled and peer_failed (the connection is over), and what the
+  /// service refuses with.
   void open(std::string service, Offer offer, OpenDone done);
 
  private:
@@ -98,11 +98,15 @@ class Peers {
     std::shared_ptr<void> kept_;
   };
 
+  /// Connections that others have made and on which nothing runs, at any time: one too many takes the place
+  /// of the oldest.
+  static constexpr std::size_t kMostUnused = 256;
+
   struct Counters {
     std::uint64_t dialed = 0;    ///< connections that we made
     std::uint64_t accepted = 0;  ///< connections that others made, and on which they introduced themselves
     std::uint64_t shared = 0;    ///< dials that found a connection to that process there already
-    std::uint64_t refused = 0;   ///< connections that ended for what the other side said
+    std::uint64_t refused = 0;   ///< connections that ended for what the other side said, or for want of room
   };
 
   /// `loop` outlives it. Any thread. Errors: those of getrandom(2).
@@ -111,8 +115,9 @@ class Peers {
   /// Ends every connection. Any thread.
   ~Peers();
 
-  /// Any thread: `handler` gets whoever asks for `service`, on every connection, until the handle is destroyed.
-  /// Errors: already_exists (the name is served), invalid_argument (longer than kMostServiceBytes).
+  /// Any thread: `handler` gets whoever asks for `service`, on every connection, until the handle is
+  /// destroyed. Errors: already_exists (the name is served), invalid_argument (longer than
+  /// kMostServiceBytes).
   Result<Handle> serve(std::string service, RequestHandler handler);
 
   /// Any thread: lets others connect. Errors: those of control::Listener.
@@ -124,9 +129,10 @@ class Peers {
       Descriptor listening, const control::ListenOptions& options,
       std::move_only_function<void(const Address&, const Error&)> on_refused = {});
 
-  /// Any thread: finds the process that listens at `host` and `port` now. If there is a connection to that process
-  /// already, the one that asks ends again. `done` is called once, on the loop's thread, unless the handle is destroyed before. Errors: those of
-  /// control::connect; timed_out (it does not introduce itself), protocol_error, version_mismatch.
+  /// Any thread: finds the process that listens at `host` and `port` now. If there is a connection to that
+  /// process already, the one that asks ends again. `done` is called once, on the loop's thread, unless the
+  /// handle is destroyed before. Errors: those of control::connect; timed_out (it does not introduce itself),
+  /// protocol_error, version_mismatch.
   Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done);
 
   const Identity& identity() const;

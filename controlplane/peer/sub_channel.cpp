@@ -17,7 +17,8 @@ SubChannel::SubChannel(std::shared_ptr<Connection> connection, ChannelId id)
       local_(connection_->local()),
       core_(connection_->loop().core()) {}
 
-void SubChannel::start(control::Channel::MessageHandler on_message, control::Channel::ClosedHandler on_closed) {
+void SubChannel::start(control::Channel::MessageHandler on_message,
+                       control::Channel::ClosedHandler on_closed) {
   started_ = true;
   on_message_ = std::move(on_message);
   on_closed_ = std::move(on_closed);

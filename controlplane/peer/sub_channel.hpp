@@ -16,8 +16,7 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
  public:
   SubChannel(std::shared_ptr<Connection> connection, ChannelId id);
 
-  void start(control::Channel::MessageHandler on_message,
-             control::Channel::ClosedHandler on_closed) override;
+  void start(control::Channel::MessageHandler on_message, control::Channel::ClosedHandler on_closed) override;
   Result<void> send(std::vector<std::byte> message) override;
   void on_drained(control::Channel::DrainedHandler handler) override { on_drained_ = std::move(handler); }
   void close() override;

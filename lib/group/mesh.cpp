@@ -1,7 +1,7 @@
 // Everybody listens, and connects to those with lower numbers: it opens a channel to the service of that node
-// in this job, with its offer, gets the other's, and says that it is connected. Who dials us may be anybody that
-// holds the key - a step of another job that has our addresses now, say -: it finds no service of its job here,
-// and ends nothing.
+// in this job, with its offer, gets the other's, and says that it is connected. Who dials us may be anybody
+// that holds the key - a step of another job that has our addresses now, say -: it finds no service of its
+// job here, and ends nothing.
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace {
 constexpr Duration kAskAgain = milliseconds(50);
 /// One turn of a node that the waiting thread drives.
 constexpr Duration kTurn = milliseconds(10);
-/// A member that has found another key at one of the others listens so long on, for those to find it out, too.
+/// A member that has found another key at one of the others listens so long on, for those to find it out,
+/// too.
 constexpr std::chrono::milliseconds kFoundOutWithin(500);
 constexpr std::size_t kMostJobBytes = 255;
 
@@ -175,7 +176,7 @@ class Mesh {
   void on_request(peer::Request request) {
     const auto& greeting = request.offer().greeting;
     const NodeId node{greeting.size() == sizeof(std::uint32_t) ? load_be<std::uint32_t>(greeting.data())
-                                                                : value_of(node_.id())};
+                                                               : value_of(node_.id())};
     if (!(node > node_.id()) || !is_missing(node) || channels_.contains(node))
       return request.refuse({Errc::protocol_error, text(node) + " is not expected here"});
     auto offer = node_.offer(node);
@@ -193,8 +194,9 @@ class Mesh {
                });
   }
 
-  /// Somebody with another key was at our door, perhaps a member that we wait for. Where it came from says little (a
-  /// host has several addresses), so each of them is asked at its own door: only that member listens there.
+  /// Somebody with another key was at our door, perhaps a member that we wait for. Where it came from says
+  /// little (a host has several addresses), so each of them is asked at its own door: only that member
+  /// listens there.
   void on_refused(const Address& from, const Error& why) {
     if (why.code != Errc::authentication || is_over_) return;
     {
@@ -202,7 +204,8 @@ class Mesh {
       remarks_ = "; somebody with another key came from " + host_string(from);
     }
     for (const MeshMember& member : members_) {
-      if (member.node < node_.id() || !is_missing(member.node) || !asked_.insert(member.node).second) continue;
+      if (member.node < node_.id() || !is_missing(member.node) || !asked_.insert(member.node).second)
+        continue;
       dials_[member.node] =
           peers_.dial(member.host, member.port, timeout_, [this, &member](const Result<peer::Peer>& found) {
             asked_.erase(member.node);

@@ -1,4 +1,5 @@
-// The inside of a Node: its peers and groups, and their turns on a fabric thread that it may share with others.
+// The inside of a Node: its peers and groups, and their turns on a fabric thread that it may share with
+// others.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ struct Node::State final : private engine::Agent {
 
   /// Takes part in the thread's turns. Once.
   void join(std::shared_ptr<peer::FabricThread> fabric_thread);
-  /// Has the fabric's thread run `function` - between two turns, or at once when that is ours - and waits for it.
+  /// Has the fabric's thread run `function` - between two turns, or at once when that is ours - and waits for
+  /// it.
   template <typename Function>
   auto in_engine(Function function) {
     return thread->call(std::move(function));

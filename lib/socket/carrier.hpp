@@ -14,8 +14,8 @@
 
 namespace rdmc::sockets {
 
-/// Where the fabric for connections at this address of ours is. Loopback has 16 million addresses that anybody
-/// on this host may dial, and one fabric reaches them all.
+/// Where the fabric for connections at this address of ours is. Loopback has 16 million addresses that
+/// anybody on this host may dial, and one fabric reaches them all.
 Address fabric_address(Address local);
 
 class Carrier final : private engine::Agent {

@@ -18,12 +18,10 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   if (is_ending_) return fail(Errc::cancelled, "the process ends its sockets");
   const auto found = carriers_.find(local);
   if (found != carriers_.end()) return found->second.get();
-  auto opened = Carrier::open(*options_.context,
-                              {.fabric = options_.fabric,
-                               .address = local,
-                               .device = options_.device,
-                               .encrypt = options_.encrypt},
-                              lock_);
+  auto opened = Carrier::open(
+      *options_.context,
+      {.fabric = options_.fabric, .address = local, .device = options_.device, .encrypt = options_.encrypt},
+      lock_);
   if (!opened) return std::unexpected(opened.error());
   return (carriers_[local] = std::move(*opened)).get();
 }
@@ -118,11 +116,12 @@ void Peering::make_trunk(std::vector<std::byte> their_blob) {
 /// last of us goes there: what it has of the control plane waits for that thread.
 template <typename Work, typename Then>
 void Peering::on_carrier(Work work, Then then) {
-  carrier_->post([self = shared_from_this(), loop = stack_.loop_.get(), work = std::move(work), then]() mutable {
-    loop->post([then, result = work(), self = std::move(self)] {
-      if (!self->is_over_ && !self->stack_.is_ending_) then(result);
-    });
-  });
+  carrier_->post(
+      [self = shared_from_this(), loop = stack_.loop_.get(), work = std::move(work), then]() mutable {
+        loop->post([then, result = work(), self = std::move(self)] {
+          if (!self->is_over_ && !self->stack_.is_ending_) then(result);
+        });
+      });
 }
 
 void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
@@ -150,7 +149,7 @@ void Peering::on_opened(Result<control::Channel> channel, std::vector<std::byte>
       is_crossed_ = true;
       return lose_trunk(ECONNRESET);
     }
-    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;        // it has no sockets
+    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;     // it has no sockets
     if (cause.code == Errc::resource_limit) cause.code = Errc::cancelled;  // of its resources
     return give_up(cause);
   }
@@ -166,7 +165,8 @@ void Peering::start(control::Channel channel) {
   channel_.emplace(std::move(channel));
   channel_->start(
       [weak = weak_from_this()](const std::vector<std::byte>&) {
-        if (const auto self = weak.lock()) self->give_up({Errc::protocol_error, "a peer's sockets say something"});
+        if (const auto self = weak.lock())
+          self->give_up({Errc::protocol_error, "a peer's sockets say something"});
       },
       [weak = weak_from_this()](const Error& cause) {
         if (const auto self = weak.lock()) self->give_up(cause);

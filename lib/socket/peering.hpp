@@ -1,8 +1,8 @@
-// How two processes come to share a trunk. Each connection to another process (controlplane/peer) has one trunk
-// at most, for the sockets of both directions. Whichever process needs it first opens a channel to the other
-// one's sockets, with what the link needs, and gets the same in the answer. The channel then stays and carries
-// nothing: its end tells a process that the other has died. When both open a channel at the same time, the one
-// of the process that has made the connection counts. All on the loop's thread.
+// How two processes come to share a trunk. Each connection to another process (controlplane/peer) has one
+// trunk at most, for the sockets of both directions. Whichever process needs it first opens a channel to the
+// other one's sockets, with what the link needs, and gets the same in the answer. The channel then stays and
+// carries nothing: its end tells a process that the other has died. When both open a channel at the same
+// time, the one of the process that has made the connection counts. All on the loop's thread.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   /// The service that others ask for a trunk.
   static constexpr const char* kService = "sockets";
 
-  /// A socket is to be connected to `process`, which listens at `at`: Stack::on_dialled() tells with what trunk.
+  /// A socket is to be connected to `process`, which listens at `at`: Stack::on_dialled() tells with what
+  /// trunk.
   static void find(Stack& stack, const peer::Peer& process, const Address& at);
   /// Another process wants to share a trunk.
   static void on_request(Stack& stack, peer::Request request);
@@ -52,7 +53,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   const bool is_opener_;
   bool is_ready_ = false, is_over_ = false;
   bool is_crossed_ = false;               // the other's request takes our place
-  std::vector<Address> dialled_;         // where we looked for it, until it has been told how that ended
+  std::vector<Address> dialled_;          // where we looked for it, until it has been told how that ended
   std::optional<peer::Request> request_;  // the other's, until it is answered
   std::optional<control::Channel> channel_;
   Carrier* carrier_ = nullptr;

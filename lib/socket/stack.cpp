@@ -139,9 +139,8 @@ Result<peer::Peers*> Stack::peers() {
   auto peers = options_.context->peers(
       {.key_file = options_.key_file, .certificates = options_.certificates, .insecure = options_.insecure});
   if (!peers) return std::unexpected(peers.error());
-  auto trunks = (*peers)->serve(Peering::kService, [this](peer::Request request) {
-    Peering::on_request(*this, std::move(request));
-  });
+  auto trunks = (*peers)->serve(
+      Peering::kService, [this](peer::Request request) { Peering::on_request(*this, std::move(request)); });
   if (!trunks) return std::unexpected(trunks.error());
   auto groups = (*peers)->serve(GroupMember::kService,
                                 [this](peer::Request request) { on_group_request(std::move(request)); });

@@ -1,7 +1,8 @@
 // The sockets of a process, and what they share: one lock, the control loop and the peers of
-// the process, an engine for each address that is used, and one trunk to each process that any of them talks to. Connections of a
-// process with itself need none of that: their records go from hand to hand. The C functions of rdmc/socket.h
-// call the one Stack that a process commonly has; there may be several. Any thread may call anything.
+// the process, an engine for each address that is used, and one trunk to each process that any of them talks
+// to. Connections of a process with itself need none of that: their records go from hand to hand. The C
+// functions of rdmc/socket.h call the one Stack that a process commonly has; there may be several. Any thread
+// may call anything.
 //
 // Calls answer with a count or an errno, as the kernel's do (see Stream, Socket); what they block on, they do
 // not hold the lock for.
@@ -222,7 +223,7 @@ class Stack final : private Opens {
   std::map<GroupSession*, Leaving> leaving_;               // of groups whose sockets are closed
   std::condition_variable_any has_left_;                   // one of them
   std::map<Address, Dial> dials_;
-  std::map<Address, Known> known_;  // who listens there, as far as we know
+  std::map<Address, Known> known_;              // who listens there, as far as we know
   std::shared_ptr<control::ControlLoop> loop_;  // once there are peers
   std::shared_ptr<peer::Peers> peers_;
   std::vector<peer::Peers::Handle> services_;

@@ -29,6 +29,8 @@ void kept_view(Bytes bytes) {
   require(!view || view->members.size() <= view::kMaxMembers);
 }
 void between_members(Bytes bytes) {
+  read_write_read(bytes, membership::decode_greeting,
+                  [](const membership::Greeting& greeting) { return membership::encode(greeting); });
   read_write_read(bytes, membership::decode,
                   [](const membership::Message& message) { return membership::encode(message); });
 }

@@ -1,8 +1,8 @@
 // The two ends of a connection against each other, and against peers that say anything at all.
 #include "controlplane/peer/conversation.hpp"
 
-#include <boost/test/unit_test.hpp>
 #include <rapidcheck.h>
+#include <boost/test/unit_test.hpp>
 #include <set>
 
 using namespace rdmc;
@@ -42,7 +42,8 @@ struct World {
       }
       return carried;
     };
-    while (carry(dialer, listener, at_listener) + carry(listener, dialer, at_dialer) != 0 && most == SIZE_MAX) {
+    while (carry(dialer, listener, at_listener) + carry(listener, dialer, at_dialer) != 0 &&
+           most == SIZE_MAX) {
     }
   }
   Conversation dialer{true}, listener{false};
@@ -187,10 +188,11 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_says_is_taken_or_refused_by_name) {
     side.introduce(hello_of(2));
     for (int messages = *rc::gen::inRange(1, 20); messages > 0; --messages) {
       const auto channel = ChannelId{*rc::gen::inRange<std::uint32_t>(0, 6)};
-      const Message all[] = {hello_of(1), Open{channel, "s", {}}, Accept{channel, {}}, Data{channel, {}},
-                             Close{channel}, Reset{channel, Errc::cancelled, "x"}};
+      const Message all[] = {hello_of(1),       Open{channel, "s", {}}, Accept{channel, {}},
+                             Data{channel, {}}, Close{channel},         Reset{channel, Errc::cancelled, "x"}};
       auto bytes = encode(all[*rc::gen::inRange(0, 6)]);
-      if (*rc::gen::inRange(0, 4) == 0) bytes.assign(std::as_bytes(std::span(noise)).begin(), std::as_bytes(std::span(noise)).end());
+      if (*rc::gen::inRange(0, 4) == 0)
+        bytes.assign(std::as_bytes(std::span(noise)).begin(), std::as_bytes(std::span(noise)).end());
       if (!side.on_message(bytes)) break;
       while (const auto event = side.poll_event())
         if (const auto* const requested = std::get_if<Requested>(&*event))

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "controlplane/peer/context.hpp"
+#include "tests/dataplane/port/most_descriptors.hpp"
 
 using namespace rdmc;
 using namespace rdmc::peer;
@@ -52,7 +53,8 @@ struct Host {
                   if (!channel) return answer.set_value(std::unexpected(channel.error()));
                   BOOST_TEST((offer == Offer{bytes_of("blob"), bytes_of("greeting")}));
                   used.emplace(std::move(*channel));
-                  used->start([&](Bytes message) { answer.set_value(std::move(message)); }, [](const Error&) {});
+                  used->start([&](Bytes message) { answer.set_value(std::move(message)); },
+                              [](const Error&) {});
                   BOOST_REQUIRE(used->send(bytes_of(word)));
                 });
     });
@@ -111,7 +113,8 @@ BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_ge
       {.on_channel =
            [&](control::Channel channel) {
              taken.emplace(std::move(channel));
-             taken->start([&](const Bytes&) { static_cast<void>(taken->send(encode(lie))); }, [](const Error&) {});
+             taken->start([&](const Bytes&) { static_cast<void>(taken->send(encode(lie))); },
+                          [](const Error&) {});
            },
        .on_refused = {}});
   const auto deceived = one.dial(liar.address()).value();
@@ -171,4 +174,42 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_who_it_is_or_breaks_the_protocol_costs_its
   BOOST_TEST((one.ask(peer, "echo", "still here").value() == bytes_of("still here")));
   BOOST_TEST(other.peers->counters().refused == 1U);
   loop->call([&] { rude.reset(); });
+}
+
+BOOST_AUTO_TEST_CASE(one_unused_connection_too_many_takes_the_place_of_the_oldest_and_used_ones_stay) {
+  const port::test::MostDescriptors many(4096);
+  Host one, other;
+  auto peer = one.dial(other.listener->address()).value();
+  std::optional<control::Channel> used;
+  std::promise<void> opened;
+  one.peers->loop().call([&] {
+    peer.open("echo", {}, [&](Result<control::Channel> channel, const Offer&) {
+      used.emplace(std::move(channel.value()));
+      used->start([](const Bytes&) {}, [](const Error&) {});
+      opened.set_value();
+    });
+  });
+  opened.get_future().get();
+  auto loop = control::ControlLoop::create().value();
+  std::vector<std::optional<control::Channel>> silent(Peers::kMostUnused + 1);
+  std::promise<void> ended;
+  for (auto& channel : silent) {
+    std::promise<void> connected;
+    const auto dialing =
+        control::connect(*loop, "127.0.0.1", other.listener->address().port,
+                         {.security = control::Insecure{}}, seconds(60), [&](Result<control::Channel> made) {
+                           channel.emplace(std::move(made.value()));
+                           channel->start([](const Bytes&) {},
+                                          [&, is_first = &channel == &silent.front()](const Error&) {
+                                            if (is_first) ended.set_value();
+                                          });
+                           connected.set_value();
+                         });
+    connected.get_future().get();
+  }
+  ended.get_future().get();
+  BOOST_TEST(other.peers->counters().refused == 1U);
+  BOOST_TEST((one.ask(peer, "echo", "still here").value() == bytes_of("still here")));
+  one.peers->loop().call([&] { used.reset(); });
+  loop->call([&] { silent.clear(); });
 }

@@ -121,11 +121,10 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
     return MeshMember{NodeId{node}, host_string(Address::ipv4(127, 0, 4, host, 0)), 7806};
   };
   const auto join = [](std::vector<MeshMember> members, std::size_t self, const char* job) {
-    const auto node = Node::create(
-        {.id = members[self].node,
-         .address = *parse_address(members[self].host, 0),
-         .fabric = "udp",
-         .context = make_context()});
+    const auto node = Node::create({.id = members[self].node,
+                                    .address = *parse_address(members[self].host, 0),
+                                    .fabric = "udp",
+                                    .context = make_context()});
     return connect_mesh(**node, members, {.insecure = true, .job = job});
   };
   // Both have a node 1 at 127.0.4.2; the one whose is there dials nobody before its node 0 is.

@@ -39,8 +39,9 @@ struct ByHand {
 
   peer::Peer dial(const sockaddr_in& to) {
     std::promise<Result<peer::Peer>> found;
-    const auto dialing = peers->dial("127.0.0.1", ntohs(to.sin_port), seconds(30),
-                                     [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
+    const auto dialing =
+        peers->dial("127.0.0.1", ntohs(to.sin_port), seconds(30),
+                    [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
     return found.get_future().get().value();
   }
 };
@@ -139,9 +140,8 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
   const auto streams = listen_on(impatient, TwoStacks::new_socket(impatient));
   const auto group = listen_on(impatient, group_socket(impatient));
   const std::vector<std::byte> nothing, hello(17, std::byte{1});
-  for (const auto& [at, says] :
-       {std::pair(streams, nothing), std::pair(streams, hello),
-        std::pair(group, word(GroupWordKind::join, {}, "news"))}) {
+  for (const auto& [at, says] : {std::pair(streams, nothing), std::pair(streams, hello),
+                                 std::pair(group, word(GroupWordKind::join, {}, "news"))}) {
     std::promise<void> dropped;
     std::optional<control::Channel> stranger;  // the loop's
     const auto attempt = control::connect(
@@ -379,7 +379,8 @@ BOOST_AUTO_TEST_CASE(two_processes_have_one_trunk_for_the_sockets_of_both_direct
   TwoStacks two("udp");
   (void)two.pair();
   const auto back = listen_on(two.client, TwoStacks::new_socket(two.client));
-  for (int i = 0; i < 3; ++i) BOOST_TEST((connect(two.server, TwoStacks::new_socket(two.server), back) == Answer(0)));
+  for (int i = 0; i < 3; ++i)
+    BOOST_TEST((connect(two.server, TwoStacks::new_socket(two.server), back) == Answer(0)));
   for (Stack* const stack : {&two.client, &two.server})
     BOOST_TEST(stack->context().peers({.insecure = true}).value()->connections() == 1U);
 }
@@ -391,8 +392,9 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
     // With a connection that is there already, both ask for a trunk on it.
     std::promise<Result<peer::Peer>> found;
     const auto peers = two.client.context().peers({.insecure = true}).value();
-    const auto dialing = peers->dial("127.0.0.1", ntohs(two.address.sin_port), seconds(30),
-                                     [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
+    const auto dialing =
+        peers->dial("127.0.0.1", ntohs(two.address.sin_port), seconds(30),
+                    [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
     if (round % 2 == 0) (void)found.get_future().get();
     std::jthread other([&] {
       for (int i = 0; i < 3; ++i)
