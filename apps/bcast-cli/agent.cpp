@@ -12,12 +12,12 @@
 
 namespace rdmc::bcast {
 
-Agent::Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
-             RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric)
+Agent::Agent(control::ControlLoop& loop, Root root, std::shared_ptr<peer::Peers> peers,
+             OutcomeHandler outcome, RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric)
     : loop_(loop),
       surroundings_{.loop = loop,
                     .root = std::move(root),
-                    .security = std::move(security),
+                    .peers = std::move(peers),
                     .fabric = std::move(fabric),
                     .find = [this](const session::SessionId& session) -> std::shared_ptr<Reception> {
                       for (const auto& [number, reception] : receptions_)
@@ -33,14 +33,18 @@ Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root roo
                                             control::Security security, OutcomeHandler outcome,
                                             RefusedHandler refused, std::size_t max_receptions,
                                             FabricChoice fabric) {
-  std::unique_ptr<Agent> agent(new Agent(loop, std::move(root), security, std::move(outcome),
+  auto peers = peer::Peers::create(loop, {.security = std::move(security)});
+  if (!peers) return std::unexpected(peers.error());
+  std::unique_ptr<Agent> agent(new Agent(loop, std::move(root), *peers, std::move(outcome),
                                          std::move(refused), max_receptions, std::move(fabric)));
-  control::ListenOptions options{.channel = {.security = std::move(security)}};
-  auto listener = control::Listener::listen(
-      loop, listen, options,
-      {.on_channel = [raw = agent.get()](control::Channel channel) { raw->on_channel(std::move(channel)); },
-       .on_refused = [raw = agent.get()](const Address& peer,
-                                         const Error& cause) { raw->on_refused(peer, cause); }});
+  auto service = (*peers)->serve(kService, [raw = agent.get()](peer::Request request) {
+    if (auto channel = request.accept({})) raw->on_channel(std::move(*channel));
+  });
+  if (!service) return std::unexpected(service.error());
+  agent->service_ = std::move(*service);
+  auto listener = (*peers)->listen(
+      listen, {.channel = (*peers)->options()},
+      [raw = agent.get()](const Address& from, const Error& cause) { raw->on_refused(from, cause); });
   if (!listener) return std::unexpected(listener.error());
   agent->listener_.emplace(std::move(*listener));
   return agent;
@@ -111,6 +115,7 @@ void Agent::finish(Duration patience) {
 }
 
 void Agent::stop(Duration patience) {
+  service_ = {};
   listener_.reset();
   loop_.call([this] {
     const auto running = receptions_;  // some end at once

@@ -41,7 +41,7 @@ class Agent {
   using RefusedHandler = std::function<void(const Address& peer, const Error& cause, std::uint64_t others)>;
 
   /// `outcome` is called on the loop's thread for each job that was offered, `refused` for senders that never
-  /// came to offer one, at most once in kRefusalInterval. Errors: of Listener::listen.
+  /// came to offer one, at most once in kRefusalInterval. Errors: of Peers::listen.
   static Result<std::unique_ptr<Agent>> start(control::ControlLoop& loop, Root root, const Address& listen,
                                               control::Security security, OutcomeHandler outcome,
                                               RefusedHandler refused = {},
@@ -61,7 +61,7 @@ class Agent {
   void finish(Duration patience);
 
  private:
-  Agent(control::ControlLoop& loop, Root root, control::Security security, OutcomeHandler outcome,
+  Agent(control::ControlLoop& loop, Root root, std::shared_ptr<peer::Peers> peers, OutcomeHandler outcome,
         RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric);
   void on_channel(control::Channel channel);
   Result<void> admit(const Address& peer);
@@ -76,6 +76,7 @@ class Agent {
   std::size_t max_receptions_;
   Throttle refusals_{kRefusalInterval};                                // loop's thread
   std::shared_ptr<void> turned_away_ = std::make_shared<std::byte>();  // loop's thread; a copy for each
+  peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
   std::map<std::uint64_t, std::shared_ptr<Reception>> receptions_;  // loop's thread
   std::uint64_t next_number_ = 0;                                   // loop's thread

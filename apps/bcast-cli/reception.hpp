@@ -43,7 +43,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   struct Surroundings {
     control::ControlLoop& loop;
     Root root;
-    control::Security security;  ///< for channels to other survivors
+    std::shared_ptr<peer::Peers> peers;  ///< whom it serves, and among them the other survivors
     FabricChoice fabric;
     /// The reception of that session, if there is one.
     std::function<std::shared_ptr<Reception>(const session::SessionId&)> find;

@@ -32,12 +32,10 @@ void Reception::handle(session::LeadRequested& request) {
           }};
   follows_own_ = true;
   participant_.on_connected(monotonic_now());
-  successor_ = Successor::start(loop_,
-                                {.request = std::move(request),
-                                 .security = surroundings_.security,
-                                 .shape = job_.shape,
-                                 .wishes = wishes_},
-                                std::move(handlers));
+  successor_ = Successor::start(
+      loop_,
+      {.request = std::move(request), .peers = surroundings_.peers, .shape = job_.shape, .wishes = wishes_},
+      std::move(handlers));
 }
 
 /// A survivor has come for an orphan of this agent.

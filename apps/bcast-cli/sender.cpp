@@ -100,17 +100,23 @@ Sender::~Sender() {
 
 void Sender::begin() {
   coordinator_.start(monotonic_now());
+  auto peers = peer::Peers::create(loop_, {.security = config_.security});
+  if (!peers) {
+    coordinator_.interrupt(peers.error(), monotonic_now());
+    return pump();
+  }
+  peers_ = std::move(*peers);
   for (std::size_t index = 0; index < receivers_.size(); ++index) connect(index);
   pump();
 }
 
 void Sender::connect(std::size_t index) {
   const auto& target = config_.targets[index];
-  receivers_[index].connecting = control::connect(
-      loop_, target.host, target.port, {.security = config_.security}, config_.connect_within,
-      [weak = weak_from_this(), index](Result<control::Channel> channel) {
-        if (const auto self = weak.lock()) self->on_connected(index, std::move(channel));
-      });
+  receivers_[index].opening =
+      peers_->open(target.host, target.port, config_.connect_within, kService, {},
+                   [weak = weak_from_this(), index](Result<control::Channel> channel, const peer::Offer&) {
+                     if (const auto self = weak.lock()) self->on_connected(index, std::move(channel));
+                   });
 }
 
 void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
@@ -238,7 +244,7 @@ void Sender::handle(session::Send& send) {
 
 void Sender::handle(const session::CloseChannel& close) {
   auto& closing = receiver(close.member);
-  closing.connecting = {};
+  closing.opening = {};
   closing.again = {};
   if (closing.channel) closing.channel->close();
 }
@@ -288,7 +294,7 @@ void Sender::handle(session::JobFinished& finished) {
   job_finished_ = true;
   if (!dry_run_over_) result_.interrupted = std::move(finished.interrupted);
   for (auto& receiver : receivers_) {
-    receiver.connecting = {};
+    receiver.opening = {};
     receiver.again = {};
     if (receiver.channel) receiver.channel->close();
   }

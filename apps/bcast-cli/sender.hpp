@@ -21,8 +21,8 @@
 #include "apps/bcast-cli/transfer_messages.hpp"
 #include "apps/bcast-cli/worker.hpp"
 #include "controlplane/connect/channel.hpp"
-#include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/peer/peers.hpp"
 #include "controlplane/session/coordinator.hpp"
 #include "dataplane/relay/cost_model.hpp"
 
@@ -69,7 +69,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
 
  private:
   struct Receiver {
-    control::Connecting connecting;
+    peer::Peers::Handle opening;
     control::Timer again;  ///< asks once more
     std::optional<control::Channel> channel;
     bool open = false;            ///< its channel's end has not been heard of
@@ -129,6 +129,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   Reporter& reporter_;
   SenderConfig config_;
   FinishedHandler finished_;
+  std::shared_ptr<peer::Peers> peers_;
   session::Coordinator coordinator_;
   std::vector<Receiver> receivers_;           // of the member with id index + 1
   std::map<Address, std::size_t> connected_;  // which of them that is

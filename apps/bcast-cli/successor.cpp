@@ -101,7 +101,7 @@ void Successor::handle(session::Send& send) {
 void Successor::handle(const session::CloseChannel& close) {
   if (close.member == self_) return post_own([](Successor& self) { self.handlers_.close_own(); });
   auto& peer = peers_.at(close.member);
-  peer.connecting = {};
+  peer.opening = {};
   peer.closing = true;
   if (peer.channel) peer.channel->close();
 }
@@ -118,13 +118,11 @@ void Successor::connect(session::MemberId member) {
   peer.open = peer.closing = false;
   const auto address = parse_address(peer.address, 0);
   if (!address) return coordinator_.on_closed(member, address.error(), monotonic_now());
-  peer.connecting =
-      control::connect(loop_, host_string(*address), address->port, {.security = config_.security},
-                       config_.request.config.timing.connect_timeout,
-                       [weak = weak_from_this(), member, attempt](Result<control::Channel> channel) {
-                         if (const auto self = weak.lock())
-                           self->on_connected(member, attempt, std::move(channel));
-                       });
+  peer.opening = config_.peers->open(
+      host_string(*address), address->port, config_.request.config.timing.connect_timeout, kService, {},
+      [weak = weak_from_this(), member, attempt](Result<control::Channel> channel, const peer::Offer&) {
+        if (const auto self = weak.lock()) self->on_connected(member, attempt, std::move(channel));
+      });
 }
 
 void Successor::on_connected(session::MemberId member, std::uint64_t attempt,

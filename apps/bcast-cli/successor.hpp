@@ -14,9 +14,8 @@
 #include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
 #include "controlplane/connect/channel.hpp"
-#include "controlplane/connect/channel_options.hpp"
-#include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/peer/peers.hpp"
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/participant.hpp"
 
@@ -24,7 +23,7 @@ namespace rdmc::bcast {
 
 struct SuccessorConfig {
   session::LeadRequested request;
-  control::Security security;
+  std::shared_ptr<peer::Peers> peers;  ///< among them, the other survivors
   FileShape shape;
   TransferWishes wishes;  ///< the sender's
 };
@@ -51,7 +50,7 @@ class Successor : public std::enable_shared_from_this<Successor> {
  private:
   struct Peer {
     std::string address;
-    control::Connecting connecting;
+    peer::Peers::Handle opening;
     std::optional<control::Channel> channel;
     bool open = false;  ///< its channel's end has not been heard of
     bool closing = false;

@@ -17,6 +17,9 @@
 
 namespace rdmc::bcast {
 
+/// What agents serve, and survivors for each other.
+inline constexpr const char* kService = "bcast";
+
 struct JobDescription {
   std::string destination;
   std::string source_name;

@@ -51,13 +51,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
-  control::ListenHandlers listen_handlers(
-      std::move_only_function<void(const Address&, const Error&)> on_refused) {
+  control::ListenHandlers listen_handlers(RefusedHandler on_refused) {
     return {.on_channel =
-                [weak = weak_from_this()](control::Channel channel) {
-                  if (const auto self = weak.lock()) self->add(std::move(channel), false);
+                [weak = weak_from_this(), on_refused](control::Channel channel) {
+                  if (const auto self = weak.lock()) self->add(std::move(channel), 0, on_refused);
                 },
-            .on_refused = std::move(on_refused)};
+            .on_refused = on_refused};
   }
 
   Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done) {
@@ -71,6 +70,31 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     return handle([id, is_wanted](Impl& self) {
       *is_wanted = false;
       self.dials_.erase(id);
+    });
+  }
+
+  Handle open(std::string host, std::uint16_t port, Duration deadline, std::string service, Offer offer,
+              OpenDone done) {
+    struct Asking {
+      Handle dialing;
+      OpenDone done;
+    };
+    const auto asking = std::make_shared<Asking>(Asking{{}, std::move(done)});
+    const auto answer = [weak = std::weak_ptr(asking)](Result<control::Channel> channel, Offer theirs) {
+      const auto asked = weak.lock();
+      if (!asked || !asked->done) return;
+      // It may destroy the handle.
+      std::exchange(asked->done, {})(std::move(channel), std::move(theirs));
+    };
+    asking->dialing =
+        dial(std::move(host), port, deadline,
+             [answer, service = std::move(service), offer = std::move(offer)](Result<Peer> peer) {
+               if (!peer) return answer(std::unexpected(peer.error()), {});
+               peer->open(service, offer, answer);
+             });
+    return handle([asking](Impl&) {
+      asking->done = {};
+      asking->dialing = {};
     });
   }
 
@@ -97,6 +121,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     std::shared_ptr<Connection> connection;
     control::Timer due;  ///< the introduction, or the end of an idle connection
     std::uint64_t dial = 0;
+    RefusedHandler on_refused;  ///< until it has introduced itself
   };
   struct Dial {
     control::Connecting attempt;
@@ -124,7 +149,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
                                       if (!self || !self->dials_.contains(id)) return;
                                       if (!channel)
                                         return self->finish_dial(id, std::unexpected(channel.error()));
-                                      self->add(std::move(*channel), true, id);
+                                      self->add(std::move(*channel), id);
                                     });
   }
 
@@ -136,13 +161,16 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     dial.mapped().done(std::move(result));
   }
 
-  void add(control::Channel channel, bool dials, std::uint64_t dial = 0) {
+  /// `dial`: ours that it comes from; 0: the other side has made it.
+  void add(control::Channel channel, std::uint64_t dial, RefusedHandler on_refused = {}) {
     if (closed_) return;
+    const bool dials = dial != 0;
     const auto connection = std::make_shared<Connection>(loop_, ++last_connection_, std::move(channel), dials,
                                                          options_.max_message_bytes);
     Kept& kept = connections_[connection.get()];
     kept.connection = connection;
     kept.dial = dial;
+    kept.on_refused = std::move(on_refused);
     kept.due = loop_.after(options_.handshake_deadline, [weak = weak_from_this(), raw = connection.get()] {
       if (const auto self = weak.lock())
         self->drop(*raw, {Errc::timed_out, to_string(raw->peer()) + ": does not introduce itself"});
@@ -186,6 +214,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void introduced(Connection& from, const Hello& hello) {
     Kept& kept = connections_.at(&from);
     kept.due = {};
+    kept.on_refused = {};
     if (!from.dials()) {
       from.secret = hello.secret;
       ++counters_.accepted;
@@ -247,7 +276,13 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     const auto found = connections_.find(&connection);
     if (found == connections_.end()) return;
     const std::uint64_t dial = found->second.dial;
+    const auto on_refused = found->second.on_refused;
+    const Address from = connection.peer();
     forget(connection);
+    const bool silent = cause.code == Errc::cancelled;
+    if (on_refused)
+      on_refused(from,
+                 silent ? Error{Errc::protocol_error, to_string(from) + ": closed without a word"} : cause);
     if (dial != 0) finish_dial(dial, std::unexpected(cause));
   }
 
@@ -338,20 +373,22 @@ Peers::~Peers() {
 Result<Peers::Handle> Peers::serve(std::string service, RequestHandler handler) {
   return impl_->serve(std::move(service), std::move(handler));
 }
-Result<control::Listener> Peers::listen(
-    const Address& address, const control::ListenOptions& options,
-    std::move_only_function<void(const Address&, const Error&)> on_refused) {
+Result<control::Listener> Peers::listen(const Address& address, const control::ListenOptions& options,
+                                        RefusedHandler on_refused) {
   return control::Listener::listen(impl_->loop(), address, options,
                                    impl_->listen_handlers(std::move(on_refused)));
 }
-Result<control::Listener> Peers::adopt(
-    Descriptor listening, const control::ListenOptions& options,
-    std::move_only_function<void(const Address&, const Error&)> on_refused) {
+Result<control::Listener> Peers::adopt(Descriptor listening, const control::ListenOptions& options,
+                                       RefusedHandler on_refused) {
   return control::Listener::adopt(impl_->loop(), std::move(listening), options,
                                   impl_->listen_handlers(std::move(on_refused)));
 }
 Peers::Handle Peers::dial(std::string host, std::uint16_t port, Duration deadline, DialDone done) {
   return impl_->dial(std::move(host), port, deadline, std::move(done));
+}
+Peers::Handle Peers::open(std::string host, std::uint16_t port, Duration deadline, std::string service,
+                          Offer offer, OpenDone done) {
+  return impl_->open(std::move(host), port, deadline, std::move(service), std::move(offer), std::move(done));
 }
 const Identity& Peers::identity() const {
   return impl_->identity();

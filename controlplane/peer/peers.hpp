@@ -24,12 +24,12 @@ namespace rdmc::peer {
 
 class Connection;
 
+using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
+
 /// Another process, as long as there is a connection to it. A connection that nobody uses ends after a while,
 /// but not while somebody has a Peer of it.
 class Peer {
  public:
-  using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
-
   const Identity& identity() const;
   /// The other end, and ours, of the connection.
   Address address() const;
@@ -86,6 +86,7 @@ class Request {
 class Peers {
  public:
   using RequestHandler = std::function<void(Request)>;
+  using RefusedHandler = std::function<void(const Address&, const Error&)>;
   using DialDone = std::move_only_function<void(Result<Peer>)>;
 
   /// What is being served or dialed, until it is destroyed. Any thread; waits until no handler of it runs.
@@ -120,20 +121,23 @@ class Peers {
   /// kMostServiceBytes).
   Result<Handle> serve(std::string service, RequestHandler handler);
 
-  /// Any thread: lets others connect. Errors: those of control::Listener.
-  Result<control::Listener> listen(
-      const Address& address, const control::ListenOptions& options,
-      std::move_only_function<void(const Address&, const Error&)> on_refused = {});
+  /// Any thread: lets others connect. `on_refused` is told of connections that end before the other side has
+  /// proved the key and introduced itself, on the loop's thread. Errors: those of control::Listener.
+  Result<control::Listener> listen(const Address& address, const control::ListenOptions& options,
+                                   RefusedHandler on_refused = {});
   /// The same on a socket that listens already.
-  Result<control::Listener> adopt(
-      Descriptor listening, const control::ListenOptions& options,
-      std::move_only_function<void(const Address&, const Error&)> on_refused = {});
+  Result<control::Listener> adopt(Descriptor listening, const control::ListenOptions& options,
+                                  RefusedHandler on_refused = {});
 
   /// Any thread: finds the process that listens at `host` and `port` now. If there is a connection to that
   /// process already, the one that asks ends again. `done` is called once, on the loop's thread, unless the
   /// handle is destroyed before. Errors: those of control::connect; timed_out (it does not introduce itself),
   /// protocol_error, version_mismatch.
   Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done);
+
+  /// dial() and then Peer::open(), until the handle is destroyed. Errors: those of both.
+  Handle open(std::string host, std::uint16_t port, Duration deadline, std::string service, Offer offer,
+              OpenDone done);
 
   const Identity& identity() const;
   const control::ChannelOptions& options() const;

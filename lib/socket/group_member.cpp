@@ -17,29 +17,20 @@ constexpr Duration kDialing = seconds(30), kJoining = seconds(30);
 void GroupMember::join(const Address& root, int (*errno_of)(const Error&)) {
   later([root, errno_of](GroupSession& session) {
     auto& self = static_cast<GroupMember&>(session);
-    const auto weak = std::weak_ptr(std::static_pointer_cast<GroupMember>(self.shared_from_this()));
-    self.attempt_ = self.options_.peers.dial(host_string(root), root.port, kDialing,
-                                             [weak, root, errno_of](Result<peer::Peer> process) {
-                                               const auto alive = weak.lock();
-                                               if (!alive || alive->is_stopped_) return;
-                                               if (!process) return alive->give_up(errno_of(process.error()));
-                                               alive->open(*process, root, errno_of);
-                                             });
+    const std::string at = to_string(root);
+    const auto text = std::as_bytes(std::span(at));
+    self.attempt_ = self.options_.peers.open(
+        host_string(root), root.port, kDialing, kService,
+        {.greeting = {text.begin(), text.end()}, .blob = {}},
+        [weak = std::weak_ptr(std::static_pointer_cast<GroupMember>(self.shared_from_this())), errno_of](
+            Result<control::Channel> channel, const peer::Offer&) {
+          const auto alive = weak.lock();
+          if (!alive || alive->is_stopped_) return;
+          if (channel) return alive->start(std::move(*channel));
+          const bool is_nobody = channel.error().code == Errc::not_found;
+          alive->give_up(is_nobody ? ECONNREFUSED : errno_of(channel.error()));
+        });
   });
-}
-
-void GroupMember::open(peer::Peer& process, const Address& root, int (*errno_of)(const Error&)) {
-  const std::string at = to_string(root);
-  const auto text = std::as_bytes(std::span(at));
-  process.open(kService, {.greeting = {text.begin(), text.end()}, .blob = {}},
-               [weak = std::weak_ptr(std::static_pointer_cast<GroupMember>(shared_from_this())), errno_of](
-                   Result<control::Channel> channel, const peer::Offer&) {
-                 const auto alive = weak.lock();
-                 if (!alive || alive->is_stopped_) return;
-                 if (channel) return alive->start(std::move(*channel));
-                 const bool is_nobody = channel.error().code == Errc::not_found;
-                 alive->give_up(is_nobody ? ECONNREFUSED : errno_of(channel.error()));
-               });
 }
 
 void GroupMember::start(control::Channel channel) {

@@ -22,7 +22,6 @@ class GroupMember final : public GroupSession {
   void say_goodbye() override;
   void disconnect(std::uint32_t peer) override;
   void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) override;
-  void open(peer::Peer& process, const Address& root, int (*errno_of)(const Error&));
   void start(control::Channel channel);
   void on_word(const GroupWord& word);
   void on_welcome(const GroupWord& word);

@@ -173,18 +173,19 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_still_listens_to_survivors_o
   hello.mutable_hello()->set_leader(2);
   std::promise<std::vector<std::byte>> answered;
   std::optional<control::Channel> channel;
-  const auto connecting =
-      control::connect(*cluster.loop, targets[0].host, targets[0].port, {.security = cluster.security},
-                       seconds(10), [&](Result<control::Channel> connected) {
-                         if (!connected) return answered.set_value({});
-                         channel.emplace(std::move(*connected));
-                         channel->start(
-                             [&, first = true](std::vector<std::byte> message) mutable {
-                               if (std::exchange(first, false)) answered.set_value(std::move(message));
-                             },
-                             [](const Error&) {});
-                         (void)channel->send(session::serialize(hello));
-                       });
+  const auto survivor = peer::Peers::create(*cluster.loop, {.security = cluster.security}).value();
+  const auto opening = survivor->open(targets[0].host, targets[0].port, seconds(10), kService, {},
+                                      [&](Result<control::Channel> opened, const peer::Offer&) {
+                                        if (!opened) return answered.set_value({});
+                                        channel.emplace(std::move(*opened));
+                                        channel->start(
+                                            [&, first = true](std::vector<std::byte> message) mutable {
+                                              if (std::exchange(first, false))
+                                                answered.set_value(std::move(message));
+                                            },
+                                            [](const Error&) {});
+                                        (void)channel->send(session::serialize(hello));
+                                      });
   BOOST_TEST((answered.get_future().get() == session::takeover_refusal()));
   cluster.loop->call([&] {
     channel.reset();
