@@ -86,6 +86,9 @@ void ViewsWorld::strike(ViewsFault fault) {
       if (!current_[value_of(host)]->alive()) start(host);
       if (fault == ViewsFault::refused) current_[value_of(host)]->be_refused(true);
       return simulation_.at(quiet_, [this, host] { network_.rejoin(host); });
+    case ViewsFault::same_address:
+      if (other_ == nullptr || !other_->alive()) other_ = &begin(elsewhere_, host);
+      return;
     case ViewsFault::kill_in_change: return;
   }
 }
@@ -160,6 +163,7 @@ void ViewsWorld::until_later(Duration time, std::function<void()> undo) {
 void ViewsWorld::heal() {
   network_.set_faults({});
   kill_proposer_ = false;
+  if (other_ != nullptr) stop(*other_);
   for (const sim::HostId host : hosts_) {
     network_.rejoin(host);
     if (current_[value_of(host)] != nullptr) current_[value_of(host)]->be_refused(false);

@@ -14,20 +14,24 @@ namespace {
 constexpr std::byte kControl{1}, kData{2};
 constexpr std::size_t kControlHead = 9, kDataBytes = 17;
 
-view::Member describe(const sim::Network& network, sim::HostId host, view::MemberId id) {
-  Address address = network.address(host);
+view::Member describe(const sim::Network& network, sim::HostId host, sim::HostId at, view::MemberId id) {
+  Address address = network.address(at);
   address.port = kViewsPort;
-  return {.id = id, .name = "host " + std::to_string(value_of(host)), .address = address, .fabrics = {"udp"}};
+  return {.id = id,
+          .name = "host " + std::to_string(value_of(host)),
+          .address = address,
+          .fabrics = {"udp"},
+          .host = 1U + value_of(host)};
 }
 
 }  // namespace
 
-ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, view::MemberId id,
-                         const view::Timing& timing, const Observer& observer)
+ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, sim::HostId at,
+                         view::MemberId id, const view::Timing& timing, const Observer& observer)
     : network_(network),
       store_(store),
       host_(host),
-      core_(describe(network, host, id), timing),
+      core_(describe(network, host, at, id), timing),
       observer_(observer),
       process_(network.simulation().add_process(host, *this)) {
   network_.bind(process_, kViewsPort, *this);

@@ -24,7 +24,8 @@ class ViewsMember final : public sim::Process, public sim::Socket {
     std::function<void(ViewsMember&, Epoch epoch, view::MemberId from)> delivered;
   };
 
-  ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, view::MemberId id,
+  /// `at`: the host whose address it says it has; what is sent there reaches the process on that one.
+  ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, sim::HostId at, view::MemberId id,
               const view::Timing& timing, const Observer& observer);
 
   void run(Time now) override;

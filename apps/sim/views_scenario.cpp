@@ -26,17 +26,20 @@ ViewsWorld::ViewsWorld(const ViewsOptions& options)
       .delivered = [this](ViewsMember& member, Epoch epoch,
                           view::MemberId from) { on_delivered(member, epoch, from); }};
   for (std::uint32_t i = 0; i < options.members; ++i) hosts_.push_back(network_.add_host({}));
+  elsewhere_ = network_.add_host({});
   current_.resize(options.members);
 }
 
 void ViewsWorld::start(sim::HostId host) {
   ViewsMember*& current = current_[value_of(host)];
   if (current != nullptr) stop(*current);
+  current = &begin(host, host);
+}
+
+ViewsMember& ViewsWorld::begin(sim::HostId host, sim::HostId at) {
   const auto id = view::MemberId{simulation_.random().next()};
-  current =
-      processes_
-          .emplace_back(std::make_unique<ViewsMember>(network_, store_, host, id, options_.timing, observer_))
-          .get();
+  return *processes_.emplace_back(
+      std::make_unique<ViewsMember>(network_, store_, host, at, id, options_.timing, observer_));
 }
 
 void ViewsWorld::stop(ViewsMember& member) {
@@ -115,7 +118,8 @@ void ViewsWorld::on_removed(ViewsMember& member) {
   removals_ += leavers_.contains(member.id()) ? 0 : 1;
   // It comes back as a new process.
   simulation_.at(simulation_.now() + milliseconds(50), [this, &member] {
-    if (current_[value_of(member.host())] == &member && member.alive()) start(member.host());
+    if (member.host() != elsewhere_ && current_[value_of(member.host())] == &member && member.alive())
+      start(member.host());
   });
 }
 

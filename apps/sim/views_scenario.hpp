@@ -32,6 +32,7 @@ enum class ViewsFault : std::uint8_t {
   store_back,      ///< the store shows a view that stood one to three epochs ago
   cut_newcomer,    ///< a process is started anew where the network ends: only the store can be reached
   refused,         ///< the same behind a firewall that answers whom it keeps out: nobody listens there
+  same_address,    ///< a process elsewhere wants to join, and names the address of a host of the group
 };
 inline constexpr std::array kViewsFaults{
     std::string_view("kill"),         std::string_view("kill_in_change"), std::string_view("silence"),
@@ -40,7 +41,7 @@ inline constexpr std::array kViewsFaults{
     std::string_view("flap"),         std::string_view("store_outage"),   std::string_view("store_cut"),
     std::string_view("lost_answers"), std::string_view("clock_jump"),     std::string_view("leave"),
     std::string_view("store_late"),   std::string_view("store_refuses"),  std::string_view("store_back"),
-    std::string_view("cut_newcomer"), std::string_view("refused")};
+    std::string_view("cut_newcomer"), std::string_view("refused"),        std::string_view("same_address")};
 
 struct ViewsOptions {
   std::uint64_t seed = 1;

@@ -25,6 +25,7 @@ class ViewsWorld {
   using Hosts = std::vector<sim::HostId>;
 
   void start(sim::HostId host);
+  ViewsMember& begin(sim::HostId host, sim::HostId at);
   void stop(ViewsMember& member);
   bool settle(Time limit, const std::string& what);
   bool is_settled() const;
@@ -64,8 +65,10 @@ class ViewsWorld {
   SimStore store_;
   ViewsMember::Observer observer_;
   Hosts hosts_;
+  sim::HostId elsewhere_{};  ///< of processes that are none of the group's
   std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< all that ever were
   std::vector<ViewsMember*> current_;                   ///< by host; the dead too
+  ViewsMember* other_ = nullptr;                        ///< the one elsewhere, if there is one
   std::set<view::MemberId> leavers_;
   std::vector<Death> deaths_;  ///< of members that are still in somebody's view
   bool kill_proposer_ = false;

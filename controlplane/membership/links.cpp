@@ -17,11 +17,15 @@ Membership::Impl::Link* Membership::Impl::find(LinkId id) {
   return found == links_.end() ? nullptr : &found->second;
 }
 
+/// To every process that says it has this address: on different network stacks there may be several.
 void Membership::Impl::say(const Address& to, const Bytes& words) {
-  const auto found = std::ranges::find_if(
-      links_, [&](const auto& entry) { return entry.second.peer && entry.second.address == to; });
-  if (found != links_.end()) return send(found->first, found->second, Words{words});
-  if (!is_ours_to_dial(to)) return;
+  bool said = false;
+  for (auto& [id, link] : links_) {
+    if (!link.peer || link.address != to) continue;
+    send(id, link, Words{words});
+    said = true;
+  }
+  if (said || !is_ours_to_dial(to)) return;
   dial(to);
   if (is_dialing(to)) unsaid_[to] = words;
 }

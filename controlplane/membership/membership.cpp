@@ -5,6 +5,7 @@
 #include "controlplane/auth/random.hpp"
 #include "controlplane/membership/membership_impl.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::membership {
 
@@ -51,7 +52,8 @@ Result<void> Membership::Impl::open() {
   view::Member self{.id = view::MemberId{random->next64()},
                     .name = options_.name,
                     .address = listener_->address(),
-                    .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)}};
+                    .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)},
+                    .host = fabric::host_identity()};
   if (const auto valid = view::check(self); !valid) return valid;
   loop_.call([&] {
     process_ = identity_of_self();

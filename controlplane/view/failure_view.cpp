@@ -75,11 +75,12 @@ void FailureView::on_status(Status status, const Address& from) {
   peer.said_anything = true;
   if (member)
     for (const MemberId id : status.gone) note_gone(id);
-  // Nobody else can listen where a member did, unless that one is dead. A joiner's word that is older than
-  // the member itself comes from a life before: that one is the dead one.
+  // A joiner that listens where a member did, on the same network stack, proves that the member is dead. But
+  // when the joiner's status is older than the member, the joiner is the former process and the dead one.
   if (!member && status.joining)
-    for (const Member& m : view_.members)
-      if (m.address == status.joining->address && status.epoch >= m.since) note_gone(m.id);
+    for (const Member& former : view_.members)
+      if (status.epoch >= former.since && has_taken_the_place_of(former, *status.joining))
+        note_gone(former.id);
   peer.status = std::move(status);
 }
 

@@ -102,7 +102,7 @@ void FailureView::evaluate_as_joiner() {
   bool all_gone = true;
   for (const Member& member : view_.members) {
     removed.insert(member.id);
-    all_gone = all_gone && (gone_.contains(member.id) || member.address == self_.address);
+    all_gone = all_gone && (gone_.contains(member.id) || has_taken_the_place_of(member, self_));
   }
   takeover_ = !all_gone;
   const auto turn = std::distance(joining.begin(), joining.find(self_.id));

@@ -30,10 +30,14 @@ void store(wire::Member& to, const Member& from) {
   to.set_port(from.address.port);
   for (const std::string& fabric : from.fabrics) to.add_fabrics(fabric);
   to.set_since(value_of(from.since));
+  to.set_host(from.host);
 }
 
 Result<Member> load(const wire::Member& from) {
-  Member to{.id = MemberId{from.id()}, .name = from.name(), .since = Epoch{from.since()}};
+  Member to{.id = MemberId{from.id()},
+            .name = from.name(),
+            .host = from.host(),
+            .since = Epoch{from.since()}};
   to.address = Address{.ipv6 = from.ip().size() == 16, .port = static_cast<std::uint16_t>(from.port())};
   const bool ip = from.ip().size() == to.address.ip().size();
   if (ip) std::ranges::copy(from.ip(), reinterpret_cast<char*>(to.address.bytes.data()));

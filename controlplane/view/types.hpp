@@ -34,10 +34,20 @@ struct Member {
   std::string name;                  ///< for people; no control characters
   Address address;                   ///< of its control listener; no two members of a view have the same
   std::vector<std::string> fabrics;  ///< "udp", "verbs", …, best first
+  std::uint64_t host = 0;            ///< the network stack that `address` is of: a running kernel's network
+                                     ///< namespace (fabric::host_identity); 0: not known
   Epoch since{};                     ///< the first view that it is in; the view's proposer fills it in
 
   friend bool operator==(const Member&, const Member&) = default;
 };
+
+/// Whether `later`, which listens at its address now, proves that `former` is dead: one network stack has one
+/// listener at an address. On another stack the same address proves nothing: private addresses and loopback
+/// are in use many times.
+inline bool has_taken_the_place_of(const Member& former, const Member& later) {
+  return later.id != former.id && later.address == former.address && later.host != 0 &&
+         later.host == former.host;
+}
 
 /// Epoch 0, without members, stands for a group that nobody has formed yet.
 struct View {

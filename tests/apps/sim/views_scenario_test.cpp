@@ -85,6 +85,10 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_only_the_store_reaches_takes_the_group_from
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_process_elsewhere_that_names_a_member_s_address_removes_nobody) {
+  BOOST_TEST(figures_of("removals", ViewsFault::same_address).back() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_store_that_is_late_or_refuses_or_shows_old_views_removes_nobody) {
   for (const ViewsFault fault : {ViewsFault::store_late, ViewsFault::store_refuses, ViewsFault::store_back})
     BOOST_TEST(figures_of("removals", fault).back() == 0u);

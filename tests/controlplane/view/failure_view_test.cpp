@@ -199,6 +199,34 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
   BOOST_TEST(swaps[0].next.contains(again.id));
 }
 
+BOOST_AUTO_TEST_CASE(a_process_on_another_network_stack_takes_nobody_s_place_though_it_names_the_same_address) {
+  for (const std::uint64_t host : {std::uint64_t{0}, member(3).host + 1}) {
+    OfThree process;
+    Member elsewhere = member(3);
+    elsewhere.id = MemberId{33};
+    elsewhere.host = host;
+    for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
+      process.hear({.from = elsewhere.id,
+                    .sequence = sequence,
+                    .epoch = Epoch{5},
+                    .hears = ids({1, 2, 3}),
+                    .joining = elsewhere});
+      process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
+    }
+    BOOST_TEST(process.take<SwapStore>().empty());
+  }
+  // Nor does it take the whole group over at once.
+  for (const bool same_host : {false, true}) {
+    Member self = member(1);
+    self.id = MemberId{9};
+    if (!same_host) ++self.host;
+    Process joiner(self);
+    joiner.read(view_of(5, {1}));
+    joiner.wait(seconds(1));
+    BOOST_TEST(joiner.take<SwapStore>().size() == (same_host ? 1u : 0u));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_is_out_says_nothing_more_and_lets_nothing_in) {
   OfThree process;
   process.learn(view_of(6, {2, 3}), 2);

@@ -17,6 +17,7 @@ Member any_member(std::uint8_t host) {
     member.address.bytes[15] = host;
   }
   member.fabrics.assign(*rc::gen::inRange<std::size_t>(0, 4), "udp");
+  member.host = *rc::gen::arbitrary<std::uint64_t>();
   member.since = Epoch{*rc::gen::arbitrary<std::uint64_t>()};
   return member;
 }
