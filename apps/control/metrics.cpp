@@ -35,6 +35,14 @@ std::string exposition(const std::string& group, const membership::Membership& m
     if (one.id != core.self().id)
       to.sample(std::max(0.0, core.level(one.id)),
                 label("member", id_text(one.id)) + "," + label("name", one.name));
+  to.family("rdmc_member_reachable", "gauge",
+            "0 while the link to that member is bad in at least one direction, and it stays in the view");
+  for (const view::Member& one : core.view().members)
+    if (one.id != core.self().id)
+      to.sample(core.reaches(one.id) ? 1 : 0,
+                label("member", id_text(one.id)) + "," + label("name", one.name));
+  to.counter("rdmc_unreachable_total", "How often the link to a member that stayed has become bad",
+             views.unreachable);
   to.counter("rdmc_view_changes_total", "Views that this process has installed", links.installed);
   to.counter("rdmc_view_proposals_total", "Views that it has proposed", views.proposals);
   to.counter("rdmc_view_conflicts_total", "Proposals that another one had come before", views.conflicts);

@@ -65,7 +65,7 @@ class ViewsWorld {
   SimStore store_;
   ViewsMember::Observer observer_;
   Hosts hosts_;
-  sim::HostId elsewhere_{};  ///< of processes that are none of the group's
+  sim::HostId elsewhere_{};                             ///< of processes that are none of the group's
   std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< all that ever were
   std::vector<ViewsMember*> current_;                   ///< by host; the dead too
   ViewsMember* other_ = nullptr;                        ///< the one elsewhere, if there is one

@@ -112,8 +112,12 @@ void Membership::Impl::handle(view::Output& output) {
     be_removed(removed->view);
   } else if (const auto* const lost = std::get_if<view::StoreLost>(&output)) {
     if (upcalls_.store_lost) upcalls_.store_lost(lost->cause);
-  } else if (upcalls_.store_found) {
-    upcalls_.store_found();
+  } else if (std::holds_alternative<view::StoreFound>(output)) {
+    if (upcalls_.store_found) upcalls_.store_found();
+  } else if (const auto* const bad = std::get_if<view::Unreachable>(&output)) {
+    if (upcalls_.unreachable) upcalls_.unreachable(*bad);
+  } else if (const auto* const good = std::get_if<view::Reachable>(&output)) {
+    if (upcalls_.reachable) upcalls_.reachable(good->member);
   }
 }
 

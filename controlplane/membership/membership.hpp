@@ -41,6 +41,11 @@ struct Upcalls {
   std::function<void(view::MemberId from, std::span<const std::byte> bytes)> delivered;
   std::function<void(const Error& cause)> store_lost;
   std::function<void()> store_found;
+  /// The link to a member that stays in the view is bad: view::Unreachable says since when and which way. The
+  /// application decides what to do without it. `reachable` follows when the link is good again, or a view
+  /// without the member is installed.
+  std::function<void(const view::Unreachable&)> unreachable;
+  std::function<void(view::MemberId member)> reachable;
   /// The store has agreed to the view that we proposed.
   std::function<void(const view::View&)> agreed;
   /// A process that proved the key has a data path that does not go with ours: authentication when one of the

@@ -149,6 +149,7 @@ void FailureView::settle() {
   tend_store();
   tend_claim();
   if (dirty_) evaluate();
+  tend_links();
   if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
   if (std::exchange(say_soon_, false)) next_news_ = std::min(next_news_, local_.now() + timing_.soon);
   if (local_.now() >= next_status_)
@@ -249,7 +250,7 @@ double FailureView::level(MemberId member) const {
 
 Time FailureView::next_deadline() const {
   if (state_ == State::removed) return Time::never();
-  Time next = std::min(next_status_, next_news_);
+  Time next = std::min({next_status_, next_news_, next_report()});
   for (const auto& [id, peer] : peers_) {
     if (heard_.contains(id)) next = std::min(next, peer.suspicion.suspect_at());
     if (peer.path_failed_until > local_.now()) next = std::min(next, peer.path_failed_until);

@@ -51,7 +51,18 @@ struct StoreLost {
   Error cause;
 };
 struct StoreFound {};
-using Output = std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound>;
+/// The link to that member has been bad for Timing::unreachable_after, and the member stays in the view: most
+/// others reach it, or the view cannot change. Reachable follows, or a view without the member.
+struct Unreachable {
+  MemberId member{};
+  bool heard = false;     ///< its statuses arrive here
+  bool hears_us = false;  ///< it says, or last said, that ours arrive there
+};
+struct Reachable {
+  MemberId member{};
+};
+using Output = std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound,
+                            Unreachable, Reachable>;
 
 /// Who said something, as its link knows, whatever it says.
 struct Speaker {
@@ -66,6 +77,7 @@ class FailureView {
   struct Counters {
     std::uint64_t proposals = 0, conflicts = 0;  ///< conflicts: another's proposal stood first
     std::uint64_t suspicions = 0, recoveries = 0;
+    std::uint64_t unreachable = 0;          ///< bad links to members that stayed, see Unreachable
     std::uint64_t malformed = 0, late = 0;  ///< messages
     std::uint64_t store_failures = 0;
     std::uint64_t claims = 0, answers = 0;  ///< whether any member lives: asked, and answered
@@ -110,6 +122,8 @@ class FailureView {
   const Counters& counters() const { return counters_; }
   /// Suspicion level (phi) of a member; 0 for strangers and ourselves.
   double level(MemberId member) const;
+  /// False between Unreachable and Reachable.
+  bool reaches(MemberId member) const;
 
  private:
   struct Peer {
@@ -117,6 +131,8 @@ class FailureView {
     Suspicion suspicion;
     bool said_anything = false;
     Time path_failed_until{};
+    Time link_bad_since = Time::never();  ///< the link between us and a member of our view
+    bool unreachable = false;             ///< … and that has been reported
     Status status;
   };
   struct Pending {
@@ -140,6 +156,11 @@ class FailureView {
   void tell_agreed(const Address& to);
   void tell_if_behind(Epoch epoch, const Address& to);
   void forget_old_peers();
+
+  // failure_view_links.cpp: what the application is told of the links to the other members
+  bool is_link_good(MemberId id, const Peer& peer) const;
+  void tend_links();
+  Time next_report() const;
 
   // failure_view_changing.cpp: from words to a proposal
   void on_agreed(const View& view, MemberId from);

@@ -34,10 +34,8 @@ void store(wire::Member& to, const Member& from) {
 }
 
 Result<Member> load(const wire::Member& from) {
-  Member to{.id = MemberId{from.id()},
-            .name = from.name(),
-            .host = from.host(),
-            .since = Epoch{from.since()}};
+  Member to{
+      .id = MemberId{from.id()}, .name = from.name(), .host = from.host(), .since = Epoch{from.since()}};
   to.address = Address{.ipv6 = from.ip().size() == 16, .port = static_cast<std::uint16_t>(from.port())};
   const bool ip = from.ip().size() == to.address.ip().size();
   if (ip) std::ranges::copy(from.ip(), reinterpret_cast<char*>(to.address.bytes.data()));

@@ -84,14 +84,15 @@ struct Timing {
   Duration batch_limit = milliseconds(60);     ///< and for them and for doubtful members at most this long
   Duration stagger = milliseconds(30);         ///< between the turns of members to propose the same change
   Duration minority_wait =
-      milliseconds(1500);                      ///< more, for those who see less than half of the others: time
-                                               ///< for them to be told that the store is back, and to ask it
-  Duration path_failed_for = seconds(2);       ///< a data path that gave up counts against both its ends
-  Duration store_timeout = seconds(1);         ///< for an answer of the store
-  Duration store_backoff = milliseconds(100);  ///< after a failure, doubled up to store_timeout
-  Duration reread = seconds(2);                ///< between readings of the store, hints or not
-  Duration often = milliseconds(200);          ///< the same for a joiner, and for a minority
-  Duration takeover = seconds(5);              ///< a joiner that hears no member for so long replaces them,
+      milliseconds(1500);  ///< more, for those who see less than half of the others: time
+                           ///< for them to be told that the store is back, and to ask it
+  Duration unreachable_after = milliseconds(500);  ///< a bad link between members that stay is reported
+  Duration path_failed_for = seconds(2);           ///< a data path that gave up counts against both its ends
+  Duration store_timeout = seconds(1);             ///< for an answer of the store
+  Duration store_backoff = milliseconds(100);      ///< after a failure, doubled up to store_timeout
+  Duration reread = seconds(2);                    ///< between readings of the store, hints or not
+  Duration often = milliseconds(200);              ///< the same for a joiner, and for a minority
+  Duration takeover = seconds(5);  ///< a joiner that hears no member for so long replaces them,
   Duration claim_after =
       milliseconds(1500);  ///< having asked in the store, after so long, whether any lives,
   Duration claim_stands = milliseconds(3400);  ///< if none has answered for so long; longer than reread

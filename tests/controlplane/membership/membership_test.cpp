@@ -163,7 +163,7 @@ struct SilentStore final : view::ViewStore {
 /// A membership, and processes that have what it takes to speak to it.
 struct Spoken : control::testing::Harness {
   /// `has_member`: it is to join a view of one, who takes connections and says nothing.
-  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false) {
+  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false, Upcalls upcalls = {}) {
     if (has_member) {
       listen(control::testing::insecure_options());
       store.loop = loop.get();
@@ -175,7 +175,7 @@ struct Spoken : control::testing::Harness {
                               .fabric = "udp",
                               .channel = control::testing::insecure_options()};
     options.channel.handshake_deadline = greeting_within;
-    membership = Membership::join(*loop, store, options, {}).value();
+    membership = Membership::join(*loop, store, options, std::move(upcalls)).value();
     address = loop->call([&] { return membership->view().self().address; });
   }
   control::testing::End& come() {
@@ -260,6 +260,52 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
 BOOST_AUTO_TEST_CASE(who_does_not_say_its_name_in_time_is_dropped) {
   Spoken world(milliseconds(200));
   BOOST_TEST(world.is_ended(world.come()));
+}
+
+/// A member that the test plays: it greets the membership of `world` and says what it is told to say.
+struct PlayedMember {
+  explicit PlayedMember(Spoken& in) : world(in), end(in.come()) {
+    say(Greeting{.group = "g", .id = id, .address = address, .blob = data->offer(LinkId{1}).value()});
+  }
+  void say(const Message& message) { BOOST_TEST(world.send(end, encode(message)).has_value()); }
+  void say_that_it_hears(view::MemberId other) {
+    say(Words{encode(view::Message(
+        view::Status{.from = id, .sequence = ++sequence, .epoch = Epoch{1}, .hears = {other}}))});
+  }
+
+  static constexpr view::MemberId id{7};
+  const Address address = Address::ipv4(127, 0, 0, 1, 1);
+  Spoken& world;
+  control::testing::End& end;
+  std::unique_ptr<DataPath> data =
+      DataPath::open({.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0)},
+                     {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = [](LinkId, std::string) {}})
+          .value();
+  std::uint64_t sequence = 0;
+};
+
+BOOST_AUTO_TEST_CASE(the_application_is_told_of_a_member_that_it_cannot_reach_and_when_it_can_again) {
+  control::testing::Events events;
+  std::vector<view::Unreachable> lost;
+  std::vector<view::MemberId> found;
+  Spoken world(
+      seconds(20), false,
+      {.unreachable = [&](const auto& link) { events.change([&] { lost.push_back(link); }); },
+       .reachable = [&](view::MemberId member) { events.change([&] { found.push_back(member); }); }});
+  PlayedMember peer(world);
+  const view::MemberId self = world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    const view::Member& one = world.membership->view().self();
+    world.store.stands = {Epoch{1}, {one, {.id = peer.id, .address = peer.address}}};
+    return one.id;
+  });
+  // The store accepts no other view, so the silent member stays.
+  BOOST_TEST_REQUIRE(events.wait([&] { return !lost.empty(); }));
+  BOOST_TEST((lost[0].member == peer.id && !lost[0].heard && !lost[0].hears_us));
+  BOOST_TEST(!world.loop->call([&] { return world.membership->view().reaches(peer.id); }));
+  peer.say_that_it_hears(self);
+  BOOST_TEST_REQUIRE(events.wait([&] { return !found.empty(); }));
+  BOOST_TEST((found[0] == peer.id));
 }
 
 BOOST_AUTO_TEST_CASE(who_takes_its_time_to_say_its_name_has_one_connection_at_a_time) {

@@ -138,6 +138,46 @@ BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
   BOOST_TEST(process.take<SwapStore>().empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_bad_link_to_a_member_that_stays_is_reported_once_and_so_is_its_return) {
+  OfThree process;
+  process.keep_hearing({2}, ids({1, 3}), seconds(2));
+  const auto lost = process.take<Unreachable>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].member == MemberId{3} && !lost[0].heard));
+  BOOST_TEST(!process.core.reaches(MemberId{3}));
+  BOOST_TEST(process.core.reaches(MemberId{2}));
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(100));
+  const auto found = process.take<Reachable>();
+  BOOST_TEST_REQUIRE(found.size() == 1u);
+  BOOST_TEST((found[0].member == MemberId{3}));
+  BOOST_TEST(process.core.reaches(MemberId{3}));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_says_that_it_does_not_hear_us_is_reported_though_we_hear_it) {
+  OfThree process;
+  for (int i = 0; i < 40; ++i) {
+    process.hear_from({2}, ids({1, 3}));
+    process.hear_from({3}, ids({2}));
+    process.wait(milliseconds(25));
+  }
+  const auto lost = process.take<Unreachable>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].member == MemberId{3} && lost[0].heard && !lost[0].hears_us));
+  BOOST_TEST(process.take<SwapStore>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_is_removed_meanwhile_or_certainly_dead_is_not_reported_as_unreachable) {
+  OfThree process;
+  process.keep_hearing({2}, ids({1}), milliseconds(600));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  process.core.on_swapped(swaps[0].request, SwapResult{true, swaps[0].next}, process.now);
+  process.standing = swaps[0].next;
+  process.core.on_gone(MemberId{2}, process.now);
+  process.wait(seconds(3));
+  BOOST_TEST(process.take<Unreachable>().empty());
+}
+
 BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
   Process process(1);
   process.read(view_of(5, {1, 2, 3, 4}));
@@ -199,7 +239,8 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
   BOOST_TEST(swaps[0].next.contains(again.id));
 }
 
-BOOST_AUTO_TEST_CASE(a_process_on_another_network_stack_takes_nobody_s_place_though_it_names_the_same_address) {
+BOOST_AUTO_TEST_CASE(
+    a_process_on_another_network_stack_takes_nobody_s_place_though_it_names_the_same_address) {
   for (const std::uint64_t host : {std::uint64_t{0}, member(3).host + 1}) {
     OfThree process;
     Member elsewhere = member(3);
