@@ -41,6 +41,7 @@ void ViewsWorld::strike(ViewsFault fault) {
       return until_later(seconds(2), [this, host] { network_.rejoin(host); });
     case ViewsFault::pause: return stop_for(host, milliseconds(300) + up_to(milliseconds(1700)));
     case ViewsFault::short_pause: return stop_for(host, milliseconds(300));
+    case ViewsFault::starve: return starve_for(host, milliseconds(300) + up_to(milliseconds(1700)));
     case ViewsFault::partition: return part_hosts();
     case ViewsFault::one_way:
       network_.block(host, other);
@@ -94,7 +95,7 @@ void ViewsWorld::strike(ViewsFault fault) {
 }
 
 void ViewsWorld::on_proposing(ViewsMember& member) {
-  if (!std::exchange(kill_proposer_, false)) return;
+  if (&member == other_ || !std::exchange(kill_proposer_, false)) return;
   struck(ViewsFault::kill_in_change);
   const sim::HostId host = member.host();
   until_later(milliseconds(3), [this, host] { kill(host, true); });
@@ -129,10 +130,19 @@ void ViewsWorld::restart_some_time(sim::HostId host) {
 
 void ViewsWorld::stop_for(sim::HostId host, Duration time) {
   if (current_[value_of(host)] == nullptr) return;
+  starved_.insert(current_[value_of(host)]->id());
   const sim::ProcessId process = current_[value_of(host)]->process();
   simulation_.pause(process);
   simulation_.at(std::min(quiet_, simulation_.now() + time),
                  [this, process] { simulation_.resume(process); });
+}
+
+void ViewsWorld::starve_for(sim::HostId host, Duration time) {
+  ViewsMember* const member = current_[value_of(host)];
+  if (member == nullptr || !member->alive()) return;
+  starved_.insert(member->id());
+  member->starve(true);
+  simulation_.at(std::min(quiet_, simulation_.now() + time), [member] { member->starve(false); });
 }
 
 void ViewsWorld::part_hosts() {

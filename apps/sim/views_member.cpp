@@ -61,15 +61,12 @@ void ViewsMember::leave() {
 }
 
 void ViewsMember::run(Time now) {
-  const bool asked = !posted_.empty() || !arrived_.empty() || now >= timer_;
+  const bool asked = !posted_.empty() || !arrived_.empty() || !listens_.empty() || now >= timer_;
   for (const auto& action : std::exchange(posted_, {})) {
     action(clock(now));
     drain();
   }
-  for (const sim::DatagramId id : std::exchange(arrived_, {})) {
-    take_in(network_[id].bytes(), network_[id].source, clock(now));
-    network_.release(id);
-  }
+  if (!starved_) listen(now);
   if (now >= timer_) core_.on_timer(clock(now));
   drain();
   if (now >= next_data_) send_data(now);
@@ -77,6 +74,24 @@ void ViewsMember::run(Time now) {
   // A timer that is set runs out after its time, whatever the clock does meanwhile.
   const Time deadline = core_.next_deadline();
   timer_ = deadline == Time::never() ? deadline : now + (deadline - clock(now));
+}
+
+void ViewsMember::starve(bool starved) {
+  starved_ = starved;
+  if (!starved && alive()) network_.simulation().wake(process_);
+}
+
+/// What the thread with the network does in its turn.
+void ViewsMember::listen(Time now) {
+  for (const auto& [to, bytes] : std::exchange(unsent_, {})) send(to, bytes);
+  for (const sim::DatagramId id : std::exchange(arrived_, {})) {
+    take_in(network_[id].bytes(), network_[id].source, clock(now));
+    network_.release(id);
+  }
+  for (const view::RequestId request : std::exchange(listens_, {})) {
+    core_.on_listened(request, clock(now));
+    drain();
+  }
 }
 
 Time ViewsMember::next_deadline() {
@@ -127,12 +142,16 @@ void ViewsMember::handle(view::Output& output) {
   } else if (std::holds_alternative<view::Removed>(output)) {
     removed_ = true;
     observer_.removed(*this);
+  } else if (const auto* const listen = std::get_if<view::Listen>(&output)) {
+    listens_.push_back(listen->request);
+    network_.simulation().wake(process_);
   } else if (std::holds_alternative<view::StoreLost>(output)) {
     ++stores_lost_;
   }
 }
 
 void ViewsMember::send(const Address& to, std::span<const std::byte> bytes) {
+  if (starved_) return unsent_.emplace_back(to, std::vector(bytes.begin(), bytes.end())), void();
   const sim::DatagramId id = network_.allocate(static_cast<std::uint32_t>(bytes.size()));
   sim::Datagram& datagram = network_[id];
   std::memcpy(datagram.bytes().data(), bytes.data(), bytes.size());

@@ -36,6 +36,8 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   void tell_refused(view::MemberId member, bool had_connection);
   /// From now on that is what it hears of every member whom it speaks to.
   void be_refused(bool refused) { refused_ = refused; }
+  /// The thread that has its network gets no processor: what arrives waits, and what it says waits, too.
+  void starve(bool starved);
   void leave();
   void jump_clock(Duration by) { clock_offset_ = clock_offset_ + by; }
 
@@ -58,6 +60,7 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   void drain();
   void handle(view::Output& output);
   void send(const Address& to, std::span<const std::byte> bytes);
+  void listen(Time now);
   void send_data(Time now);
   Time clock(Time now) const { return now + clock_offset_; }
 
@@ -69,8 +72,10 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   const sim::ProcessId process_;
   Duration clock_offset_{};
   std::vector<sim::DatagramId> arrived_;
+  std::vector<view::RequestId> listens_;
   std::vector<std::function<void(Time)>> posted_;
-  bool removed_ = false, refused_ = false;
+  std::vector<std::pair<Address, std::vector<std::byte>>> unsent_;
+  bool removed_ = false, refused_ = false, starved_ = false;
   Epoch installed_{};
   Time timer_{}, next_data_{};
   std::uint64_t stores_lost_ = 0;

@@ -116,6 +116,7 @@ void ViewsWorld::on_installed(ViewsMember& member, const view::View& view) {
 
 void ViewsWorld::on_removed(ViewsMember& member) {
   removals_ += leavers_.contains(member.id()) ? 0 : 1;
+  healthy_removals_ += leavers_.contains(member.id()) || starved_.contains(member.id()) ? 0 : 1;
   // It comes back as a new process.
   simulation_.at(simulation_.now() + milliseconds(50), [this, &member] {
     if (member.host() != elsewhere_ && current_[value_of(member.host())] == &member && member.alive())
@@ -173,6 +174,7 @@ ScenarioResult ViewsWorld::result() {
                     {"removal_us", in_microseconds(slowest_removal_)},
                     {"deaths_noticed", deaths_noticed_},
                     {"removals", removals_},
+                    {"healthy_removals", healthy_removals_},
                     {"claims", store_.claims()},
                     {"delivered", delivered_},
                     {"suspicions", suspicions},

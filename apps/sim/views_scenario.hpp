@@ -33,6 +33,7 @@ enum class ViewsFault : std::uint8_t {
   cut_newcomer,    ///< a process is started anew where the network ends: only the store can be reached
   refused,         ///< the same behind a firewall that answers whom it keeps out: nobody listens there
   same_address,    ///< a process elsewhere wants to join, and names the address of a host of the group
+  starve,          ///< a process's thread with the network is not scheduled for 0.3 to 2 s, the others are
 };
 inline constexpr std::array kViewsFaults{
     std::string_view("kill"),         std::string_view("kill_in_change"), std::string_view("silence"),
@@ -41,7 +42,8 @@ inline constexpr std::array kViewsFaults{
     std::string_view("flap"),         std::string_view("store_outage"),   std::string_view("store_cut"),
     std::string_view("lost_answers"), std::string_view("clock_jump"),     std::string_view("leave"),
     std::string_view("store_late"),   std::string_view("store_refuses"),  std::string_view("store_back"),
-    std::string_view("cut_newcomer"), std::string_view("refused"),        std::string_view("same_address")};
+    std::string_view("cut_newcomer"), std::string_view("refused"),        std::string_view("same_address"),
+    std::string_view("starve")};
 
 struct ViewsOptions {
   std::uint64_t seed = 1;
@@ -62,7 +64,8 @@ inline constexpr Duration kSettledWithin = seconds(10);
 
 /// What it demands: one view of each epoch, agreed in the store before anybody acts on it; epochs only rise;
 /// nobody takes in anything of an epoch that it, or the sender, is not in; the group forms; it settles after
-/// the faults. Figures: views, removals (of living processes), claims, removal_us (the longest time from a
+/// the faults. Figures: views, removals (of living processes), healthy_removals
+/// (of those that were never stopped or starved), claims, removal_us (the longest time from a
 /// member's death to the view without it everywhere), settled_us, delivered, fenced.
 ScenarioResult run_views(const ViewsOptions& options);
 

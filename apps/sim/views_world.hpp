@@ -46,6 +46,7 @@ class ViewsWorld {
   void tell_death(sim::HostId host, view::MemberId member);
   void restart_some_time(sim::HostId host);
   void stop_for(sim::HostId host, Duration time);
+  void starve_for(sim::HostId host, Duration time);
   void part_hosts();
   void flap(sim::HostId a, sim::HostId b, bool broken);
   void heal();
@@ -69,14 +70,14 @@ class ViewsWorld {
   std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< all that ever were
   std::vector<ViewsMember*> current_;                   ///< by host; the dead too
   ViewsMember* other_ = nullptr;                        ///< the one elsewhere, if there is one
-  std::set<view::MemberId> leavers_;
+  std::set<view::MemberId> leavers_, starved_;
   std::vector<Death> deaths_;  ///< of members that are still in somebody's view
   bool kill_proposer_ = false;
   Time quiet_ = Time::never();                                 ///< when the faults stop
   std::set<std::pair<view::MemberId, view::MemberId>> heard_;  ///< whose words whom reached, lately
 
   std::array<std::uint64_t, kViewsFaults.size()> struck_{};
-  std::uint64_t delivered_ = 0, removals_ = 0, deaths_noticed_ = 0;
+  std::uint64_t delivered_ = 0, removals_ = 0, healthy_removals_ = 0, deaths_noticed_ = 0;
   Duration formed_in_{}, settled_in_{}, slowest_removal_{};
   std::vector<std::string> violations_;
 };

@@ -249,9 +249,12 @@ void Membership::Impl::path_failed(LinkId id) {
     const auto impl = self.lock();
     if (!impl || impl->closed_) return;
     impl->lost_paths_.erase(peer);
-    if (impl->has_link(peer)) return;
-    impl->core_->on_path_failed(peer, impl->core_->view().epoch, monotonic_now());
-    impl->drive();
+    // If we were not running meanwhile, the peer may be connecting now.
+    impl->when_heard([peer](Impl& membership) {
+      if (membership.has_link(peer)) return;
+      membership.core_->on_path_failed(peer, membership.core_->view().epoch, monotonic_now());
+      membership.drive();
+    });
   });
 }
 

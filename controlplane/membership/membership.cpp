@@ -102,6 +102,8 @@ void Membership::Impl::on_timer() {
 void Membership::Impl::handle(view::Output& output) {
   if (const auto* const transmit = std::get_if<view::Transmit>(&output)) {
     for (const Address& to : transmit->to) say(to, transmit->message);
+  } else if (const auto* const asked = std::get_if<view::Listen>(&output)) {
+    listen(asked->request);
   } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
     read_store(*read);
   } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {
@@ -119,6 +121,26 @@ void Membership::Impl::handle(view::Output& output) {
   } else if (const auto* const good = std::get_if<view::Reachable>(&output)) {
     if (upcalls_.reachable) upcalls_.reachable(good->member);
   }
+}
+
+void Membership::Impl::listen(view::RequestId request) {
+  when_heard([request](Impl& membership) {
+    membership.core_->on_listened(request, monotonic_now());
+    membership.drive();
+  });
+}
+
+/// `action` comes after all that has arrived by now: what the engine's thread takes in and posts to the loop,
+/// and what waits in the loop's own sockets. The loop looks at its sockets between two posts.
+void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
+  data_->drain([&loop = loop_, self = weak_from_this(), action = std::move(action)] {
+    loop.post([&loop, self, action] {
+      loop.post([self, action] {
+        const auto impl = self.lock();
+        if (impl && !impl->closed_) action(*impl);
+      });
+    });
+  });
 }
 
 void Membership::Impl::read_store(const view::ReadStore& read) {

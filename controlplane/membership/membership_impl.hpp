@@ -70,6 +70,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void drive();
   void on_timer();
   void handle(view::Output& output);
+  void listen(view::RequestId request);
+  void when_heard(std::function<void(Impl&)> action);
   void read_store(const view::ReadStore& read);
   void swap_store(const view::SwapStore& swap);
   void install(const view::View& view);

@@ -13,11 +13,15 @@ constexpr std::uint64_t kMostAhead = 16;
 }  // namespace
 
 FailureView::FailureView(Member self, const Timing& timing)
-    : self_(std::move(self)), timing_(timing), nobody_yet_(timing, Time{}), local_(timing.max_step) {}
+    : self_(std::move(self)),
+      timing_(timing),
+      nobody_yet_(timing, Time{}),
+      local_(timing.max_step),
+      listening_(timing.max_step) {}
 
 Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Speaker& from, Time clock) {
   if (state_ == State::removed) return {};
-  local_.advance(clock);
+  advance(clock);
   auto message = decode(bytes);
   if (!message) {
     ++counters_.malformed;
@@ -60,14 +64,15 @@ void FailureView::on_status(Status status, const Address& from) {
     joiner_at_ = local_.now();
   }
   Peer& peer = found->second;
-  if (!peer.said_anything) peer.suspicion.restart(local_.now());
+  if (!peer.said_anything) peer.suspicion.restart(listening_now());
   if (status.sequence <= peer.status.sequence) {
     ++counters_.late;
     return;
   }
   read_if_behind(status.epoch);
   if (member || !status.joining) tell_if_behind(status.epoch, peer.member.address);
-  peer.suspicion.heard(local_.now());
+  peer.suspicion.heard(listening_now());
+  if (std::exchange(peer.silent, false)) peer.recovered_at = listening_now() + timing_.recovery;
   if (member) member_heard_ = local_.now();
   const bool news = !peer.said_anything || status.hears != peer.status.hears ||
                     status.epoch != peer.status.epoch || status.joining != peer.status.joining;
@@ -86,7 +91,7 @@ void FailureView::on_status(Status status, const Address& from) {
 
 void FailureView::on_gone(MemberId member, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   note_gone(member);
   settle();
 }
@@ -94,7 +99,7 @@ void FailureView::on_gone(MemberId member, Time clock) {
 /// A joiner judges about the lives of all: it is to ask in the store first.
 void FailureView::on_refused(MemberId member, bool had_connection, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (had_connection && state_ == State::member)
     note_gone(member);
   else
@@ -104,7 +109,7 @@ void FailureView::on_refused(MemberId member, bool had_connection, Time clock) {
 
 void FailureView::on_path_failed(MemberId member, Epoch epoch, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (epoch == view_.epoch) note_bad_path(member);
   settle();
 }
@@ -128,13 +133,14 @@ void FailureView::leave(Time clock) {
 
 void FailureView::on_timer(Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   settle();
 }
 
 /// What every input ends with.
 void FailureView::settle() {
   if (state_ == State::removed) return;
+  tend_listening();
   Row heard = who_is_heard();
   if (heard != heard_) {
     for (const MemberId id : heard_) counters_.suspicions += heard.contains(id) ? 0 : 1;
@@ -146,6 +152,7 @@ void FailureView::settle() {
     heard_ = std::move(heard);
     dirty_ = say_soon_ = true;
   }
+  weigh_words();
   tend_store();
   tend_claim();
   if (dirty_) evaluate();
@@ -160,7 +167,7 @@ void FailureView::settle() {
 
 bool FailureView::is_heard(MemberId id, const Peer& peer) const {
   const bool known = peer.said_anything || view_.contains(id);
-  return known && !peer.suspicion.suspects(local_.now()) && local_.now() >= peer.path_failed_until;
+  return known && !peer.silent && local_.now() >= peer.path_failed_until;
 }
 
 bool FailureView::is_joining(const Peer& peer) const {
@@ -235,7 +242,8 @@ void FailureView::tell_if_behind(Epoch epoch, const Address& to) {
 
 void FailureView::forget_old_peers() {
   std::erase_if(peers_, [&](const auto& entry) {
-    return !view_.contains(entry.first) && local_.now() - entry.second.suspicion.last_heard() > kForgetAfter;
+    return !view_.contains(entry.first) &&
+           listening_now() - entry.second.suspicion.last_heard() > kForgetAfter;
   });
 }
 
@@ -245,16 +253,14 @@ bool FailureView::admits(Epoch epoch, MemberId from) const {
 
 double FailureView::level(MemberId member) const {
   const auto found = peers_.find(member);
-  return found == peers_.end() ? 0 : found->second.suspicion.level(local_.now());
+  return found == peers_.end() ? 0 : found->second.suspicion.level(listening_now());
 }
 
 Time FailureView::next_deadline() const {
   if (state_ == State::removed) return Time::never();
-  Time next = std::min({next_status_, next_news_, next_report()});
-  for (const auto& [id, peer] : peers_) {
-    if (heard_.contains(id)) next = std::min(next, peer.suspicion.suspect_at());
+  Time next = std::min({next_status_, next_news_, next_report(), next_listen()});
+  for (const auto& [id, peer] : peers_)
     if (peer.path_failed_until > local_.now()) next = std::min(next, peer.path_failed_until);
-  }
   for (const auto* pending : {&read_, &swap_, &claim_})
     if (*pending) next = std::min(next, (*pending)->deadline);
   if (!read_) next = std::min({next, read_at_, behind_at_});

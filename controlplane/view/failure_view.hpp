@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "controlplane/view/judgement.hpp"
+#include "controlplane/view/listening.hpp"
 #include "controlplane/view/local_time.hpp"
 #include "controlplane/view/messages.hpp"
 #include "controlplane/view/suspicion.hpp"
@@ -36,6 +37,11 @@ struct SwapStore {
   RequestId request{};
   View next;
   Record record{};
+};
+/// Take in everything that has arrived by now, on every thread and from every socket, and call on_listened
+/// after it. While nobody answers, no silence counts.
+struct Listen {
+  RequestId request{};
 };
 /// This view is agreed and has us: the epoch before is over, here and now. Its queue pairs to members that
 /// are not in this one are to be destroyed, its grants and keys revoked.
@@ -62,7 +68,7 @@ struct Reachable {
   MemberId member{};
 };
 using Output = std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound,
-                            Unreachable, Reachable>;
+                            Unreachable, Reachable, Listen>;
 
 /// Who said something, as its link knows, whatever it says.
 struct Speaker {
@@ -95,6 +101,8 @@ class FailureView {
   void on_swapped(RequestId request, Result<SwapResult> result, Time clock);
   /// The store's watch says that the view may have changed, to that of `epoch` if it knows.
   void on_hint(std::optional<Epoch> epoch, Time clock);
+  /// What had arrived when that Listen came out of poll() has been given to on_message.
+  void on_listened(RequestId request, Time clock);
   /// That process is certainly dead: its exit was seen.
   void on_gone(MemberId member, Time clock);
   /// Its address says that nobody listens there. `had_connection`: to that very process, until now; only that
@@ -130,6 +138,8 @@ class FailureView {
     Member member;
     Suspicion suspicion;
     bool said_anything = false;
+    bool silent = false;  ///< for so long, while we listened, that it is suspected
+    Time recovered_at{};  ///< it has only just been heard again, until then
     Time path_failed_until{};
     Time link_bad_since = Time::never();  ///< the link between us and a member of our view
     bool unreachable = false;             ///< … and that has been reported
@@ -156,6 +166,16 @@ class FailureView {
   void tell_agreed(const Address& to);
   void tell_if_behind(Epoch epoch, const Address& to);
   void forget_old_peers();
+
+  // failure_view_listening.cpp: what silence counts
+  void advance(Time clock);
+  Time listening_now() const { return listening_.at(local_.now()); }
+  void note_absence();
+  bool is_recovering() const;
+  bool is_doubtful(const Peer& peer) const;
+  void weigh_words();
+  Time next_listen() const;
+  void tend_listening();
 
   // failure_view_links.cpp: what the application is told of the links to the other members
   bool is_link_good(MemberId id, const Peer& peer) const;
@@ -194,11 +214,15 @@ class FailureView {
   const Timing timing_;
   const Suspicion nobody_yet_;  ///< what a peer begins with
   LocalTime local_;
+  Listening listening_;
+  RequestId listen_{};   ///< the newest
+  Time recovered_at_{};  ///< until then we remove nobody for being silent: we were not running ourselves
   State state_ = State::joining;
   View view_;
   std::map<MemberId, Peer> peers_;  ///< everybody but ourselves: of the view, joining, and lately removed
   MemberSet gone_;                  ///< of the view
   Row heard_;
+  MemberSet returned_, doubtful_;  ///< whose words count for less, see Testimony
   std::uint64_t sequence_ = 0;
   bool dirty_ = true;      ///< words have changed since they were weighed
   bool say_soon_ = false;  ///< ours have changed since they were said

@@ -27,7 +27,8 @@ void FailureView::learn(const View& view) {
       const auto peer = peers_.try_emplace(member.id, Peer{member, nobody_yet_}).first;
       if (peer->second.said_anything) continue;
       // Someone new to us has its time to say the first word.
-      peer->second.suspicion.restart(local_.now());
+      peer->second.suspicion.restart(listening_now());
+      peer->second.silent = false;
       introduce_ourselves();
     }
     self_.since = view_.find(self_.id)->since;
@@ -39,7 +40,7 @@ void FailureView::learn(const View& view) {
   } else {
     for (const Member& member : view_.members)
       if (const auto [peer, fresh] = peers_.try_emplace(member.id, Peer{member, nobody_yet_}); fresh)
-        peer->second.suspicion.restart(local_.now() - timing_.suspect_cap);
+        peer->second.silent = true;  // until it says something
     introduce_ourselves();
   }
 }
@@ -50,7 +51,8 @@ void FailureView::note_gone(MemberId id) {
 }
 
 Testimony FailureView::testimony() const {
-  Testimony all{.self = self_.id, .hears = heard_, .gone = gone_};
+  Testimony all{
+      .self = self_.id, .hears = heard_, .gone = gone_, .doubtful = doubtful_, .returned = returned_};
   for (const MemberId id : heard_) {
     const Peer& peer = peers_.at(id);
     if (peer.said_anything && peer.status.epoch == view_.epoch) all.rows.emplace(id, peer.status.hears);
@@ -66,7 +68,11 @@ void FailureView::evaluate() {
 
 void FailureView::evaluate_as_member() {
   const Testimony words = testimony();
-  const Judgement judgement = judge(view_, words);
+  Judgement judgement = judge(view_, words);
+  // What we know of the others is from before we were stopped, and they know no better of us.
+  if (is_recovering())
+    for (auto id = judgement.removed.begin(); id != judgement.removed.end();)
+      id = gone_.contains(*id) ? id + 1 : judgement.removed.erase(id);
   if (!judgement.turn) return want({}, {}, {});
   std::set<Address> taken;
   for (const Member& member : view_.members)
@@ -139,9 +145,9 @@ Time FailureView::not_before() const {
   Time at = wanted_since_ + timing_.batch;
   if (removed_.empty()) at = std::min(limit, std::max(wanted_since_, joiner_at_) + timing_.batch_joins);
   for (const auto& [id, peer] : peers_) {
-    const bool doubtful = local_.now() - peer.suspicion.last_heard() > timing_.doubt;
-    if (doubtful && heard_.contains(id) && !removed_.contains(id) && view_.contains(id))
-      at = std::max(at, std::min(peer.suspicion.suspect_at(), limit));
+    if (!is_doubtful(peer) || !heard_.contains(id) || removed_.contains(id) || !view_.contains(id)) continue;
+    const Time verdict = listening_.to_local(peer.suspicion.suspect_at());
+    at = std::max(at, verdict > local_.now() ? std::min(verdict, limit) : limit);
   }
   return at + wait_;
 }

@@ -9,7 +9,7 @@ namespace rdmc::view {
 
 void FailureView::on_hint(std::optional<Epoch> epoch, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   epoch ? read_if_behind(*epoch) : read_store();
   settle();
 }
@@ -37,7 +37,7 @@ bool FailureView::is_lost(const Pending& pending, const View& shown) {
 
 void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (claim_ && claim_->request == request) {
     claim_.reset();
     result ? on_claims(*result) : store_failed(std::move(result.error()));
@@ -58,7 +58,7 @@ void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
 
 void FailureView::on_swapped(RequestId request, Result<SwapResult> result, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (claim_ && claim_->request == request) {
     claim_.reset();
     result ? on_claims(result->current) : store_failed(std::move(result.error()));

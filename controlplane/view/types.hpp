@@ -96,7 +96,10 @@ struct Timing {
   Duration claim_after =
       milliseconds(1500);  ///< having asked in the store, after so long, whether any lives,
   Duration claim_stands = milliseconds(3400);  ///< if none has answered for so long; longer than reread
-  Duration max_step = milliseconds(100);       ///< what a turn may count of the time since the last one
+  Duration max_step = milliseconds(100);       ///< what may count of the time between two turns,
+                                               ///< and between two proofs that we listen
+  Duration recovery = milliseconds(300);       ///< who was not running, or has just been heard again, is
+                                               ///< given so long until the others' words know it
 };
 
 }  // namespace rdmc::view

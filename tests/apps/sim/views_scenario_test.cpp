@@ -41,6 +41,17 @@ BOOST_AUTO_TEST_CASE(a_process_that_stops_for_300_ms_stays) {
   BOOST_TEST(figures_of("removals", ViewsFault::short_pause).back() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(who_is_starved_itself_removes_nobody_that_is_not) {
+  for (std::uint64_t seed = 1; seed <= 5 * kSeeds; ++seed) {
+    ViewsOptions options{.seed = seed, .members = static_cast<std::uint32_t>(2 + seed % 8)};
+    options[ViewsFault::starve] = static_cast<std::uint32_t>(1 + seed % 7);
+    options[ViewsFault::pause] = static_cast<std::uint32_t>(seed / 7 % 7);
+    const ScenarioResult result = run_views(options);
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.figures.at("healthy_removals") == 0u, "seed " << seed);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_host_that_falls_silent_is_removed_everywhere_within_700_ms) {
   const auto times = figures_of("removal_us", ViewsFault::silent_death);
   BOOST_TEST(times.front() > 400'000u);

@@ -257,6 +257,38 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
   BOOST_TEST(!failed);
 }
 
+BOOST_AUTO_TEST_CASE(
+    a_drain_ends_when_everything_that_had_arrived_has_been_heard_though_its_thread_did_not_run) {
+  constexpr std::size_t kMessages = 9;
+  const LinkId link{1};
+  const DataPathOptions options{.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0)};
+  const auto ignore = [](LinkId, std::string) {};
+  std::atomic<std::size_t> heard = 0;
+  std::promise<void> stopped, go_on;
+  const auto to = DataPath::open(options, {.heard =
+                                               [&](LinkId, Bytes, DataPath::Place) {
+                                                 if (heard++ > 0) return;
+                                                 stopped.set_value();
+                                                 go_on.get_future().wait();
+                                               },
+                                           .failed = ignore})
+                      .value();
+  const auto from =
+      DataPath::open(options, {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = ignore}).value();
+  const auto of_from = from->offer(link).value(), of_to = to->offer(link).value();
+  BOOST_TEST_REQUIRE((from->connect(link, of_to).has_value() && to->connect(link, of_from).has_value()));
+  from->say(link, Bytes(8));
+  stopped.get_future().wait();
+  for (std::size_t i = 1; i < kMessages; ++i) from->say(link, Bytes(8));
+  std::promise<void> sent;
+  from->drain([&] { sent.set_value(); });
+  sent.get_future().wait();
+  std::promise<std::size_t> heard_by_then;
+  to->drain([&] { heard_by_then.set_value(heard); });
+  go_on.set_value();
+  BOOST_TEST(heard_by_then.get_future().get() == kMessages);
+}
+
 BOOST_AUTO_TEST_CASE(who_does_not_say_its_name_in_time_is_dropped) {
   Spoken world(milliseconds(200));
   BOOST_TEST(world.is_ended(world.come()));

@@ -138,6 +138,40 @@ BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
   BOOST_TEST(process.take<SwapStore>().empty());
 }
 
+BOOST_AUTO_TEST_CASE(silence_that_nobody_listened_to_is_none_and_what_has_arrived_is_heard_before_it_counts) {
+  for (const bool arrives : {false, true}) {
+    OfThree process;
+    process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
+    process.listens = false;  // the thread with the network is not scheduled
+    process.wait(seconds(2));
+    BOOST_TEST(process.take<SwapStore>().empty());
+    if (arrives) process.hear_from({2, 3}, ids({1, 2, 3}));
+    process.answer_listens();
+    process.listens = true;
+    process.keep_hearing({2}, ids({1, 3}), milliseconds(250));
+    BOOST_TEST(process.core.counters().suspicions == 0u);
+    BOOST_TEST(process.core.level(MemberId{3}) < 8);
+    process.keep_hearing({2}, ids({1}), milliseconds(600));
+    BOOST_TEST(process.take<SwapStore>().size() == 1u);  // it listens again, and hears nothing
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_was_stopped_removes_nobody_on_words_from_before_but_whoever_is_certainly_dead) {
+  for (const bool dead : {false, true}) {
+    OfThree process;
+    process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
+    process.now = process.now + seconds(2);
+    // Meanwhile both have missed us, and each other.
+    process.hear_from({2}, ids({}));
+    process.hear_from({3}, ids({}));
+    if (dead) process.core.on_gone(MemberId{3}, process.now);
+    process.wait(milliseconds(50));
+    BOOST_TEST(process.take<SwapStore>().size() == (dead ? 1u : 0u));
+    process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(500));
+    BOOST_TEST(process.take<SwapStore>().empty());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_bad_link_to_a_member_that_stays_is_reported_once_and_so_is_its_return) {
   OfThree process;
   process.keep_hearing({2}, ids({1, 3}), seconds(2));

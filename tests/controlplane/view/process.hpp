@@ -45,7 +45,12 @@ struct Process {
       now = std::min(end, std::max(core.next_deadline(), now + nanoseconds(1)));
       core.on_timer(now);
       if (standing) answer_reads();
+      if (listens) answer_listens();
     }
+  }
+  /// All that has arrived is heard at once.
+  void answer_listens() {
+    for (const Listen& listen : take<Listen>()) core.on_listened(listen.request, now);
   }
   /// A store that answers at once.
   void answer_reads() {
@@ -86,6 +91,7 @@ struct Process {
   std::vector<Output> outputs;
   std::optional<View> standing;
   View claims;
+  bool listens = true;
   std::uint64_t sequence = 0;
 };
 
