@@ -14,26 +14,31 @@ namespace {
 constexpr std::byte kControl{1}, kData{2};
 constexpr std::size_t kControlHead = 9, kDataBytes = 17;
 
-view::Member describe(const sim::Network& network, sim::HostId host, sim::HostId at, view::MemberId id) {
+view::Member describe(const sim::Network& network, sim::HostId host, sim::HostId at, view::MemberId id,
+                      Duration lease) {
   Address address = network.address(at);
   address.port = kViewsPort;
   return {.id = id,
           .name = "host " + std::to_string(value_of(host)),
           .address = address,
           .fabrics = {"udp"},
-          .host = 1U + value_of(host)};
+          .host = machine_of(host, host == at),
+          .lease = lease};
 }
 
 }  // namespace
 
 ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, sim::HostId at,
-                         view::MemberId id, const view::Timing& timing, const Observer& observer)
+                         view::MemberId id, const view::Timing& timing, const Nature& nature,
+                         const Observer& observer)
     : network_(network),
       store_(store),
       host_(host),
-      core_(describe(network, host, at, id), timing),
+      core_(describe(network, host, at, id, nature.lease), timing),
       observer_(observer),
-      process_(network.simulation().add_process(host, *this)) {
+      process_(network.simulation().add_process(host, *this)),
+      clock_offset_(nature.clock_offset),
+      clock_rate_(nature.clock_rate) {
   network_.bind(process_, kViewsPort, *this);
   store_.watch(host_, [this] {
     if (!alive() || removed_) return false;
@@ -56,6 +61,14 @@ void ViewsMember::tell_refused(view::MemberId member, bool had_connection) {
   post([=, this](Time clock) { core_.on_refused(member, had_connection, clock); });
 }
 
+void ViewsMember::tell_exited(view::MemberId member) {
+  post([=, this](Time clock) { core_.on_exited(member, clock); });
+}
+
+void ViewsMember::remove(view::MemberId member) {
+  post([=, this](Time clock) { static_cast<void>(core_.remove(member, clock)); });
+}
+
 void ViewsMember::leave() {
   post([this](Time clock) { core_.leave(clock); });
 }
@@ -70,6 +83,7 @@ void ViewsMember::run(Time now) {
   if (now >= timer_) core_.on_timer(clock(now));
   drain();
   if (now >= next_data_) send_data(now);
+  observer_.turned(*this);
   if (!asked) return;
   // A timer that is set runs out after its time, whatever the clock does meanwhile.
   const Time deadline = core_.next_deadline();

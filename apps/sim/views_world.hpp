@@ -27,6 +27,8 @@ class ViewsWorld {
   void start(sim::HostId host);
   ViewsMember& begin(sim::HostId host, sim::HostId at);
   void stop(ViewsMember& member);
+  bool may_serve(const ViewsMember& member) const;
+  bool is_served() const;
   bool settle(Time limit, const std::string& what);
   bool is_settled() const;
   bool stays_settled();
@@ -37,6 +39,7 @@ class ViewsWorld {
   void on_removed(ViewsMember& member);
   void on_proposing(ViewsMember& member);
   void on_delivered(ViewsMember& member, Epoch epoch, view::MemberId from);
+  void on_turned(ViewsMember& member);
   void look_for_removals();
 
   // views_faults.cpp
@@ -45,7 +48,9 @@ class ViewsWorld {
   void kill(sim::HostId host, bool signalled);
   void tell_death(sim::HostId host, view::MemberId member);
   void restart_some_time(sim::HostId host);
-  void stop_for(sim::HostId host, Duration time);
+  void stop_for(sim::HostId host, Duration time, bool clock_stops = false);
+  void remove_as_operator(view::MemberId member);
+  void refuse_falsely(view::MemberId member);
   void starve_for(sim::HostId host, Duration time);
   void part_hosts();
   void flap(sim::HostId a, sim::HostId b, bool broken);
@@ -77,6 +82,8 @@ class ViewsWorld {
   std::set<std::pair<view::MemberId, view::MemberId>> heard_;  ///< whose words whom reached, lately
 
   std::array<std::uint64_t, kViewsFaults.size()> struck_{};
+  view::MemberId server_{};  ///< who served last
+  std::uint64_t handovers_ = 0;
   std::uint64_t delivered_ = 0, removals_ = 0, healthy_removals_ = 0, deaths_noticed_ = 0;
   Duration formed_in_{}, settled_in_{}, slowest_removal_{};
   std::vector<std::string> violations_;

@@ -77,7 +77,7 @@ void Membership::Impl::dial_refused(const Address& address) {
   const auto& members = core_->view().members;
   const auto member = std::ranges::find(members, address, &view::Member::address);
   if (member == members.end() || has_link(member->id)) return;
-  core_->on_refused(member->id, false, monotonic_now());
+  core_->on_refused(member->id, false, boottime_now());
   drive();
 }
 
@@ -88,7 +88,7 @@ void Membership::Impl::probe(const Address& address, view::MemberId peer, int ag
     probes_.erase(address);
     if (refused && !has_link(peer)) {
       ++counters_.deaths_seen;
-      core_->on_refused(peer, true, monotonic_now());
+      core_->on_refused(peer, true, boottime_now());
       return drive();
     }
     if (again == 0 || has_link(peer)) return;
@@ -160,7 +160,7 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
     return greeted(id, *link, std::move(*greeting));
   if (!link->peer) return drop(id);
   if (const auto* const words = std::get_if<Words>(&*message)) {
-    const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, monotonic_now());
+    const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, boottime_now());
     if (!taken) drop(id);
     drive();
   } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
@@ -202,7 +202,8 @@ void Membership::Impl::greeted(LinkId id, Link& link, Greeting greeting) {
   forget_exits();
   auto& exit = exits_[greeting.id];
   if (!exit)
-    exit = watch_exit(loop_, process_, greeting.process, [this, peer = greeting.id] { saw_death(peer); });
+    exit = watch_exit(loop_, process_, greeting.process,
+                      [this, peer = greeting.id, process = greeting.process] { saw_death(peer, process); });
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
 
@@ -252,7 +253,7 @@ void Membership::Impl::path_failed(LinkId id) {
     // If we were not running meanwhile, the peer may be connecting now.
     impl->when_heard([peer](Impl& membership) {
       if (membership.has_link(peer)) return;
-      membership.core_->on_path_failed(peer, membership.core_->view().epoch, monotonic_now());
+      membership.core_->on_path_failed(peer, membership.core_->view().epoch, boottime_now());
       membership.drive();
     });
   });

@@ -17,7 +17,8 @@ FailureView::FailureView(Member self, const Timing& timing)
       timing_(timing),
       nobody_yet_(timing, Time{}),
       local_(timing.max_step),
-      listening_(timing.max_step) {}
+      listening_(timing.max_step),
+      lease_(self_.lease) {}
 
 Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Speaker& from, Time clock) {
   if (state_ == State::removed) return {};
@@ -71,13 +72,16 @@ void FailureView::on_status(Status status, const Address& from) {
   }
   read_if_behind(status.epoch);
   if (member || !status.joining) tell_if_behind(status.epoch, peer.member.address);
+  // Others may have suspected it though we did not.
+  if (peer.silent || is_doubtful(peer)) peer.recovered_at = listening_now() + timing_.recovery;
+  peer.silent = false;
   peer.suspicion.heard(listening_now());
-  if (std::exchange(peer.silent, false)) peer.recovered_at = listening_now() + timing_.recovery;
   if (member) member_heard_ = local_.now();
   const bool news = !peer.said_anything || status.hears != peer.status.hears ||
                     status.epoch != peer.status.epoch || status.joining != peer.status.joining;
   dirty_ = dirty_ || news;
   peer.said_anything = true;
+  hear_of_leases(status);
   if (member)
     for (const MemberId id : status.gone) note_gone(id);
   // A joiner that listens where a member did, on the same network stack, proves that the member is dead. But
@@ -157,6 +161,7 @@ void FailureView::settle() {
   tend_claim();
   if (dirty_) evaluate();
   tend_links();
+  tend_leases();
   if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
   if (std::exchange(say_soon_, false)) next_news_ = std::min(next_news_, local_.now() + timing_.soon);
   if (local_.now() >= next_status_)
@@ -182,11 +187,13 @@ Row FailureView::who_is_heard() const {
 }
 
 void FailureView::say_status() {
-  next_status_ = local_.now() + timing_.heartbeat;
+  next_status_ = local_.now() + heartbeat();
   next_news_ = Time::never();
   unmet_.clear();
   forget_old_peers();
-  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), status()});
+  // Made for who is alone, too: a lease is asked for with it.
+  Bytes words = status();
+  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), std::move(words)});
 }
 
 /// What has changed, to those who need it before our next status: said to everybody, n² words would come
@@ -201,6 +208,7 @@ Bytes FailureView::status() {
   status.hears = heard_;
   status.gone = gone_;
   if (state_ == State::joining) status.joining = self_;
+  say_of_leases(status);
   return encode(status);
 }
 
@@ -245,6 +253,9 @@ void FailureView::forget_old_peers() {
     return !view_.contains(entry.first) &&
            listening_now() - entry.second.suspicion.last_heard() > kForgetAfter;
   });
+  std::erase_if(exits_, [&](const auto& entry) {
+    return !view_.contains(entry.first) && local_.now() - entry.second.at > kForgetAfter;
+  });
 }
 
 bool FailureView::admits(Epoch epoch, MemberId from) const {
@@ -266,7 +277,7 @@ Time FailureView::next_deadline() const {
   if (!read_) next = std::min({next, read_at_, behind_at_});
   if (!claim_ && may_claim()) next = std::min(next, claim_at_);
   if (wanted_since_ != Time::never() && !swap_ && reachable_) next = std::min(next, not_before());
-  return local_.to_clock(next);
+  return std::min(local_.to_clock(next), next_lease_event());
 }
 
 std::optional<Output> FailureView::poll() {

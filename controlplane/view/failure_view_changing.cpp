@@ -13,6 +13,7 @@ void FailureView::learn(const View& view) {
   // Who was removed does not come in again on words from before.
   for (const Member& member : view_.members)
     if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
+  const bool newcomer = state_ != State::member;
   view_ = view;
   member_heard_ = learnt_at_ = local_.now();
   if (shown_ <= view_.epoch) behind_at_ = Time::never();
@@ -33,9 +34,11 @@ void FailureView::learn(const View& view) {
     }
     self_.since = view_.find(self_.id)->since;
     state_ = State::member;
+    begin_leases(newcomer);
     outputs_.push_back(Installed{view_});
   } else if (state_ == State::member) {
     state_ = State::removed;
+    end_leases();
     outputs_.push_back(Removed{view_});
   } else {
     for (const Member& member : view_.members)
@@ -47,6 +50,7 @@ void FailureView::learn(const View& view) {
 
 void FailureView::note_gone(MemberId id) {
   if (!view_.contains(id) || !gone_.insert(id).second) return;
+  if (id == self_.id) end_leases();
   dirty_ = say_soon_ = true;
 }
 
@@ -120,7 +124,7 @@ void FailureView::evaluate_as_joiner() {
 /// whom a minority would remove have their time from the moment that it would.
 void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool minority) {
   const bool anew = minority && (!minority_ || removed != removed_);
-  if (removed.empty() && joining.empty())
+  if (removed.empty() && joining.empty() && !needs_renewal())
     wanted_since_ = Time::never();
   else if (wanted_since_ == Time::never() || anew)
     wanted_since_ = local_.now();
@@ -161,11 +165,14 @@ void FailureView::propose() {
     Member& joiner = proposal.members.emplace_back(id == self_.id ? self_ : peers_.at(id).member);
     joiner.since = proposal.epoch;
   }
+  proposal.held = may_be_held(proposal);
   // What nobody could read would be the group's last view.
   if (!decode_view(encode_view(proposal))) {
     wanted_since_ = Time::never();
     return;
   }
+  proposed_in_ = view_.epoch;
+  answers_.clear();
   ++counters_.proposals;
   const RequestId request = ask(swap_);
   outputs_.push_back(SwapStore{request, std::move(proposal), Record::view});

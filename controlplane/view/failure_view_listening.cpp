@@ -12,6 +12,7 @@ namespace rdmc::view {
 
 /// Every input begins with this.
 void FailureView::advance(Time clock) {
+  clock_ = clock;
   const std::uint64_t jumps = local_.jumps();
   local_.advance(clock);
   if (local_.jumps() != jumps) note_absence();
@@ -40,7 +41,7 @@ void FailureView::tend_listening() {
 /// Every heartbeat, and when somebody's silence is to be judged. On the local clock.
 Time FailureView::next_listen() const {
   if (peers_.empty() || listening_.is_asking()) return Time::never();
-  Time next = listening_.last_asked() + timing_.heartbeat;
+  Time next = listening_.last_asked() + heartbeat();
   for (const auto& [id, peer] : peers_)
     if (!peer.silent) next = std::min(next, listening_.to_local(peer.suspicion.suspect_at()));
   return next;

@@ -28,6 +28,8 @@ inline constexpr std::size_t kMaxGroupBytes = 249;  ///< a store's name has 255,
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxFabrics = 16;
 inline constexpr std::size_t kMaxFabricBytes = 31;
+inline constexpr Duration kMaxLease = seconds(1);  ///< the longest term of a lease
+inline constexpr Duration kMaxHeld = seconds(10);  ///< the longest that one may still be held
 
 struct Member {
   MemberId id{};
@@ -37,6 +39,7 @@ struct Member {
   std::uint64_t host = 0;            ///< the network stack that `address` is of: a running kernel's network
                                      ///< namespace (fabric::host_identity); 0: not known
   Epoch since{};                     ///< the first view that it is in; the view's proposer fills it in
+  Duration lease{};                  ///< the term of the lease that it asks for; 0: it asks for none
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -49,10 +52,20 @@ inline bool has_taken_the_place_of(const Member& former, const Member& later) {
          later.host == former.host;
 }
 
+/// A lease that a process outside a view may still hold when the view is proposed, and for how long.
+struct Held {
+  MemberId holder{};  ///< kAnybody: whoever was in an earlier view
+  Duration remaining{};
+
+  friend bool operator==(const Held&, const Held&) = default;
+};
+inline constexpr MemberId kAnybody{0};
+
 /// Epoch 0, without members, stands for a group that nobody has formed yet.
 struct View {
   Epoch epoch{};
   std::vector<Member> members;  ///< oldest first: a member's rank only falls
+  std::vector<Held> held{};     ///< as far as its proposer knows
 
   const Member* find(MemberId id) const {
     const auto found = std::ranges::find(members, id, &Member::id);
@@ -65,6 +78,16 @@ struct View {
 inline constexpr Epoch next(Epoch epoch) {
   return Epoch{value_of(epoch) + 1};
 }
+
+/// How much the rate of a clock may differ from the true one, in parts per million. Linux changes a clock's
+/// rate by at most 500.
+inline constexpr std::uint32_t kClockDrift = 1000;
+/// How long a process waits on its own clock until `duration` has passed on every other process's clock.
+Duration stretched(Duration duration);
+
+/// The view after `view` without that member, as a process outside the group makes it. How long the removed
+/// member may still hold its lease is not known, so the whole term is to be waited for.
+View without(const View& view, MemberId member);
 
 /// Every wait of a failure view. The defaults keep a process that was stopped for 300 ms and remove a host
 /// within 700 ms of its last word (docs/decisions/0060-suspicion-between-two-bounds.md).
@@ -100,6 +123,9 @@ struct Timing {
                                                ///< and between two proofs that we listen
   Duration recovery = milliseconds(300);       ///< who was not running, or has just been heard again, is
                                                ///< given so long until the others' words know it
+  Duration store_fresh = milliseconds(2500);   ///< a lease is held at most so long after the holder asked
+                                               ///< the store and was shown no later view
+  Duration lease_reread = milliseconds(500);   ///< so often a holder of a lease asks
 };
 
 }  // namespace rdmc::view

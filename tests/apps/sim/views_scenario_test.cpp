@@ -109,6 +109,43 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::clock_jump).back() == 0u);
 }
 
+/// Groups of 2 to 5 with leases, and faults that make one process take over from another that is alive.
+ViewsOptions with_leases(std::uint64_t seed) {
+  ViewsOptions options{.seed = seed,
+                       .members = static_cast<std::uint32_t>(2 + seed % 4),
+                       .lease = milliseconds(static_cast<std::int64_t>(100 + seed % 101)),
+                       .rotate = seed % 2 == 0};
+  for (const ViewsFault fault : {ViewsFault::suspend, ViewsFault::pause, ViewsFault::partition,
+                                 ViewsFault::operator_removes, ViewsFault::forged_refusal, ViewsFault::kill})
+    options[fault] = static_cast<std::uint32_t>((seed / 4 + static_cast<std::uint64_t>(fault)) % 3);
+  options.rates.loss = seed % 3 == 0 ? 50'000 : 0;
+  return options;
+}
+
+BOOST_AUTO_TEST_CASE(at_no_instant_do_two_processes_serve_what_is_one_member_s) {
+  std::uint64_t handovers = 0, waits = 0;
+  for (std::uint64_t seed = 1; seed <= 5 * kSeeds; ++seed) {
+    const ScenarioResult result = run_views(with_leases(seed));
+    for (const auto& violation : result.violations) BOOST_ERROR("seed " << seed << ": " << violation);
+    handovers += result.figures.at("handovers");
+    waits += result.figures.at("waits");
+  }
+  BOOST_TEST(handovers > 10 * kSeeds);
+  BOOST_TEST(waits > kSeeds);
+}
+
+BOOST_AUTO_TEST_CASE(leases_on_a_clock_that_stands_still_while_the_machine_sleeps_protect_nothing) {
+  std::size_t violations = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds && violations == 0; ++seed) {
+    ViewsOptions options = with_leases(seed);
+    options.clock_stops = true;
+    options[ViewsFault::suspend] = 3;
+    for (const std::string& violation : run_views(options).violations)
+      violations += violation.starts_with("two processes serve at once") ? 1 : 0;
+  }
+  BOOST_TEST(violations > 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_store_that_is_gone_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::store_outage).back() == 0u);
 }

@@ -15,6 +15,7 @@
 #include "controlplane/connect/socket.hpp"
 #include "controlplane/membership/greeting.hpp"
 #include "controlplane/membership/membership.hpp"
+#include "dataplane/base/clock.hpp"
 #include "tests/controlplane/connect/harness.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
@@ -163,7 +164,8 @@ struct SilentStore final : view::ViewStore {
 /// A membership, and processes that have what it takes to speak to it.
 struct Spoken : control::testing::Harness {
   /// `has_member`: it is to join a view of one, who takes connections and says nothing.
-  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false, Upcalls upcalls = {}) {
+  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false, Upcalls upcalls = {},
+                  Duration lease = {}) {
     if (has_member) {
       listen(control::testing::insecure_options());
       store.loop = loop.get();
@@ -173,7 +175,8 @@ struct Spoken : control::testing::Harness {
                               .name = "one",
                               .listen = Address::ipv4(127, 0, 0, 1, 0),
                               .fabric = "udp",
-                              .channel = control::testing::insecure_options()};
+                              .channel = control::testing::insecure_options(),
+                              .lease = lease};
     options.channel.handshake_deadline = greeting_within;
     membership = Membership::join(*loop, store, options, std::move(upcalls)).value();
     address = loop->call([&] { return membership->view().self().address; });
@@ -338,6 +341,59 @@ BOOST_AUTO_TEST_CASE(the_application_is_told_of_a_member_that_it_cannot_reach_an
   peer.say_that_it_hears(self);
   BOOST_TEST_REQUIRE(events.wait([&] { return !found.empty(); }));
   BOOST_TEST((found[0] == peer.id));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_view_that_is_installed_and_lost_when_the_store_falls_silent) {
+  control::testing::Events events;
+  int gained = 0, lost = 0;
+  std::vector<Epoch> over;
+  Spoken world(seconds(20), false,
+               {.earlier_leases_over = [&](Epoch epoch) { events.change([&] { over.push_back(epoch); }); },
+                .lease_gained = [&] { events.change([&] { ++gained; }); },
+                .lease_lost = [&] { events.change([&] { ++lost; }); }},
+               milliseconds(200));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
+  world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    world.store.stands = {Epoch{1}, {world.membership->view().self()}};
+  });
+  BOOST_TEST_REQUIRE(events.wait([&] { return gained > 0; }));
+  BOOST_TEST((over == std::vector{Epoch{1}}));
+  // It is renewed while the loop runs. Other threads look at any moment, and may find it out between two
+  // turns.
+  const auto comes_to = [&](bool held) {
+    const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
+    bool holds = !held;
+    while (holds != held && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+      holds = world.membership->holds_lease(Epoch{1});
+    }
+    return holds == held;
+  };
+  BOOST_TEST(comes_to(true));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{0}));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{2}));
+  world.loop->call([&] { world.store.stands = {}; });
+  BOOST_TEST(comes_to(false));
+  BOOST_TEST_REQUIRE(events.wait([&] { return lost > 0; }));
+}
+
+/// A loop that does not run renews nothing, and the lease ends all the same.
+BOOST_AUTO_TEST_CASE(a_lease_ends_by_the_clock_though_the_loop_stands_still) {
+  control::testing::Events events;
+  bool gained = false;
+  Spoken world(seconds(20), false, {.lease_gained = [&] { events.change([&] { gained = true; }); }},
+               milliseconds(100));
+  world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    world.store.stands = {Epoch{1}, {world.membership->view().self()}};
+  });
+  BOOST_TEST_REQUIRE(events.wait([&] { return gained; }));
+  world.loop->call([&] {
+    const Time until = world.membership->view().lease_until();
+    while (boottime_now() < until) std::this_thread::yield();
+    BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
+  });
 }
 
 BOOST_AUTO_TEST_CASE(who_takes_its_time_to_say_its_name_has_one_connection_at_a_time) {
