@@ -86,12 +86,12 @@ int remove(const Options& options, StoreSession& store) {
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);
     if (!view) return complain(view.error());
-    const auto removed = std::erase_if(view->members, [&](const view::Member& member) {
+    const auto named = std::ranges::find_if(view->members, [&](const view::Member& member) {
       return id_text(member.id) == options.member || to_string(member.address) == options.member;
     });
-    if (removed == 0)
+    if (named == view->members.end())
       return complain({Errc::not_found, "no member '" + options.member + "' in '" + options.group + "'"});
-    view->epoch = rdmc::view::next(view->epoch);
+    *view = rdmc::view::without(*view, named->id);
     const auto result = store.swap(options.group, *view);
     if (!result) return complain(result.error());
     if (!result->swapped) continue;

@@ -54,6 +54,8 @@ class Member {
                say("store_lost", {{"cause", cause.what}});
              },
          .store_found = [this] { say("store_found"); },
+         .unreachable = [this](const view::Unreachable& link) { on_unreachable(link); },
+         .reachable = [this](view::MemberId member) { say("reachable", named(member)); },
          .agreed =
              [this](const view::View& view) {
                say("agreed", {{"epoch", value_of(view.epoch)}});
@@ -140,6 +142,17 @@ class Member {
       return make_visible("a message", load_be<std::uint64_t>(bytes.data()));
     if (!std::exchange(heard_, true))
       say("first_delivery", {{"epoch", value_of(view_.epoch)}, {"from", id_text(from)}});
+  }
+
+  Json named(view::MemberId id) const {
+    const view::Member* const member = view_.find(id);
+    return {{"id", id_text(id)}, {"name", member == nullptr ? "" : member->name}};
+  }
+  void on_unreachable(const view::Unreachable& link) {
+    Json json = named(link.member);
+    json["heard"] = link.heard;
+    json["hears_us"] = link.hears_us;
+    say("unreachable", json);
   }
 
   /// Says something, writes something, and looks at what others have written.

@@ -35,6 +35,18 @@ std::string exposition(const std::string& group, const membership::Membership& m
     if (one.id != core.self().id)
       to.sample(std::max(0.0, core.level(one.id)),
                 label("member", id_text(one.id)) + "," + label("name", one.name));
+  to.family("rdmc_member_reachable", "gauge",
+            "0 while the link to that member is bad in at least one direction, and it stays in the view");
+  for (const view::Member& one : core.view().members)
+    if (one.id != core.self().id)
+      to.sample(core.reaches(one.id) ? 1 : 0,
+                label("member", id_text(one.id)) + "," + label("name", one.name));
+  to.gauge("rdmc_lease_held", "1 while this process may serve what its view gives to it",
+           membership.holds_lease(core.view().epoch) ? 1 : 0);
+  to.counter("rdmc_leases_lost_total", "How often its lease has ended without being renewed",
+             views.leases_lost);
+  to.counter("rdmc_unreachable_total", "How often the link to a member that stayed has become bad",
+             views.unreachable);
   to.counter("rdmc_view_changes_total", "Views that this process has installed", links.installed);
   to.counter("rdmc_view_proposals_total", "Views that it has proposed", views.proposals);
   to.counter("rdmc_view_conflicts_total", "Proposals that another one had come before", views.conflicts);

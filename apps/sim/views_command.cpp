@@ -31,6 +31,8 @@ ViewsCommand::ViewsCommand(CLI::App& app, bool& json)
   command_->add_option("--seed", options_.seed);
   command_->add_option("--members", options_.members)->check(CLI::Range(1U, 64U));
   command_->add_option("--faults", faults_, faults_help());
+  command_->add_option("--lease-ms", lease_ms_, "the term of each member's lease; 0: no leases")
+      ->check(CLI::Range(std::int64_t{0}, view::kMaxLease.ns / 1'000'000));
   command_->add_flag("--no-restarts", no_restarts_, "the dead stay dead");
   command_->add_flag("--json", json, "one JSON object on stdout");
 }
@@ -57,6 +59,7 @@ Result<ScenarioResult> ViewsCommand::run() {
   }
   for (const std::string& kind : asked_)
     if (!ask(kind)) return fail(Errc::invalid_argument, "unknown fault '" + kind + "'");
+  options_.lease = milliseconds(lease_ms_);
   options_.restarts = !no_restarts_;
   return run_views(options_);
 }

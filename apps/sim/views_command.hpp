@@ -31,6 +31,7 @@ class ViewsCommand {
   CLI::App* command_;
   ViewsOptions options_;
   std::string faults_ = "none";
+  std::int64_t lease_ms_ = 0;
   bool no_restarts_ = false;
   std::vector<std::string> asked_;
 };

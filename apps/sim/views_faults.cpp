@@ -33,6 +33,7 @@ void ViewsWorld::strike(ViewsFault fault) {
     return;  // it strikes when somebody proposes
   }
   struck(fault);
+  if (fault == ViewsFault::clock_jump && options_.lease > Duration{}) fault = ViewsFault::suspend;
   switch (fault) {
     case ViewsFault::kill: return kill(host, true);
     case ViewsFault::silent_death: return kill(host, false);
@@ -41,6 +42,7 @@ void ViewsWorld::strike(ViewsFault fault) {
       return until_later(seconds(2), [this, host] { network_.rejoin(host); });
     case ViewsFault::pause: return stop_for(host, milliseconds(300) + up_to(milliseconds(1700)));
     case ViewsFault::short_pause: return stop_for(host, milliseconds(300));
+    case ViewsFault::starve: return starve_for(host, milliseconds(300) + up_to(milliseconds(1700)));
     case ViewsFault::partition: return part_hosts();
     case ViewsFault::one_way:
       network_.block(host, other);
@@ -86,12 +88,23 @@ void ViewsWorld::strike(ViewsFault fault) {
       if (!current_[value_of(host)]->alive()) start(host);
       if (fault == ViewsFault::refused) current_[value_of(host)]->be_refused(true);
       return simulation_.at(quiet_, [this, host] { network_.rejoin(host); });
+    case ViewsFault::same_address:
+      if (other_ == nullptr || !other_->alive()) other_ = &begin(elsewhere_, host);
+      return;
+    case ViewsFault::suspend:
+      return stop_for(host, milliseconds(300) + up_to(milliseconds(1700)), options_.clock_stops);
+    case ViewsFault::operator_removes:
+      if (member != nullptr && member->alive()) remove_as_operator(member->id());
+      return;
+    case ViewsFault::forged_refusal:
+      if (member != nullptr && member->alive()) refuse_falsely(member->id());
+      return;
     case ViewsFault::kill_in_change: return;
   }
 }
 
 void ViewsWorld::on_proposing(ViewsMember& member) {
-  if (!std::exchange(kill_proposer_, false)) return;
+  if (&member == other_ || !std::exchange(kill_proposer_, false)) return;
   struck(ViewsFault::kill_in_change);
   const sim::HostId host = member.host();
   until_later(milliseconds(3), [this, host] { kill(host, true); });
@@ -110,9 +123,11 @@ void ViewsWorld::kill(sim::HostId host, bool signalled) {
 void ViewsWorld::tell_death(sim::HostId host, view::MemberId member) {
   for (const sim::HostId other : hosts_) {
     if (other == host || !network_.reaches(host, other)) continue;
-    simulation_.at(simulation_.now() + up_to(kSignal), [this, other, member] {
+    simulation_.at(simulation_.now() + up_to(kSignal), [this, host, other, member] {
       ViewsMember* const observer = current_[value_of(other)];
-      if (observer != nullptr && observer->alive()) observer->tell_refused(member, true);
+      if (observer == nullptr || !observer->alive()) return;
+      observer->tell_refused(member, true);
+      if (machine_of(other, true) == machine_of(host, true)) observer->tell_exited(member);
     });
   }
 }
@@ -124,12 +139,37 @@ void ViewsWorld::restart_some_time(sim::HostId host) {
   });
 }
 
-void ViewsWorld::stop_for(sim::HostId host, Duration time) {
+void ViewsWorld::remove_as_operator(view::MemberId member) {
+  ViewsMember* const asked = current_[value_of(any_host())];
+  if (simulation_.random().chance(kHalf))
+    store_.remove(member);
+  else if (asked != nullptr && asked->alive())
+    asked->remove(member);
+}
+
+void ViewsWorld::refuse_falsely(view::MemberId member) {
+  for (ViewsMember* const other : current_)
+    if (other != nullptr && other->alive() && other->id() != member) other->tell_refused(member, true);
+}
+
+void ViewsWorld::stop_for(sim::HostId host, Duration time, bool clock_stops) {
   if (current_[value_of(host)] == nullptr) return;
+  starved_.insert(current_[value_of(host)]->id());
   const sim::ProcessId process = current_[value_of(host)]->process();
   simulation_.pause(process);
-  simulation_.at(std::min(quiet_, simulation_.now() + time),
-                 [this, process] { simulation_.resume(process); });
+  const Time begin = simulation_.now();
+  simulation_.at(std::min(quiet_, begin + time), [=, this, member = current_[value_of(host)]] {
+    if (clock_stops) member->jump_clock(begin - simulation_.now());
+    simulation_.resume(process);
+  });
+}
+
+void ViewsWorld::starve_for(sim::HostId host, Duration time) {
+  ViewsMember* const member = current_[value_of(host)];
+  if (member == nullptr || !member->alive()) return;
+  starved_.insert(member->id());
+  member->starve(true);
+  simulation_.at(std::min(quiet_, simulation_.now() + time), [member] { member->starve(false); });
 }
 
 void ViewsWorld::part_hosts() {
@@ -160,6 +200,7 @@ void ViewsWorld::until_later(Duration time, std::function<void()> undo) {
 void ViewsWorld::heal() {
   network_.set_faults({});
   kill_proposer_ = false;
+  if (other_ != nullptr) stop(*other_);
   for (const sim::HostId host : hosts_) {
     network_.rejoin(host);
     if (current_[value_of(host)] != nullptr) current_[value_of(host)]->be_refused(false);

@@ -14,22 +14,31 @@ namespace {
 constexpr std::byte kControl{1}, kData{2};
 constexpr std::size_t kControlHead = 9, kDataBytes = 17;
 
-view::Member describe(const sim::Network& network, sim::HostId host, view::MemberId id) {
-  Address address = network.address(host);
+view::Member describe(const sim::Network& network, sim::HostId host, sim::HostId at, view::MemberId id,
+                      Duration lease) {
+  Address address = network.address(at);
   address.port = kViewsPort;
-  return {.id = id, .name = "host " + std::to_string(value_of(host)), .address = address, .fabrics = {"udp"}};
+  return {.id = id,
+          .name = "host " + std::to_string(value_of(host)),
+          .address = address,
+          .fabrics = {"udp"},
+          .host = machine_of(host, host == at),
+          .lease = lease};
 }
 
 }  // namespace
 
-ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, view::MemberId id,
-                         const view::Timing& timing, const Observer& observer)
+ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, sim::HostId at,
+                         view::MemberId id, const view::Timing& timing, const Nature& nature,
+                         const Observer& observer)
     : network_(network),
       store_(store),
       host_(host),
-      core_(describe(network, host, id), timing),
+      core_(describe(network, host, at, id, nature.lease), timing),
       observer_(observer),
-      process_(network.simulation().add_process(host, *this)) {
+      process_(network.simulation().add_process(host, *this)),
+      clock_offset_(nature.clock_offset),
+      clock_rate_(nature.clock_rate) {
   network_.bind(process_, kViewsPort, *this);
   store_.watch(host_, [this] {
     if (!alive() || removed_) return false;
@@ -52,27 +61,51 @@ void ViewsMember::tell_refused(view::MemberId member, bool had_connection) {
   post([=, this](Time clock) { core_.on_refused(member, had_connection, clock); });
 }
 
+void ViewsMember::tell_exited(view::MemberId member) {
+  post([=, this](Time clock) { core_.on_exited(member, clock); });
+}
+
+void ViewsMember::remove(view::MemberId member) {
+  post([=, this](Time clock) { static_cast<void>(core_.remove(member, clock)); });
+}
+
 void ViewsMember::leave() {
   post([this](Time clock) { core_.leave(clock); });
 }
 
 void ViewsMember::run(Time now) {
-  const bool asked = !posted_.empty() || !arrived_.empty() || now >= timer_;
+  const bool asked = !posted_.empty() || !arrived_.empty() || !listens_.empty() || now >= timer_;
   for (const auto& action : std::exchange(posted_, {})) {
     action(clock(now));
     drain();
   }
-  for (const sim::DatagramId id : std::exchange(arrived_, {})) {
-    take_in(network_[id].bytes(), network_[id].source, clock(now));
-    network_.release(id);
-  }
+  if (!starved_) listen(now);
   if (now >= timer_) core_.on_timer(clock(now));
   drain();
   if (now >= next_data_) send_data(now);
+  observer_.turned(*this);
   if (!asked) return;
   // A timer that is set runs out after its time, whatever the clock does meanwhile.
   const Time deadline = core_.next_deadline();
   timer_ = deadline == Time::never() ? deadline : now + (deadline - clock(now));
+}
+
+void ViewsMember::starve(bool starved) {
+  starved_ = starved;
+  if (!starved && alive()) network_.simulation().wake(process_);
+}
+
+/// What the thread with the network does in its turn.
+void ViewsMember::listen(Time now) {
+  for (const auto& [to, bytes] : std::exchange(unsent_, {})) send(to, bytes);
+  for (const sim::DatagramId id : std::exchange(arrived_, {})) {
+    take_in(network_[id].bytes(), network_[id].source, clock(now));
+    network_.release(id);
+  }
+  for (const view::RequestId request : std::exchange(listens_, {})) {
+    core_.on_listened(request, clock(now));
+    drain();
+  }
 }
 
 Time ViewsMember::next_deadline() {
@@ -123,12 +156,16 @@ void ViewsMember::handle(view::Output& output) {
   } else if (std::holds_alternative<view::Removed>(output)) {
     removed_ = true;
     observer_.removed(*this);
+  } else if (const auto* const listen = std::get_if<view::Listen>(&output)) {
+    listens_.push_back(listen->request);
+    network_.simulation().wake(process_);
   } else if (std::holds_alternative<view::StoreLost>(output)) {
     ++stores_lost_;
   }
 }
 
 void ViewsMember::send(const Address& to, std::span<const std::byte> bytes) {
+  if (starved_) return unsent_.emplace_back(to, std::vector(bytes.begin(), bytes.end())), void();
   const sim::DatagramId id = network_.allocate(static_cast<std::uint32_t>(bytes.size()));
   sim::Datagram& datagram = network_[id];
   std::memcpy(datagram.bytes().data(), bytes.data(), bytes.size());

@@ -24,19 +24,29 @@ ViewsWorld::ViewsWorld(const ViewsOptions& options)
       .removed = [this](ViewsMember& member) { on_removed(member); },
       .proposing = [this](ViewsMember& member) { on_proposing(member); },
       .delivered = [this](ViewsMember& member, Epoch epoch,
-                          view::MemberId from) { on_delivered(member, epoch, from); }};
+                          view::MemberId from) { on_delivered(member, epoch, from); },
+      .turned = [this](ViewsMember& member) { on_turned(member); }};
   for (std::uint32_t i = 0; i < options.members; ++i) hosts_.push_back(network_.add_host({}));
+  elsewhere_ = network_.add_host({});
   current_.resize(options.members);
 }
 
 void ViewsWorld::start(sim::HostId host) {
   ViewsMember*& current = current_[value_of(host)];
   if (current != nullptr) stop(*current);
+  current = &begin(host, host);
+}
+
+ViewsMember& ViewsWorld::begin(sim::HostId host, sim::HostId at) {
   const auto id = view::MemberId{simulation_.random().next()};
-  current =
-      processes_
-          .emplace_back(std::make_unique<ViewsMember>(network_, store_, host, id, options_.timing, observer_))
-          .get();
+  ViewsMember::Nature nature{.lease = options_.lease};
+  if (options_.lease > Duration{}) {
+    nature.clock_offset = up_to(seconds(100));
+    nature.clock_rate = static_cast<std::int64_t>(simulation_.random().below(2 * view::kClockDrift + 1)) -
+                        static_cast<std::int64_t>(view::kClockDrift);
+  }
+  return *processes_.emplace_back(
+      std::make_unique<ViewsMember>(network_, store_, host, at, id, options_.timing, nature, observer_));
 }
 
 void ViewsWorld::stop(ViewsMember& member) {
@@ -82,6 +92,7 @@ bool ViewsWorld::is_settled() const {
   for (const view::Member& member : store_.current().members) in_view.insert(member.id);
   // When the last one has died there is nobody to say so.
   if (alive != in_view && !alive.empty()) return false;
+  if (options_.lease > Duration{} && !alive.empty() && !is_served()) return false;
   return std::ranges::all_of(current_, [&](const ViewsMember* member) {
     return member == nullptr || !member->alive() || member->installed() == store_.current().epoch;
   });
@@ -113,9 +124,11 @@ void ViewsWorld::on_installed(ViewsMember& member, const view::View& view) {
 
 void ViewsWorld::on_removed(ViewsMember& member) {
   removals_ += leavers_.contains(member.id()) ? 0 : 1;
+  healthy_removals_ += leavers_.contains(member.id()) || starved_.contains(member.id()) ? 0 : 1;
   // It comes back as a new process.
   simulation_.at(simulation_.now() + milliseconds(50), [this, &member] {
-    if (current_[value_of(member.host())] == &member && member.alive()) start(member.host());
+    if (member.host() != elsewhere_ && current_[value_of(member.host())] == &member && member.alive())
+      start(member.host());
   });
 }
 
@@ -126,6 +139,34 @@ void ViewsWorld::on_delivered(ViewsMember& member, Epoch epoch, view::MemberId f
   if (member.was_removed() || member.installed() != epoch || agreed == store_.history().end() ||
       !agreed->second.contains(member.id()) || !agreed->second.contains(from))
     violation("something is taken in of an epoch that its sender or receiver is not in");
+}
+
+/// Whether the member's view gives to it what only one member serves.
+bool ViewsWorld::may_serve(const ViewsMember& member) const {
+  const view::View& view = member.core().view();
+  if (!member.alive() || member.core().state() != view::FailureView::State::member) return false;
+  const std::size_t index = options_.rotate ? value_of(view.epoch) % view.members.size() : 0;
+  return view.members[index].id == member.id();
+}
+
+bool ViewsWorld::is_served() const {
+  return std::ranges::any_of(current_, [&](const ViewsMember* member) {
+    return member != nullptr && may_serve(*member) && member->serves_from() <= simulation_.now() &&
+           simulation_.now() < member->serves_until();
+  });
+}
+
+/// Whoever may serve by its own clock may do so until its lease ends without another turn: its threads look
+/// at the clock only. So no instant from now on may belong to two.
+void ViewsWorld::on_turned(ViewsMember& member) {
+  if (options_.lease == Duration{} || !may_serve(member)) return;
+  const Time now = simulation_.now(), from = std::max(now, member.serves_from());
+  if (from >= member.serves_until()) return;
+  if (from == now && std::exchange(server_, member.id()) != member.id()) ++handovers_;
+  for (const auto& other : processes_)
+    if (other.get() != &member && may_serve(*other) &&
+        std::max(from, other->serves_from()) < std::min(member.serves_until(), other->serves_until()))
+      violation("two processes serve at once");
 }
 
 void ViewsWorld::look_for_removals() {
@@ -163,17 +204,22 @@ ScenarioResult ViewsWorld::result() {
   for (const sim::Fault fault :
        {sim::Fault::loss, sim::Fault::duplicate, sim::Fault::reorder, sim::Fault::delay})
     result.faults[std::string(sim::name(fault))] = simulation_.faults()[fault];
-  result.figures = {{"views", store_.history().size()},
-                    {"formed_us", in_microseconds(formed_in_)},
-                    {"settled_us", in_microseconds(settled_in_)},
-                    {"removal_us", in_microseconds(slowest_removal_)},
-                    {"deaths_noticed", deaths_noticed_},
-                    {"removals", removals_},
-                    {"claims", store_.claims()},
-                    {"delivered", delivered_},
-                    {"suspicions", suspicions},
-                    {"conflicts", conflicts},
-                    {"stores_lost", stores_lost}};
+  result.figures = {
+      {"views", store_.history().size()},
+      {"formed_us", in_microseconds(formed_in_)},
+      {"settled_us", in_microseconds(settled_in_)},
+      {"removal_us", in_microseconds(slowest_removal_)},
+      {"deaths_noticed", deaths_noticed_},
+      {"removals", removals_},
+      {"healthy_removals", healthy_removals_},
+      {"claims", store_.claims()},
+      {"delivered", delivered_},
+      {"suspicions", suspicions},
+      {"conflicts", conflicts},
+      {"stores_lost", stores_lost},
+      {"handovers", handovers_},
+      {"waits", static_cast<std::uint64_t>(std::ranges::count_if(
+                    store_.history(), [](const auto& entry) { return !entry.second.held.empty(); }))}};
   return result;
 }
 

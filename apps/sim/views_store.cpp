@@ -62,13 +62,21 @@ void SimStore::compare_and_swap(sim::HostId from, view::Record record, const vie
     if (backup_ && next.epoch == view::next(backup_->epoch))
       return fail(Errc::io_error, "a backup takes no other view");
     if (backup_) return view::SwapResult{false, *backup_};
-    const auto result = swap(current_, next);
-    if (result->swapped) {
-      history_.emplace(next.epoch, next);
-      tell_watches();
-    }
-    return result;
+    return swap_view(next);
   });
+}
+
+view::SwapResult SimStore::swap_view(const view::View& next) {
+  const view::SwapResult result = swap(current_, next).value();
+  if (result.swapped) {
+    history_.emplace(next.epoch, next);
+    tell_watches();
+  }
+  return result;
+}
+
+void SimStore::remove(view::MemberId member) {
+  if (!down_ && !backup_ && current_.contains(member)) swap_view(view::without(current_, member));
 }
 
 void SimStore::watch(sim::HostId from, std::move_only_function<bool()> hint) {

@@ -31,6 +31,8 @@ class SimStore {
   void be_late(Duration most) { late_ = most; }
   /// Of requests, in parts per million; nothing is done.
   void refuse(std::uint32_t rate) { refused_ = rate; }
+  /// An operator's tool takes that member out of the view.
+  void remove(view::MemberId member);
   /// A backup stands in: it shows the view that stood `epochs` before the present one, and takes no other.
   void go_back(std::uint64_t epochs);
   void return_from_backup() { backup_.reset(); }
@@ -55,6 +57,7 @@ class SimStore {
   template <typename Done, typename Function>
   void ask(sim::HostId from, Done done, Function function);
   Result<view::SwapResult> swap(view::View& current, const view::View& next);
+  view::SwapResult swap_view(const view::View& next);
   void tell_watches();
   bool reachable(sim::HostId from) const { return !down_ && !kept_away_.contains(from); }
   Time soon();

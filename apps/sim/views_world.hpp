@@ -25,7 +25,10 @@ class ViewsWorld {
   using Hosts = std::vector<sim::HostId>;
 
   void start(sim::HostId host);
+  ViewsMember& begin(sim::HostId host, sim::HostId at);
   void stop(ViewsMember& member);
+  bool may_serve(const ViewsMember& member) const;
+  bool is_served() const;
   bool settle(Time limit, const std::string& what);
   bool is_settled() const;
   bool stays_settled();
@@ -36,6 +39,7 @@ class ViewsWorld {
   void on_removed(ViewsMember& member);
   void on_proposing(ViewsMember& member);
   void on_delivered(ViewsMember& member, Epoch epoch, view::MemberId from);
+  void on_turned(ViewsMember& member);
   void look_for_removals();
 
   // views_faults.cpp
@@ -44,7 +48,10 @@ class ViewsWorld {
   void kill(sim::HostId host, bool signalled);
   void tell_death(sim::HostId host, view::MemberId member);
   void restart_some_time(sim::HostId host);
-  void stop_for(sim::HostId host, Duration time);
+  void stop_for(sim::HostId host, Duration time, bool clock_stops = false);
+  void remove_as_operator(view::MemberId member);
+  void refuse_falsely(view::MemberId member);
+  void starve_for(sim::HostId host, Duration time);
   void part_hosts();
   void flap(sim::HostId a, sim::HostId b, bool broken);
   void heal();
@@ -64,16 +71,20 @@ class ViewsWorld {
   SimStore store_;
   ViewsMember::Observer observer_;
   Hosts hosts_;
+  sim::HostId elsewhere_{};                             ///< of processes that are none of the group's
   std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< all that ever were
   std::vector<ViewsMember*> current_;                   ///< by host; the dead too
-  std::set<view::MemberId> leavers_;
+  ViewsMember* other_ = nullptr;                        ///< the one elsewhere, if there is one
+  std::set<view::MemberId> leavers_, starved_;
   std::vector<Death> deaths_;  ///< of members that are still in somebody's view
   bool kill_proposer_ = false;
   Time quiet_ = Time::never();                                 ///< when the faults stop
   std::set<std::pair<view::MemberId, view::MemberId>> heard_;  ///< whose words whom reached, lately
 
   std::array<std::uint64_t, kViewsFaults.size()> struck_{};
-  std::uint64_t delivered_ = 0, removals_ = 0, deaths_noticed_ = 0;
+  view::MemberId server_{};  ///< who served last
+  std::uint64_t handovers_ = 0;
+  std::uint64_t delivered_ = 0, removals_ = 0, healthy_removals_ = 0, deaths_noticed_ = 0;
   Duration formed_in_{}, settled_in_{}, slowest_removal_{};
   std::vector<std::string> violations_;
 };

@@ -11,6 +11,8 @@ namespace rdmc::membership {
 namespace {
 
 constexpr std::size_t kMostSpare = 4;
+/// So many turns take in all that had arrived before the first, though more arrives meanwhile.
+constexpr int kDrainingTurns = 64;
 
 }  // namespace
 
@@ -81,6 +83,11 @@ class DataPath::Engine final : public engine::Agent {
     return WindowKey{region_->remote_address(), region_->remote_key()};
   }
 
+  void drain(std::function<void()> done) {
+    draining_.push_back(std::move(done));
+    turns_left_ = kDrainingTurns;
+  }
+
   std::uint64_t dropped() const { return dropped_; }
   const peer::FabricThread& thread() const { return *thread_; }
   std::span<const std::byte> window() const { return window_.bytes(); }
@@ -95,7 +102,10 @@ class DataPath::Engine final : public engine::Agent {
       });
       if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
     }
-    return done;
+    if (draining_.empty()) return done;
+    if (done + thread_->last_progress() == 0 || --turns_left_ == 0)
+      for (const auto& drained : std::exchange(draining_, {})) drained();
+    return done + 1;
   }
   /// A path may lack a receive, or its owner a message: all of them begin anew.
   void on_out_of_memory() override {
@@ -114,6 +124,8 @@ class DataPath::Engine final : public engine::Agent {
   std::map<LinkId, std::unique_ptr<Path>> paths_;
   std::atomic<std::uint64_t> dropped_ = 0;
   std::vector<memory::Arena> spare_;  ///< of paths that have ended
+  std::vector<std::function<void()>> draining_;
+  int turns_left_ = 0;
 };
 
 Result<std::unique_ptr<DataPath>> DataPath::open(const DataPathOptions& options, Handlers handlers) {
@@ -152,6 +164,11 @@ void DataPath::say(LinkId link, Bytes message) {
   static_cast<void>(engine_->post([engine = engine_.get(), link, message = std::move(message)] {
     if (Path* const path = engine->find(link)) path->say(message);
   }));
+}
+
+void DataPath::drain(std::function<void()> done) {
+  const auto drain = [engine = engine_.get(), done = std::move(done)] { engine->drain(done); };
+  if (!engine_->post(drain)) engine_->call(drain);
 }
 
 void DataPath::write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes) {

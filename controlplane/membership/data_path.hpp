@@ -67,6 +67,9 @@ class DataPath {
   /// Sends a message of at most kMostBytes. Later, without an answer: one that finds no room is dropped, as
   /// is one to a link that is closed.
   void say(LinkId link, Bytes message);
+  /// Calls `done` on the engine's thread when what has arrived by now has been given to Handlers::heard; as
+  /// late as that thread is when it gets no processor.
+  void drain(std::function<void()> done);
   /// Writes into the peer's window. Later, without an answer.
   void write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes);
 

@@ -17,11 +17,15 @@ Membership::Impl::Link* Membership::Impl::find(LinkId id) {
   return found == links_.end() ? nullptr : &found->second;
 }
 
+/// To every process that says it has this address: on different network stacks there may be several.
 void Membership::Impl::say(const Address& to, const Bytes& words) {
-  const auto found = std::ranges::find_if(
-      links_, [&](const auto& entry) { return entry.second.peer && entry.second.address == to; });
-  if (found != links_.end()) return send(found->first, found->second, Words{words});
-  if (!is_ours_to_dial(to)) return;
+  bool said = false;
+  for (auto& [id, link] : links_) {
+    if (!link.peer || link.address != to) continue;
+    send(id, link, Words{words});
+    said = true;
+  }
+  if (said || !is_ours_to_dial(to)) return;
   dial(to);
   if (is_dialing(to)) unsaid_[to] = words;
 }
@@ -73,7 +77,7 @@ void Membership::Impl::dial_refused(const Address& address) {
   const auto& members = core_->view().members;
   const auto member = std::ranges::find(members, address, &view::Member::address);
   if (member == members.end() || has_link(member->id)) return;
-  core_->on_refused(member->id, false, monotonic_now());
+  core_->on_refused(member->id, false, boottime_now());
   drive();
 }
 
@@ -84,7 +88,7 @@ void Membership::Impl::probe(const Address& address, view::MemberId peer, int ag
     probes_.erase(address);
     if (refused && !has_link(peer)) {
       ++counters_.deaths_seen;
-      core_->on_refused(peer, true, monotonic_now());
+      core_->on_refused(peer, true, boottime_now());
       return drive();
     }
     if (again == 0 || has_link(peer)) return;
@@ -197,7 +201,7 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
   if (!message || bytes.size() > kMostMessageBytes) return drop(id);
   if (!link->peer) return drop(id);
   if (const auto* const words = std::get_if<Words>(&*message)) {
-    const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, monotonic_now());
+    const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, boottime_now());
     if (!taken) drop(id);
     drive();
   } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
@@ -226,8 +230,9 @@ void Membership::Impl::greeted(LinkId id, Link& link, const Greeting& greeting, 
   forget_exits();
   auto& exit = exits_[greeting.id];
   if (!exit)
-    exit = watch_exit(loop_, peers_->identity().process, from.process,
-                      [this, peer = greeting.id] { saw_death(peer); });
+    exit = watch_exit(
+        loop_, peers_->identity().process, from.process,
+        [this, peer = greeting.id, process = from.process] { saw_death(peer, process); });
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
 
@@ -274,9 +279,12 @@ void Membership::Impl::path_failed(LinkId id) {
     const auto impl = self.lock();
     if (!impl || impl->closed_) return;
     impl->lost_paths_.erase(peer);
-    if (impl->has_link(peer)) return;
-    impl->core_->on_path_failed(peer, impl->core_->view().epoch, monotonic_now());
-    impl->drive();
+    // If we were not running meanwhile, the peer may be connecting now.
+    impl->when_heard([peer](Impl& membership) {
+      if (membership.has_link(peer)) return;
+      membership.core_->on_path_failed(peer, membership.core_->view().epoch, boottime_now());
+      membership.drive();
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include "controlplane/auth/random.hpp"
 #include "controlplane/membership/membership_impl.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::membership {
 
@@ -52,17 +53,19 @@ Result<void> Membership::Impl::open() {
   view::Member self{.id = view::MemberId{random->next64()},
                     .name = options_.name,
                     .address = listener_->address(),
-                    .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)}};
+                    .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)},
+                    .host = fabric::host_identity(),
+                    .lease = options_.lease};
   if (const auto valid = view::check(self); !valid) return valid;
   loop_.call([&] {
     core_.emplace(std::move(self), options_.timing);
     store_.watch(options_.group, [self = weak_from_this()](std::optional<Epoch> epoch) {
       const auto impl = self.lock();
       if (!impl || impl->closed_) return;
-      impl->core_->on_hint(epoch, monotonic_now());
+      impl->core_->on_hint(epoch, boottime_now());
       impl->drive();
     });
-    core_->start(monotonic_now());
+    core_->start(boottime_now());
     drive();
   });
   return {};
@@ -70,6 +73,7 @@ Result<void> Membership::Impl::open() {
 
 void Membership::Impl::close() {
   closed_ = true;
+  publish_lease();
   timer_ = {};
   granting_ = {};
   service_ = {};
@@ -78,29 +82,33 @@ void Membership::Impl::close() {
   probes_.clear();
   probe_again_.clear();
   exits_.clear();
+  ending_.clear();
   lost_paths_.clear();
   links_.clear();
 }
 
 /// What every input ends with.
 void Membership::Impl::drive() {
+  publish_lease();  // before the application hears of a view
   while (auto output = core_->poll()) handle(*output);
   // Most inputs only put the deadline off: a timer that runs out for nothing now and then costs less.
   const Time deadline = core_->next_deadline();
   if (deadline >= armed_for_) return;
   armed_for_ = deadline;
-  timer_ = loop_.after(std::max(Duration{}, deadline - monotonic_now()), later(&Impl::on_timer));
+  timer_ = loop_.after(std::max(Duration{}, deadline - boottime_now()), later(&Impl::on_timer));
 }
 
 void Membership::Impl::on_timer() {
   armed_for_ = Time::never();
-  core_->on_timer(monotonic_now());
+  core_->on_timer(boottime_now());
   drive();
 }
 
 void Membership::Impl::handle(view::Output& output) {
   if (const auto* const transmit = std::get_if<view::Transmit>(&output)) {
     for (const Address& to : transmit->to) say(to, transmit->message);
+  } else if (const auto* const asked = std::get_if<view::Listen>(&output)) {
+    listen(asked->request);
   } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
     read_store(*read);
   } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {
@@ -111,9 +119,54 @@ void Membership::Impl::handle(view::Output& output) {
     be_removed(removed->view);
   } else if (const auto* const lost = std::get_if<view::StoreLost>(&output)) {
     if (upcalls_.store_lost) upcalls_.store_lost(lost->cause);
-  } else if (upcalls_.store_found) {
-    upcalls_.store_found();
+  } else if (std::holds_alternative<view::StoreFound>(output)) {
+    if (upcalls_.store_found) upcalls_.store_found();
+  } else if (const auto* const bad = std::get_if<view::Unreachable>(&output)) {
+    if (upcalls_.unreachable) upcalls_.unreachable(*bad);
+  } else if (const auto* const good = std::get_if<view::Reachable>(&output)) {
+    if (upcalls_.reachable) upcalls_.reachable(good->member);
+  } else if (const auto* const over = std::get_if<view::EarlierLeasesOver>(&output)) {
+    ending_.clear();
+    if (upcalls_.earlier_leases_over) upcalls_.earlier_leases_over(over->epoch);
+  } else if (std::holds_alternative<view::LeaseGained>(output)) {
+    if (upcalls_.lease_gained) upcalls_.lease_gained();
+  } else if (std::holds_alternative<view::LeaseLost>(output)) {
+    if (upcalls_.lease_lost) upcalls_.lease_lost();
   }
+}
+
+void Membership::Impl::publish_lease() {
+  Lease now;
+  if (core_ && !closed_)
+    now = {.epoch = core_->view().epoch, .from = core_->takeover_at(), .until = core_->lease_until()};
+  const std::lock_guard lock(lease_mutex_);
+  lease_ = now;
+}
+
+bool Membership::Impl::holds_lease(Epoch epoch) const {
+  const std::lock_guard lock(lease_mutex_);
+  const Time now = boottime_now();
+  return epoch == lease_.epoch && now >= lease_.from && now < lease_.until;
+}
+
+void Membership::Impl::listen(view::RequestId request) {
+  when_heard([request](Impl& membership) {
+    membership.core_->on_listened(request, boottime_now());
+    membership.drive();
+  });
+}
+
+/// `action` comes after all that has arrived by now: what the engine's thread takes in and posts to the loop,
+/// and what waits in the loop's own sockets. The loop looks at its sockets between two posts.
+void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
+  data_->drain([&loop = loop_, self = weak_from_this(), action = std::move(action)] {
+    loop.post([&loop, self, action] {
+      loop.post([self, action] {
+        const auto impl = self.lock();
+        if (impl && !impl->closed_) action(*impl);
+      });
+    });
+  });
 }
 
 void Membership::Impl::read_store(const view::ReadStore& read) {
@@ -121,7 +174,7 @@ void Membership::Impl::read_store(const view::ReadStore& read) {
               [self = weak_from_this(), request = read.request](Result<view::View> result) {
                 const auto impl = self.lock();
                 if (!impl || impl->closed_) return;
-                impl->core_->on_read(request, std::move(result), monotonic_now());
+                impl->core_->on_read(request, std::move(result), boottime_now());
                 impl->drive();
               });
 }
@@ -134,7 +187,7 @@ void Membership::Impl::swap_store(const view::SwapStore& swap) {
                             if (!impl || impl->closed_) return;
                             const bool agreed = record == view::Record::view && result && result->swapped;
                             if (agreed && impl->upcalls_.agreed) impl->upcalls_.agreed(result->current);
-                            impl->core_->on_swapped(request, std::move(result), monotonic_now());
+                            impl->core_->on_swapped(request, std::move(result), boottime_now());
                             impl->drive();
                           });
 }
@@ -190,9 +243,18 @@ std::optional<std::size_t> Membership::Impl::rank_of(view::MemberId id) const {
   return static_cast<std::size_t>(found - members.begin());
 }
 
-void Membership::Impl::saw_death(view::MemberId id) {
+/// As a rule it is the loop's thread whose end was seen: for a few milliseconds other threads of the process
+/// may run on. Only the end of the whole process ends its lease.
+void Membership::Impl::saw_death(view::MemberId id, ProcessIdentity process) {
   ++counters_.deaths_seen;
-  core_->on_gone(id, monotonic_now());
+  process.thread = 0;
+  const view::Member* const member = core_->view().find(id);
+  if (member != nullptr && member->lease > Duration{})
+    ending_[id] = watch_exit(loop_, peers_->identity().process, process, [this, id] {
+      core_->on_exited(id, boottime_now());
+      drive();
+    });
+  core_->on_gone(id, boottime_now());
   drive();
 }
 
@@ -217,13 +279,13 @@ Result<void> Membership::Impl::write(std::uint64_t offset, std::span<const std::
 }
 
 Result<void> Membership::Impl::remove(view::MemberId member) {
-  auto removed = core_->remove(member, monotonic_now());
+  auto removed = core_->remove(member, boottime_now());
   drive();
   return removed;
 }
 
 void Membership::Impl::leave() {
-  core_->leave(monotonic_now());
+  core_->leave(boottime_now());
   drive();
 }
 
@@ -262,6 +324,9 @@ Result<void> Membership::remove(view::MemberId member) {
 }
 void Membership::leave() {
   impl_->leave();
+}
+bool Membership::holds_lease(Epoch epoch) const {
+  return impl_->holds_lease(epoch);
 }
 const view::FailureView& Membership::view() const {
   return impl_->core();

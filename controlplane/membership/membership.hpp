@@ -26,6 +26,9 @@ struct MembershipOptions {
   /// What leaves this host on the data path - heartbeats, messages, writes - is sealed with AES-256-GCM,
   /// under keys of each connection that travel over control connections. All members do or none.
   bool encrypt = false;
+  /// The term of the lease that this member asks for, at most view::kMaxLease; 100 to 200 ms is meant. 0: it
+  /// asks for none, and holds_lease() is never true.
+  Duration lease{};
   view::Timing timing{};
   /// With whom the data path shares its thread; null: with everything in this process.
   std::shared_ptr<peer::Context> context = nullptr;
@@ -41,6 +44,16 @@ struct Upcalls {
   std::function<void(view::MemberId from, std::span<const std::byte> bytes)> delivered;
   std::function<void(const Error& cause)> store_lost;
   std::function<void()> store_found;
+  /// The link to a member that stays in the view is bad: view::Unreachable says since when and which way. The
+  /// application decides what to do without it. `reachable` follows when the link is good again, or a view
+  /// without the member is installed.
+  std::function<void(const view::Unreachable&)> unreachable;
+  std::function<void(view::MemberId member)> reachable;
+  /// The leases of this process, which holds_lease() tells at any moment. `earlier_leases_over` follows each
+  /// `installed`: no process serves in an earlier view than that of `epoch` any more.
+  std::function<void(Epoch epoch)> earlier_leases_over;
+  std::function<void()> lease_gained;
+  std::function<void()> lease_lost;
   /// The store has agreed to the view that we proposed.
   std::function<void(const view::View&)> agreed;
   /// A process that proved the key cannot be talked to: authentication when one of the two encrypts and the
@@ -92,6 +105,12 @@ class Membership {
   /// Errors: those of FailureView::remove.
   Result<void> remove(view::MemberId member);
   void leave();
+
+  /// Any thread: whether this process may serve, now, what the view of `epoch` gives to it. That is so when
+  /// it has installed that view, no process serves in an earlier view any more, and none serves in a later
+  /// one before our lease ends. To be called after a value is read and before the answer leaves: the process
+  /// may have been stopped in between.
+  bool holds_lease(Epoch epoch) const;
 
   const view::FailureView& view() const;
   Counters counters() const;

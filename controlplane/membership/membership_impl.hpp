@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 
 #include "controlplane/connect/listener.hpp"
@@ -29,6 +30,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
   Result<void> remove(view::MemberId member);
   void leave();
+  bool holds_lease(Epoch epoch) const;
 
   control::ControlLoop& loop() { return loop_; }
   const view::FailureView& core() const { return *core_; }
@@ -69,6 +71,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void drive();
   void on_timer();
   void handle(view::Output& output);
+  void listen(view::RequestId request);
+  void when_heard(std::function<void(Impl&)> action);
   void read_store(const view::ReadStore& read);
   void swap_store(const view::SwapStore& swap);
   void install(const view::View& view);
@@ -76,7 +80,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void take(Link& link, Data data);
   bool is_member() const { return core_->state() == view::FailureView::State::member; }
   std::optional<std::size_t> rank_of(view::MemberId id) const;
-  void saw_death(view::MemberId id);
+  void saw_death(view::MemberId id, ProcessIdentity process);
+  void publish_lease();
 
   // links.cpp
   void say(const Address& to, const Bytes& words);
@@ -138,6 +143,14 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::map<Address, control::Timer> probe_again_;
   std::map<view::MemberId, std::unique_ptr<Watching>> exits_;
   std::map<view::MemberId, control::Timer> lost_paths_;
+  std::map<view::MemberId, std::unique_ptr<Watching>> ending_;  ///< processes whose loop has ended
+  /// What the core says of our lease, for the threads of the application.
+  struct Lease {
+    Epoch epoch{};
+    Time from = Time::never(), until{};
+  };
+  mutable std::mutex lease_mutex_;
+  Lease lease_;
   std::optional<WindowKey> window_;  ///< of the epoch that is installed
   Counters counters_;
 };

@@ -81,6 +81,8 @@ class FabricThread {
   /// The software endpoint; null when a NIC or shared memory alone is used.
   const fabric::SoftwareFabric* software() const { return opened_.software; }
   engine::Engine& engine() { return *engine_; }
+  /// What the fabric found to do in this turn, for an agent in its own: the fabric goes first.
+  std::size_t last_progress() const { return agent_->last_progress(); }
   /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`.
   void turn(Duration longest) { engine_->turn(longest); }
 

@@ -181,6 +181,7 @@ class Coordinator {
     bool has_outcome = false;
     Rank rank{};
     Time last_heard{}, last_sent{};
+    bool doubted = false;           ///< the last sweep found it silent for nearly too long
     Time deadline = Time::never();  ///< of what `due` says
     std::string_view due;
     Time commit_by = Time::never();  ///< of what `commit_due` says

@@ -1,20 +1,15 @@
 // Time: one sweep over all members a few times per heartbeat looks at everything that can be due, so that the
 // cost of a deadline does not grow with the number of members.
 #include <algorithm>
+#include <utility>
 
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
 
 namespace rdmc::session {
-namespace {
-
-/// What a sweep may add to any wait, whatever the heartbeat.
-constexpr Duration kLongestTick = milliseconds(25);
-
-}  // namespace
 
 Duration Coordinator::tick() const {
-  return std::min(config_.timing.heartbeat_interval / 4, kLongestTick);
+  return look_interval(config_.timing);
 }
 
 Time Coordinator::next_deadline() const {
@@ -23,11 +18,12 @@ Time Coordinator::next_deadline() const {
 
 void Coordinator::on_timer(Time now) {
   if (now < next_sweep_) return;
-  // If we were stopped ourselves, the others' heartbeats wait unread: don't hold our absence against them.
+  // If we were not running ourselves, the others' heartbeats wait unread: our absence is not their silence.
   const Duration late = now - next_sweep_;
+  if (late > tick())
+    for (Member& member : members_) member.last_heard = std::min(now, member.last_heard + late);
   if (late > config_.timing.suspect_after / 4) {
     for (Member& member : members_) {
-      member.last_heard = std::min(now, member.last_heard + late);
       member.quiet_since = std::min(now, member.quiet_since + late);
       if (member.wait) member.wait->blamed_since = std::min(now, member.wait->blamed_since + late);
     }
@@ -53,7 +49,9 @@ void Coordinator::beat(Time now) {
 
 void Coordinator::check_member(Member& member, Time now) {
   const bool heartbeats = member.standing == Standing::deciding || member.standing == Standing::active;
-  if (heartbeats && now - member.last_heard >= config_.timing.suspect_after) {
+  const Duration silence = now - member.last_heard;
+  const bool doubted = std::exchange(member.doubted, silence >= config_.timing.suspect_after - tick());
+  if (heartbeats && doubted && silence >= config_.timing.suspect_after) {
     lose(member, {Errc::peer_failed, "fell silent for " + to_text(config_.timing.suspect_after)},
          Parting::dismiss, now);
   } else if (now >= member.deadline || now >= member.commit_by) {

@@ -180,11 +180,12 @@ void Participant::finish(Status status, Error cause) {
 void Participant::on_timer(Time now) {
   const Time due = next_deadline();
   if (now < due) return;
-  // If we were stopped ourselves, the coordinator's heartbeats wait unread: don't hold our absence against
-  // it.
-  if (const Duration late = now - due; late > config_.timing.suspect_after / 4)
+  // If we were not running ourselves, the coordinator's heartbeats wait unread: our absence is not its
+  // silence.
+  if (const Duration late = now - due; late > look_interval(config_.timing))
     last_heard_ = std::min(now, last_heard_ + late);
-  if (listening() && now - last_heard_ >= config_.timing.suspect_after) {
+  const bool doubted = std::exchange(doubted_, listening() && now >= doubt_at());
+  if (doubted && now - last_heard_ >= config_.timing.suspect_after) {
     close();
     leave({Errc::peer_failed, "the coordinator fell silent for " + to_text(config_.timing.suspect_after)},
           true, now);
@@ -216,8 +217,8 @@ void Participant::on_timer(Time now) {
 Time Participant::next_deadline() const {
   Time next = std::min(phase_deadline_, lead_at_);
   if (listening()) {
-    next = std::min(
-        {next, last_sent_ + config_.timing.heartbeat_interval, last_heard_ + config_.timing.suspect_after});
+    next = std::min({next, last_sent_ + config_.timing.heartbeat_interval,
+                     doubted_ ? last_heard_ + config_.timing.suspect_after : doubt_at()});
     if (owes_progress()) next = std::min(next, last_progress_ + kProgressInterval);
   }
   return next;

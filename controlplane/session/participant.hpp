@@ -176,6 +176,8 @@ class Participant {
   bool listening() const { return channel_open_ && phase_ > Phase::greeting; }
   bool has_joined() const { return channel_open_ && phase_ >= Phase::idle; }
   bool was_formed() const { return epoch_ > Epoch{0}; }
+  /// The first of the two looks that make a silence count.
+  Time doubt_at() const { return last_heard_ + config_.timing.suspect_after - look_interval(config_.timing); }
   bool owes_progress() const { return phase_ == Phase::running && bytes_done_ > bytes_reported_; }
   void ignore() { ++counters_.ignored_commands; }
   Duration phase_timeout() const;
@@ -198,6 +200,7 @@ class Participant {
   bool detached_ = false;  ///< the coordinator went while our application commits: its answer is the outcome
   Error cause_{};          ///< why we are aborting
   Time last_heard_{}, last_sent_{}, last_progress_{};
+  bool doubted_ = false;  ///< the last look found the coordinator silent for nearly too long
   Time phase_deadline_ = Time::never();
   std::uint64_t bytes_done_ = 0, bytes_reported_ = 0, group_advance_ = 0;
   std::vector<Rank> suspected_;

@@ -5,6 +5,7 @@
 // thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +60,12 @@ struct Timing {
   Duration lead_stagger = milliseconds(200);  ///< between the turns of survivors to lead on without the root
   Duration orphan_timeout = seconds(10);      ///< for somebody to lead on and form an epoch
 };
+
+/// Between two looks at what can be due. What arrived before a look is read before the next one, so nobody is
+/// lost for a silence that only one look has seen; and who looks later than that was not running.
+inline Duration look_interval(const Timing& timing) {
+  return std::min(timing.heartbeat_interval / 4, milliseconds(25));
+}
 
 struct MemberInfo {
   MemberId member{};

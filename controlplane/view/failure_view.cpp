@@ -13,11 +13,16 @@ constexpr std::uint64_t kMostAhead = 16;
 }  // namespace
 
 FailureView::FailureView(Member self, const Timing& timing)
-    : self_(std::move(self)), timing_(timing), nobody_yet_(timing, Time{}), local_(timing.max_step) {}
+    : self_(std::move(self)),
+      timing_(timing),
+      nobody_yet_(timing, Time{}),
+      local_(timing.max_step),
+      listening_(timing.max_step),
+      lease_(self_.lease) {}
 
 Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Speaker& from, Time clock) {
   if (state_ == State::removed) return {};
-  local_.advance(clock);
+  advance(clock);
   auto message = decode(bytes);
   if (!message) {
     ++counters_.malformed;
@@ -60,32 +65,37 @@ void FailureView::on_status(Status status, const Address& from) {
     joiner_at_ = local_.now();
   }
   Peer& peer = found->second;
-  if (!peer.said_anything) peer.suspicion.restart(local_.now());
+  if (!peer.said_anything) peer.suspicion.restart(listening_now());
   if (status.sequence <= peer.status.sequence) {
     ++counters_.late;
     return;
   }
   read_if_behind(status.epoch);
   if (member || !status.joining) tell_if_behind(status.epoch, peer.member.address);
-  peer.suspicion.heard(local_.now());
+  // Others may have suspected it though we did not.
+  if (peer.silent || is_doubtful(peer)) peer.recovered_at = listening_now() + timing_.recovery;
+  peer.silent = false;
+  peer.suspicion.heard(listening_now());
   if (member) member_heard_ = local_.now();
   const bool news = !peer.said_anything || status.hears != peer.status.hears ||
                     status.epoch != peer.status.epoch || status.joining != peer.status.joining;
   dirty_ = dirty_ || news;
   peer.said_anything = true;
+  hear_of_leases(status);
   if (member)
     for (const MemberId id : status.gone) note_gone(id);
-  // Nobody else can listen where a member did, unless that one is dead. A joiner's word that is older than
-  // the member itself comes from a life before: that one is the dead one.
+  // A joiner that listens where a member did, on the same network stack, proves that the member is dead. But
+  // when the joiner's status is older than the member, the joiner is the former process and the dead one.
   if (!member && status.joining)
-    for (const Member& m : view_.members)
-      if (m.address == status.joining->address && status.epoch >= m.since) note_gone(m.id);
+    for (const Member& former : view_.members)
+      if (status.epoch >= former.since && has_taken_the_place_of(former, *status.joining))
+        note_gone(former.id);
   peer.status = std::move(status);
 }
 
 void FailureView::on_gone(MemberId member, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   note_gone(member);
   settle();
 }
@@ -93,7 +103,7 @@ void FailureView::on_gone(MemberId member, Time clock) {
 /// A joiner judges about the lives of all: it is to ask in the store first.
 void FailureView::on_refused(MemberId member, bool had_connection, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (had_connection && state_ == State::member)
     note_gone(member);
   else
@@ -103,7 +113,7 @@ void FailureView::on_refused(MemberId member, bool had_connection, Time clock) {
 
 void FailureView::on_path_failed(MemberId member, Epoch epoch, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (epoch == view_.epoch) note_bad_path(member);
   settle();
 }
@@ -127,13 +137,14 @@ void FailureView::leave(Time clock) {
 
 void FailureView::on_timer(Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   settle();
 }
 
 /// What every input ends with.
 void FailureView::settle() {
   if (state_ == State::removed) return;
+  tend_listening();
   Row heard = who_is_heard();
   if (heard != heard_) {
     for (const MemberId id : heard_) counters_.suspicions += heard.contains(id) ? 0 : 1;
@@ -145,9 +156,12 @@ void FailureView::settle() {
     heard_ = std::move(heard);
     dirty_ = say_soon_ = true;
   }
+  weigh_words();
   tend_store();
   tend_claim();
   if (dirty_) evaluate();
+  tend_links();
+  tend_leases();
   if (wanted_since_ != Time::never() && local_.now() >= not_before()) propose();
   if (std::exchange(say_soon_, false)) next_news_ = std::min(next_news_, local_.now() + timing_.soon);
   if (local_.now() >= next_status_)
@@ -158,7 +172,7 @@ void FailureView::settle() {
 
 bool FailureView::is_heard(MemberId id, const Peer& peer) const {
   const bool known = peer.said_anything || view_.contains(id);
-  return known && !peer.suspicion.suspects(local_.now()) && local_.now() >= peer.path_failed_until;
+  return known && !peer.silent && local_.now() >= peer.path_failed_until;
 }
 
 bool FailureView::is_joining(const Peer& peer) const {
@@ -173,11 +187,13 @@ Row FailureView::who_is_heard() const {
 }
 
 void FailureView::say_status() {
-  next_status_ = local_.now() + timing_.heartbeat;
+  next_status_ = local_.now() + heartbeat();
   next_news_ = Time::never();
   unmet_.clear();
   forget_old_peers();
-  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), status()});
+  // Made for who is alone, too: a lease is asked for with it.
+  Bytes words = status();
+  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), std::move(words)});
 }
 
 /// What has changed, to those who need it before our next status: said to everybody, n² words would come
@@ -192,6 +208,7 @@ Bytes FailureView::status() {
   status.hears = heard_;
   status.gone = gone_;
   if (state_ == State::joining) status.joining = self_;
+  say_of_leases(status);
   return encode(status);
 }
 
@@ -233,7 +250,11 @@ void FailureView::tell_if_behind(Epoch epoch, const Address& to) {
 
 void FailureView::forget_old_peers() {
   std::erase_if(peers_, [&](const auto& entry) {
-    return !view_.contains(entry.first) && local_.now() - entry.second.suspicion.last_heard() > kForgetAfter;
+    return !view_.contains(entry.first) &&
+           listening_now() - entry.second.suspicion.last_heard() > kForgetAfter;
+  });
+  std::erase_if(exits_, [&](const auto& entry) {
+    return !view_.contains(entry.first) && local_.now() - entry.second.at > kForgetAfter;
   });
 }
 
@@ -243,22 +264,20 @@ bool FailureView::admits(Epoch epoch, MemberId from) const {
 
 double FailureView::level(MemberId member) const {
   const auto found = peers_.find(member);
-  return found == peers_.end() ? 0 : found->second.suspicion.level(local_.now());
+  return found == peers_.end() ? 0 : found->second.suspicion.level(listening_now());
 }
 
 Time FailureView::next_deadline() const {
   if (state_ == State::removed) return Time::never();
-  Time next = std::min(next_status_, next_news_);
-  for (const auto& [id, peer] : peers_) {
-    if (heard_.contains(id)) next = std::min(next, peer.suspicion.suspect_at());
+  Time next = std::min({next_status_, next_news_, next_report(), next_listen()});
+  for (const auto& [id, peer] : peers_)
     if (peer.path_failed_until > local_.now()) next = std::min(next, peer.path_failed_until);
-  }
   for (const auto* pending : {&read_, &swap_, &claim_})
     if (*pending) next = std::min(next, (*pending)->deadline);
   if (!read_) next = std::min({next, read_at_, behind_at_});
   if (!claim_ && may_claim()) next = std::min(next, claim_at_);
   if (wanted_since_ != Time::never() && !swap_ && reachable_) next = std::min(next, not_before());
-  return local_.to_clock(next);
+  return std::min(local_.to_clock(next), next_lease_event());
 }
 
 std::optional<Output> FailureView::poll() {

@@ -13,6 +13,7 @@ void FailureView::learn(const View& view) {
   // Who was removed does not come in again on words from before.
   for (const Member& member : view_.members)
     if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
+  const bool newcomer = state_ != State::member;
   view_ = view;
   member_heard_ = learnt_at_ = local_.now();
   if (shown_ <= view_.epoch) behind_at_ = Time::never();
@@ -27,30 +28,35 @@ void FailureView::learn(const View& view) {
       const auto peer = peers_.try_emplace(member.id, Peer{member, nobody_yet_}).first;
       if (peer->second.said_anything) continue;
       // Someone new to us has its time to say the first word.
-      peer->second.suspicion.restart(local_.now());
+      peer->second.suspicion.restart(listening_now());
+      peer->second.silent = false;
       introduce_ourselves();
     }
     self_.since = view_.find(self_.id)->since;
     state_ = State::member;
+    begin_leases(newcomer);
     outputs_.push_back(Installed{view_});
   } else if (state_ == State::member) {
     state_ = State::removed;
+    end_leases();
     outputs_.push_back(Removed{view_});
   } else {
     for (const Member& member : view_.members)
       if (const auto [peer, fresh] = peers_.try_emplace(member.id, Peer{member, nobody_yet_}); fresh)
-        peer->second.suspicion.restart(local_.now() - timing_.suspect_cap);
+        peer->second.silent = true;  // until it says something
     introduce_ourselves();
   }
 }
 
 void FailureView::note_gone(MemberId id) {
   if (!view_.contains(id) || !gone_.insert(id).second) return;
+  if (id == self_.id) end_leases();
   dirty_ = say_soon_ = true;
 }
 
 Testimony FailureView::testimony() const {
-  Testimony all{.self = self_.id, .hears = heard_, .gone = gone_};
+  Testimony all{
+      .self = self_.id, .hears = heard_, .gone = gone_, .doubtful = doubtful_, .returned = returned_};
   for (const MemberId id : heard_) {
     const Peer& peer = peers_.at(id);
     if (peer.said_anything && peer.status.epoch == view_.epoch) all.rows.emplace(id, peer.status.hears);
@@ -66,7 +72,11 @@ void FailureView::evaluate() {
 
 void FailureView::evaluate_as_member() {
   const Testimony words = testimony();
-  const Judgement judgement = judge(view_, words);
+  Judgement judgement = judge(view_, words);
+  // What we know of the others is from before we were stopped, and they know no better of us.
+  if (is_recovering())
+    for (auto id = judgement.removed.begin(); id != judgement.removed.end();)
+      id = gone_.contains(*id) ? id + 1 : judgement.removed.erase(id);
   if (!judgement.turn) return want({}, {}, {});
   std::set<Address> taken;
   for (const Member& member : view_.members)
@@ -102,7 +112,7 @@ void FailureView::evaluate_as_joiner() {
   bool all_gone = true;
   for (const Member& member : view_.members) {
     removed.insert(member.id);
-    all_gone = all_gone && (gone_.contains(member.id) || member.address == self_.address);
+    all_gone = all_gone && (gone_.contains(member.id) || has_taken_the_place_of(member, self_));
   }
   takeover_ = !all_gone;
   const auto turn = std::distance(joining.begin(), joining.find(self_.id));
@@ -114,7 +124,7 @@ void FailureView::evaluate_as_joiner() {
 /// whom a minority would remove have their time from the moment that it would.
 void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool minority) {
   const bool anew = minority && (!minority_ || removed != removed_);
-  if (removed.empty() && joining.empty())
+  if (removed.empty() && joining.empty() && !needs_renewal())
     wanted_since_ = Time::never();
   else if (wanted_since_ == Time::never() || anew)
     wanted_since_ = local_.now();
@@ -139,9 +149,9 @@ Time FailureView::not_before() const {
   Time at = wanted_since_ + timing_.batch;
   if (removed_.empty()) at = std::min(limit, std::max(wanted_since_, joiner_at_) + timing_.batch_joins);
   for (const auto& [id, peer] : peers_) {
-    const bool doubtful = local_.now() - peer.suspicion.last_heard() > timing_.doubt;
-    if (doubtful && heard_.contains(id) && !removed_.contains(id) && view_.contains(id))
-      at = std::max(at, std::min(peer.suspicion.suspect_at(), limit));
+    if (!is_doubtful(peer) || !heard_.contains(id) || removed_.contains(id) || !view_.contains(id)) continue;
+    const Time verdict = listening_.to_local(peer.suspicion.suspect_at());
+    at = std::max(at, verdict > local_.now() ? std::min(verdict, limit) : limit);
   }
   return at + wait_;
 }
@@ -155,11 +165,14 @@ void FailureView::propose() {
     Member& joiner = proposal.members.emplace_back(id == self_.id ? self_ : peers_.at(id).member);
     joiner.since = proposal.epoch;
   }
+  proposal.held = may_be_held(proposal);
   // What nobody could read would be the group's last view.
   if (!decode_view(encode_view(proposal))) {
     wanted_since_ = Time::never();
     return;
   }
+  proposed_in_ = view_.epoch;
+  answers_.clear();
   ++counters_.proposals;
   const RequestId request = ask(swap_);
   outputs_.push_back(SwapStore{request, std::move(proposal), Record::view});

@@ -9,7 +9,7 @@ namespace rdmc::view {
 
 void FailureView::on_hint(std::optional<Epoch> epoch, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   epoch ? read_if_behind(*epoch) : read_store();
   settle();
 }
@@ -23,7 +23,7 @@ void FailureView::read_if_behind(Epoch epoch) {
 
 /// The request of one that is awaited from now on.
 RequestId FailureView::ask(std::optional<Pending>& pending) {
-  pending = Pending{RequestId{++last_request_}, local_.now() + timing_.store_timeout, view_.epoch};
+  pending = Pending{RequestId{++last_request_}, local_.now() + timing_.store_timeout, view_.epoch, clock_};
   return pending->request;
 }
 
@@ -37,7 +37,7 @@ bool FailureView::is_lost(const Pending& pending, const View& shown) {
 
 void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (claim_ && claim_->request == request) {
     claim_.reset();
     result ? on_claims(*result) : store_failed(std::move(result.error()));
@@ -51,6 +51,7 @@ void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
       dirty_ = dirty_ || !view_was_read_;
       view_was_read_ = true;
       learn(*result);
+      confirmed_at_ = std::max(confirmed_at_, asked.asked);  // it showed no later view than ours is now
     }
   }
   settle();
@@ -58,7 +59,7 @@ void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
 
 void FailureView::on_swapped(RequestId request, Result<SwapResult> result, Time clock) {
   if (state_ == State::removed) return;
-  local_.advance(clock);
+  advance(clock);
   if (claim_ && claim_->request == request) {
     claim_.reset();
     result ? on_claims(result->current) : store_failed(std::move(result.error()));
@@ -112,7 +113,8 @@ void FailureView::tend_store() {
   if (read_ || now < read_at_) return;
   // A minority's time is to be one in which the store was there for the others.
   const bool often = state_ == State::joining || (minority_ && wanted_since_ != Time::never());
-  read_at_ = now + (often ? timing_.often : timing_.reread);
+  const Duration again = asks_for_lease() ? timing_.lease_reread : timing_.reread;
+  read_at_ = now + (often ? timing_.often : again);
   const RequestId request = ask(read_);
   outputs_.push_back(ReadStore{request, Record::view});
 }
@@ -129,6 +131,7 @@ void FailureView::answered() {
 
 void FailureView::store_failed(Error cause) {
   ++counters_.store_failures;
+  dirty_ = true;
   backoff_ = std::clamp(backoff_ * 2, timing_.store_backoff, timing_.store_timeout);
   read_at_ = local_.now() + backoff_;
   if (std::exchange(reachable_, false)) outputs_.push_back(StoreLost{std::move(cause)});

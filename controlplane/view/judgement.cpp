@@ -24,8 +24,8 @@ std::vector<Voter> voters(const View& view, const Testimony& testimony) {
 }
 
 /// `row` of nobody yet heard about this view complains of nobody.
-bool complains(const Row* row, MemberId of) {
-  return row != nullptr && !row->contains(of);
+bool complains(const Testimony& testimony, const Row* row, MemberId of) {
+  return row != nullptr && !row->contains(of) && !testimony.returned.contains(of);
 }
 
 }  // namespace
@@ -39,9 +39,9 @@ Judgement judge(const View& view, const Testimony& testimony) {
     const Row* const own = row_of(testimony, member.id);
     std::size_t bad = 0, of = 0;
     for (const Voter& voter : all) {
-      if (voter.id == member.id) continue;
+      if (voter.id == member.id || testimony.doubtful.contains(voter.id)) continue;
       ++of;
-      bad += complains(voter.row, member.id) || complains(own, voter.id) ? 1 : 0;
+      bad += complains(testimony, voter.row, member.id) || complains(testimony, own, voter.id) ? 1 : 0;
     }
     const bool stays = !gone && bad * 2 <= of;
     if (!stays) judgement.removed.insert(member.id);

@@ -21,6 +21,9 @@ struct Testimony {
   Row hears;                     ///< whom self hears
   std::map<MemberId, Row> rows;  ///< of those that self hears and whose word is about this view
   MemberSet gone;                ///< certainly dead, leaving, or to be removed by an operator
+  MemberSet doubtful;  ///< of `hears`, but silent for suspiciously long: without a say about the others
+  /// Only just heard again, or self when it was not running: that others do not hear them may be over.
+  MemberSet returned;
 };
 
 struct Judgement {

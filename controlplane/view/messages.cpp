@@ -15,7 +15,8 @@
 namespace rdmc::view {
 namespace {
 
-static_assert(kMaxMembers * (kMaxNameBytes + kMaxFabrics * (kMaxFabricBytes + 3) + 64) < kMaxMessageBytes,
+static_assert(kMaxMembers * (kMaxNameBytes + kMaxFabrics * (kMaxFabricBytes + 3) + 80 + 2 * 32) <
+                  kMaxMessageBytes,
               "what has no more members than a view may have, and none that is malformed, can be read");
 
 bool is_text(const std::string& text, std::size_t most_bytes) {
@@ -30,15 +31,20 @@ void store(wire::Member& to, const Member& from) {
   to.set_port(from.address.port);
   for (const std::string& fabric : from.fabrics) to.add_fabrics(fabric);
   to.set_since(value_of(from.since));
+  to.set_host(from.host);
+  to.set_lease_ns(static_cast<std::uint64_t>(from.lease.ns));
 }
 
 Result<Member> load(const wire::Member& from) {
-  Member to{.id = MemberId{from.id()}, .name = from.name(), .since = Epoch{from.since()}};
+  Member to{
+      .id = MemberId{from.id()}, .name = from.name(), .host = from.host(), .since = Epoch{from.since()}};
   to.address = Address{.ipv6 = from.ip().size() == 16, .port = static_cast<std::uint16_t>(from.port())};
   const bool ip = from.ip().size() == to.address.ip().size();
   if (ip) std::ranges::copy(from.ip(), reinterpret_cast<char*>(to.address.bytes.data()));
   to.fabrics.assign(from.fabrics().begin(), from.fabrics().end());
-  if (!ip || from.port() > 0xFFFF || !check(to))
+  const bool lease = from.lease_ns() <= static_cast<std::uint64_t>(kMaxLease.ns);
+  if (lease) to.lease = nanoseconds(static_cast<std::int64_t>(from.lease_ns()));
+  if (!ip || !lease || from.port() > 0xFFFF || !check(to))
     return fail(Errc::protocol_error, "sent a malformed member of a view");
   return to;
 }
@@ -46,10 +52,16 @@ Result<Member> load(const wire::Member& from) {
 void store(wire::View& to, const View& from) {
   to.set_epoch(value_of(from.epoch));
   for (const Member& member : from.members) store(*to.add_members(), member);
+  for (const Held& held : from.held) {
+    wire::Held& one = *to.add_held();
+    one.set_holder(value_of(held.holder));
+    one.set_remaining_ns(static_cast<std::uint64_t>(held.remaining.ns));
+  }
 }
 
 Result<View> load(const wire::View& from) {
-  if (from.members_size() > static_cast<int>(kMaxMembers))
+  if (from.members_size() > static_cast<int>(kMaxMembers) ||
+      from.held_size() > 2 * static_cast<int>(kMaxMembers))
     return fail(Errc::protocol_error, "sent a view of too many members");
   View to{.epoch = Epoch{from.epoch()}};
   MemberSet ids;
@@ -61,17 +73,27 @@ Result<View> load(const wire::View& from) {
       return fail(Errc::protocol_error, "sent a view with one member twice");
     to.members.push_back(std::move(*loaded));
   }
+  for (const wire::Held& held : from.held()) {
+    if (held.remaining_ns() > static_cast<std::uint64_t>(kMaxHeld.ns))
+      return fail(Errc::protocol_error, "sent a view with a lease that is too long");
+    to.held.push_back({MemberId{held.holder()}, nanoseconds(static_cast<std::int64_t>(held.remaining_ns()))});
+  }
   return to;
 }
 
 Result<Status> load(const wire::Status& from) {
-  if (from.hears_size() > 2 * static_cast<int>(kMaxMembers) ||
-      from.gone_size() > 2 * static_cast<int>(kMaxMembers))
+  constexpr int kMost = 2 * static_cast<int>(kMaxMembers);
+  if (from.hears_size() > kMost || from.gone_size() > kMost || from.granted_size() > kMost ||
+      from.exited_size() > kMost)
     return fail(Errc::protocol_error, "sent a status with too many members");
   Status to{.from = MemberId{from.from()}, .sequence = from.sequence(), .epoch = Epoch{from.epoch()}};
   to.hears.reserve(static_cast<std::size_t>(from.hears_size()));
   for (const auto id : from.hears()) to.hears.insert(MemberId{id});
   for (const auto id : from.gone()) to.gone.insert(MemberId{id});
+  to.asks = from.asks();
+  for (const wire::Granted& one : from.granted())
+    to.granted.push_back({MemberId{one.holder()}, one.sequence()});
+  for (const auto id : from.exited()) to.exited.insert(MemberId{id});
   if (!from.has_joining()) return to;
   auto joining = load(from.joining());
   if (!joining) return std::unexpected(joining.error());
@@ -102,8 +124,9 @@ Result<void> check(const Member& member) {
                        std::ranges::all_of(member.fabrics, [](const std::string& fabric) {
                          return is_text(fabric, kMaxFabricBytes);
                        });
-  if (!fabrics || !is_text(member.name, kMaxNameBytes))
-    return fail(Errc::invalid_argument, "a member's name or fabrics that no view can hold");
+  const bool lease = member.lease >= Duration{} && member.lease <= kMaxLease;
+  if (!fabrics || !lease || !is_text(member.name, kMaxNameBytes))
+    return fail(Errc::invalid_argument, "a member's name, fabrics or lease that no view can hold");
   return {};
 }
 
@@ -127,6 +150,13 @@ Bytes encode(const Message& message) {
   to.set_epoch(value_of(from.epoch));
   for (const MemberId id : from.hears) to.add_hears(value_of(id));
   for (const MemberId id : from.gone) to.add_gone(value_of(id));
+  to.set_asks(from.asks);
+  for (const Granted& granted : from.granted) {
+    wire::Granted& one = *to.add_granted();
+    one.set_holder(value_of(granted.holder));
+    one.set_sequence(granted.sequence);
+  }
+  for (const MemberId id : from.exited) to.add_exited(value_of(id));
   if (from.joining) store(*to.mutable_joining(), *from.joining);
   return serialize(envelope);
 }

@@ -13,6 +13,14 @@
 
 namespace rdmc::view {
 
+/// That a lease is granted, as asked for with that status.
+struct Granted {
+  MemberId holder{};
+  std::uint64_t sequence = 0;
+
+  friend bool operator==(const Granted&, const Granted&) = default;
+};
+
 /// What a process says of itself and the others; see Status in view.proto.
 struct Status {
   MemberId from{};
@@ -20,6 +28,9 @@ struct Status {
   Epoch epoch{};
   MemberSet hears, gone;
   std::optional<Member> joining;
+  bool asks = false;
+  std::vector<Granted> granted;
+  MemberSet exited;
 
   friend bool operator==(const Status&, const Status&) = default;
 };
@@ -34,7 +45,7 @@ Bytes encode(const Message& message);
 Result<Message> decode(std::span<const std::byte> bytes);
 
 /// Whether it can be in a view. Errors: invalid_argument (texts too long or with control characters, too many
-/// fabrics).
+/// fabrics, a lease longer than kMaxLease).
 Result<void> check(const Member& member);
 
 /// Whether a group can have that name: 1 to kMaxGroupBytes bytes, no control characters, not that of a claim.

@@ -10,14 +10,17 @@ namespace rdmc::fabric {
 class FabricAgent : public engine::Agent, public engine::Waiter {
  public:
   explicit FabricAgent(Fabric& fabric) : fabric_(fabric) {}
-  std::size_t work(Time now) override { return fabric_.progress(now); }
+  std::size_t work(Time now) override { return last_progress_ = fabric_.progress(now); }
   Time next_deadline() const override { return fabric_.next_deadline(); }
   void wait(Time deadline) override { fabric_.wait(deadline); }
   void wake() noexcept override { fabric_.wake(); }
   void pause() override { fabric_.pause(); }
+  /// What the fabric found to do in the last turn; the engine's thread.
+  std::size_t last_progress() const { return last_progress_; }
 
  private:
   Fabric& fabric_;
+  std::size_t last_progress_ = 0;
 };
 
 }  // namespace rdmc::fabric

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -95,6 +96,29 @@ class Metrics(control_test.Group):
             one.close()
         self.store.kill()
         self.scrape_until("rdmc_store_up", 0)
+
+
+    def test_a_member_that_stays_and_cannot_be_reached_is_said_and_shown_and_so_is_its_return(self):
+        first = control_test.Member(self, "--name", "first", "--metrics", "0", *self.common)
+        self.address = first.wait_for_event("metrics")["address"]
+        second = control_test.Member(self, "--name", "second", *self.common)
+        for member in first, second:
+            member.wait_for_view_of([first, second])
+        labels = f'{self.GROUP},member="{second.id}",name="second"'
+        self.assertEqual(self.scrape()["rdmc_member_reachable", labels], 1)
+        self.store.kill()  # nobody can be removed
+        self.scrape_until("rdmc_store_up", 0)
+        before = time.monotonic_ns() // 1000
+        second.process.send_signal(signal.SIGSTOP)
+        lost = first.wait_for_event("unreachable", before)
+        self.assertEqual((lost["id"], lost["name"], lost["heard"]), (second.id, "second", False))
+        self.assertEqual(self.scrape()["rdmc_member_reachable", labels], 0)
+        self.assertGreaterEqual(self.scrape()["rdmc_unreachable_total", self.GROUP], 1)
+        second.process.send_signal(signal.SIGCONT)
+        self.assertEqual(first.wait_for_event("reachable", lost["us"])["id"], second.id)
+        deadline = time.monotonic() + SECONDS
+        while self.scrape()["rdmc_member_reachable", labels] != 1:
+            self.assertLess(time.monotonic(), deadline)
 
 
 class NodeMetrics(control_test.Scratch):

@@ -41,6 +41,17 @@ BOOST_AUTO_TEST_CASE(a_process_that_stops_for_300_ms_stays) {
   BOOST_TEST(figures_of("removals", ViewsFault::short_pause).back() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(who_is_starved_itself_removes_nobody_that_is_not) {
+  for (std::uint64_t seed = 1; seed <= 5 * kSeeds; ++seed) {
+    ViewsOptions options{.seed = seed, .members = static_cast<std::uint32_t>(2 + seed % 8)};
+    options[ViewsFault::starve] = static_cast<std::uint32_t>(1 + seed % 7);
+    options[ViewsFault::pause] = static_cast<std::uint32_t>(seed / 7 % 7);
+    const ScenarioResult result = run_views(options);
+    BOOST_TEST(result.violations.empty());
+    BOOST_TEST(result.figures.at("healthy_removals") == 0u, "seed " << seed);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_host_that_falls_silent_is_removed_everywhere_within_700_ms) {
   const auto times = figures_of("removal_us", ViewsFault::silent_death);
   BOOST_TEST(times.front() > 400'000u);
@@ -85,6 +96,10 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_only_the_store_reaches_takes_the_group_from
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_process_elsewhere_that_names_a_member_s_address_removes_nobody) {
+  BOOST_TEST(figures_of("removals", ViewsFault::same_address).back() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_store_that_is_late_or_refuses_or_shows_old_views_removes_nobody) {
   for (const ViewsFault fault : {ViewsFault::store_late, ViewsFault::store_refuses, ViewsFault::store_back})
     BOOST_TEST(figures_of("removals", fault).back() == 0u);
@@ -92,6 +107,43 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_late_or_refuses_or_shows_old_views_removes_
 
 BOOST_AUTO_TEST_CASE(a_clock_that_jumps_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::clock_jump).back() == 0u);
+}
+
+/// Groups of 2 to 5 with leases, and faults that make one process take over from another that is alive.
+ViewsOptions with_leases(std::uint64_t seed) {
+  ViewsOptions options{.seed = seed,
+                       .members = static_cast<std::uint32_t>(2 + seed % 4),
+                       .lease = milliseconds(static_cast<std::int64_t>(100 + seed % 101)),
+                       .rotate = seed % 2 == 0};
+  for (const ViewsFault fault : {ViewsFault::suspend, ViewsFault::pause, ViewsFault::partition,
+                                 ViewsFault::operator_removes, ViewsFault::forged_refusal, ViewsFault::kill})
+    options[fault] = static_cast<std::uint32_t>((seed / 4 + static_cast<std::uint64_t>(fault)) % 3);
+  options.rates.loss = seed % 3 == 0 ? 50'000 : 0;
+  return options;
+}
+
+BOOST_AUTO_TEST_CASE(at_no_instant_do_two_processes_serve_what_is_one_member_s) {
+  std::uint64_t handovers = 0, waits = 0;
+  for (std::uint64_t seed = 1; seed <= 5 * kSeeds; ++seed) {
+    const ScenarioResult result = run_views(with_leases(seed));
+    for (const auto& violation : result.violations) BOOST_ERROR("seed " << seed << ": " << violation);
+    handovers += result.figures.at("handovers");
+    waits += result.figures.at("waits");
+  }
+  BOOST_TEST(handovers > 10 * kSeeds);
+  BOOST_TEST(waits > kSeeds);
+}
+
+BOOST_AUTO_TEST_CASE(leases_on_a_clock_that_stands_still_while_the_machine_sleeps_protect_nothing) {
+  std::size_t violations = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds && violations == 0; ++seed) {
+    ViewsOptions options = with_leases(seed);
+    options.clock_stops = true;
+    options[ViewsFault::suspend] = 3;
+    for (const std::string& violation : run_views(options).violations)
+      violations += violation.starts_with("two processes serve at once") ? 1 : 0;
+  }
+  BOOST_TEST(violations > 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_store_that_is_gone_removes_nobody) {

@@ -23,6 +23,9 @@ inline ViewsOptions views_options_of(std::uint64_t seed) {
                    .reorder = sometimes(50'000),
                    .delay = sometimes(50'000)};
   options.faulty_time = milliseconds(static_cast<std::int64_t>(random.between(200, 2500)));
+  // In half of the groups members have leases.
+  if (random.below(2) == 0) options.lease = milliseconds(static_cast<std::int64_t>(random.between(100, 200)));
+  options.rotate = random.below(2) == 0;
   return options;
 }
 

@@ -16,6 +16,7 @@
 #include "controlplane/membership/greeting.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/membership/signs_of_death.hpp"
+#include "dataplane/base/clock.hpp"
 #include "tests/controlplane/connect/harness.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
@@ -157,7 +158,8 @@ struct SilentStore final : view::ViewStore {
 /// A membership, and processes that have what it takes to speak to it.
 struct Spoken : control::testing::Harness {
   /// `has_member`: it is to join a view of one, who takes connections and says nothing.
-  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false) {
+  explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false, Upcalls upcalls = {},
+                  Duration lease = {}) {
     if (has_member) {
       listen(control::testing::insecure_options());
       store.loop = loop.get();
@@ -170,8 +172,9 @@ struct Spoken : control::testing::Harness {
                                    .name = "one",
                                    .listen = Address::ipv4(127, 0, 0, 1, 0),
                                    .fabric = "udp",
+                                   .lease = lease,
                                    .context = context},
-                                  {})
+                                  std::move(upcalls))
                      .value();
     address = loop->call([&] { return membership->view().self().address; });
   }
@@ -273,6 +276,136 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
   events.change([&] { places.clear(); });
   say_until(has_heard(DataPath::kMostUnheard + 1));
   BOOST_TEST(!failed);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_drain_ends_when_everything_that_had_arrived_has_been_heard_though_its_thread_did_not_run) {
+  constexpr std::size_t kMessages = 9;
+  const LinkId link{1};
+  // Each has a thread of its own.
+  const auto options = [] {
+    return DataPathOptions{.fabric = "udp",
+                           .address = Address::ipv4(127, 0, 0, 1, 0),
+                           .context = std::make_shared<peer::Context>()};
+  };
+  const auto ignore = [](LinkId, std::string) {};
+  std::atomic<std::size_t> heard = 0;
+  std::promise<void> stopped, go_on;
+  const auto to = DataPath::open(options(), {.heard =
+                                               [&](LinkId, Bytes, DataPath::Place) {
+                                                 if (heard++ > 0) return;
+                                                 stopped.set_value();
+                                                 go_on.get_future().wait();
+                                               },
+                                           .failed = ignore})
+                      .value();
+  const auto from =
+      DataPath::open(options(), {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = ignore}).value();
+  const auto of_from = from->offer(link).value(), of_to = to->offer(link).value();
+  BOOST_TEST_REQUIRE((from->connect(link, of_to).has_value() && to->connect(link, of_from).has_value()));
+  from->say(link, Bytes(8));
+  stopped.get_future().wait();
+  for (std::size_t i = 1; i < kMessages; ++i) from->say(link, Bytes(8));
+  std::promise<void> sent;
+  from->drain([&] { sent.set_value(); });
+  sent.get_future().wait();
+  std::promise<std::size_t> heard_by_then;
+  to->drain([&] { heard_by_then.set_value(heard); });
+  go_on.set_value();
+  BOOST_TEST(heard_by_then.get_future().get() == kMessages);
+}
+
+/// A member that the test plays: it greets the membership of `world` and says what it is told to say.
+struct PlayedMember {
+  explicit PlayedMember(Spoken& in) : world(in), end(in.come(value_of(id))) {}
+  void say(const Message& message) { BOOST_TEST(world.send(end, encode(message)).has_value()); }
+  void say_that_it_hears(view::MemberId other) {
+    say(Words{encode(view::Message(
+        view::Status{.from = id, .sequence = ++sequence, .epoch = Epoch{1}, .hears = {other}}))});
+  }
+
+  static constexpr view::MemberId id{7};
+  const Address address = Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(id));
+  Spoken& world;
+  control::testing::End& end;
+  std::uint64_t sequence = 0;
+};
+
+BOOST_AUTO_TEST_CASE(the_application_is_told_of_a_member_that_it_cannot_reach_and_when_it_can_again) {
+  control::testing::Events events;
+  std::vector<view::Unreachable> lost;
+  std::vector<view::MemberId> found;
+  Spoken world(
+      seconds(20), false,
+      {.unreachable = [&](const auto& link) { events.change([&] { lost.push_back(link); }); },
+       .reachable = [&](view::MemberId member) { events.change([&] { found.push_back(member); }); }});
+  PlayedMember peer(world);
+  const view::MemberId self = world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    const view::Member& one = world.membership->view().self();
+    world.store.stands = {Epoch{1}, {one, {.id = peer.id, .address = peer.address}}};
+    return one.id;
+  });
+  // The store accepts no other view, so the silent member stays.
+  BOOST_TEST_REQUIRE(events.wait([&] { return !lost.empty(); }));
+  BOOST_TEST((lost[0].member == peer.id && !lost[0].heard && !lost[0].hears_us));
+  BOOST_TEST(!world.loop->call([&] { return world.membership->view().reaches(peer.id); }));
+  peer.say_that_it_hears(self);
+  BOOST_TEST_REQUIRE(events.wait([&] { return !found.empty(); }));
+  BOOST_TEST((found[0] == peer.id));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_view_that_is_installed_and_lost_when_the_store_falls_silent) {
+  control::testing::Events events;
+  int gained = 0, lost = 0;
+  std::vector<Epoch> over;
+  Spoken world(seconds(20), false,
+               {.earlier_leases_over = [&](Epoch epoch) { events.change([&] { over.push_back(epoch); }); },
+                .lease_gained = [&] { events.change([&] { ++gained; }); },
+                .lease_lost = [&] { events.change([&] { ++lost; }); }},
+               milliseconds(200));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
+  world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    world.store.stands = {Epoch{1}, {world.membership->view().self()}};
+  });
+  BOOST_TEST_REQUIRE(events.wait([&] { return gained > 0; }));
+  BOOST_TEST((over == std::vector{Epoch{1}}));
+  // It is renewed while the loop runs. Other threads look at any moment, and may find it out between two
+  // turns.
+  const auto comes_to = [&](bool held) {
+    const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
+    bool holds = !held;
+    while (holds != held && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+      holds = world.membership->holds_lease(Epoch{1});
+    }
+    return holds == held;
+  };
+  BOOST_TEST(comes_to(true));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{0}));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{2}));
+  world.loop->call([&] { world.store.stands = {}; });
+  BOOST_TEST(comes_to(false));
+  BOOST_TEST_REQUIRE(events.wait([&] { return lost > 0; }));
+}
+
+/// A loop that does not run renews nothing, and the lease ends all the same.
+BOOST_AUTO_TEST_CASE(a_lease_ends_by_the_clock_though_the_loop_stands_still) {
+  control::testing::Events events;
+  bool gained = false;
+  Spoken world(seconds(20), false, {.lease_gained = [&] { events.change([&] { gained = true; }); }},
+               milliseconds(100));
+  world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    world.store.stands = {Epoch{1}, {world.membership->view().self()}};
+  });
+  BOOST_TEST_REQUIRE(events.wait([&] { return gained; }));
+  world.loop->call([&] {
+    const Time until = world.membership->view().lease_until();
+    while (boottime_now() < until) std::this_thread::yield();
+    BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
+  });
 }
 
 BOOST_AUTO_TEST_CASE(who_takes_its_time_to_say_its_name_has_one_connection_at_a_time) {

@@ -138,6 +138,80 @@ BOOST_AUTO_TEST_CASE(a_member_that_only_we_miss_stays) {
   BOOST_TEST(process.take<SwapStore>().empty());
 }
 
+BOOST_AUTO_TEST_CASE(silence_that_nobody_listened_to_is_none_and_what_has_arrived_is_heard_before_it_counts) {
+  for (const bool arrives : {false, true}) {
+    OfThree process;
+    process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
+    process.listens = false;  // the thread with the network is not scheduled
+    process.wait(seconds(2));
+    BOOST_TEST(process.take<SwapStore>().empty());
+    if (arrives) process.hear_from({2, 3}, ids({1, 2, 3}));
+    process.answer_listens();
+    process.listens = true;
+    process.keep_hearing({2}, ids({1, 3}), milliseconds(250));
+    BOOST_TEST(process.core.counters().suspicions == 0u);
+    BOOST_TEST(process.core.level(MemberId{3}) < 8);
+    process.keep_hearing({2}, ids({1}), milliseconds(600));
+    BOOST_TEST(process.take<SwapStore>().size() == 1u);  // it listens again, and hears nothing
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_was_stopped_removes_nobody_on_words_from_before_but_whoever_is_certainly_dead) {
+  for (const bool dead : {false, true}) {
+    OfThree process;
+    process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
+    process.now = process.now + seconds(2);
+    // Meanwhile both have missed us, and each other.
+    process.hear_from({2}, ids({}));
+    process.hear_from({3}, ids({}));
+    if (dead) process.core.on_gone(MemberId{3}, process.now);
+    process.wait(milliseconds(50));
+    BOOST_TEST(process.take<SwapStore>().size() == (dead ? 1u : 0u));
+    process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(500));
+    BOOST_TEST(process.take<SwapStore>().empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_link_to_a_member_that_stays_is_reported_once_and_so_is_its_return) {
+  OfThree process;
+  process.keep_hearing({2}, ids({1, 3}), seconds(2));
+  const auto lost = process.take<Unreachable>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].member == MemberId{3} && !lost[0].heard));
+  BOOST_TEST(!process.core.reaches(MemberId{3}));
+  BOOST_TEST(process.core.reaches(MemberId{2}));
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(100));
+  const auto found = process.take<Reachable>();
+  BOOST_TEST_REQUIRE(found.size() == 1u);
+  BOOST_TEST((found[0].member == MemberId{3}));
+  BOOST_TEST(process.core.reaches(MemberId{3}));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_says_that_it_does_not_hear_us_is_reported_though_we_hear_it) {
+  OfThree process;
+  for (int i = 0; i < 40; ++i) {
+    process.hear_from({2}, ids({1, 3}));
+    process.hear_from({3}, ids({2}));
+    process.wait(milliseconds(25));
+  }
+  const auto lost = process.take<Unreachable>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].member == MemberId{3} && lost[0].heard && !lost[0].hears_us));
+  BOOST_TEST(process.take<SwapStore>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_is_removed_meanwhile_or_certainly_dead_is_not_reported_as_unreachable) {
+  OfThree process;
+  process.keep_hearing({2}, ids({1}), milliseconds(600));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  process.core.on_swapped(swaps[0].request, SwapResult{true, swaps[0].next}, process.now);
+  process.standing = swaps[0].next;
+  process.core.on_gone(MemberId{2}, process.now);
+  process.wait(seconds(3));
+  BOOST_TEST(process.take<Unreachable>().empty());
+}
+
 BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
   Process process(1);
   process.read(view_of(5, {1, 2, 3, 4}));
@@ -197,6 +271,35 @@ BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_de
   BOOST_TEST_REQUIRE(swaps.size() == 1u);
   BOOST_TEST(!swaps[0].next.contains(MemberId{3}));
   BOOST_TEST(swaps[0].next.contains(again.id));
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_process_on_another_network_stack_takes_nobody_s_place_though_it_names_the_same_address) {
+  for (const std::uint64_t host : {std::uint64_t{0}, member(3).host + 1}) {
+    OfThree process;
+    Member elsewhere = member(3);
+    elsewhere.id = MemberId{33};
+    elsewhere.host = host;
+    for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
+      process.hear({.from = elsewhere.id,
+                    .sequence = sequence,
+                    .epoch = Epoch{5},
+                    .hears = ids({1, 2, 3}),
+                    .joining = elsewhere});
+      process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
+    }
+    BOOST_TEST(process.take<SwapStore>().empty());
+  }
+  // Nor does it take the whole group over at once.
+  for (const bool same_host : {false, true}) {
+    Member self = member(1);
+    self.id = MemberId{9};
+    if (!same_host) ++self.host;
+    Process joiner(self);
+    joiner.read(view_of(5, {1}));
+    joiner.wait(seconds(1));
+    BOOST_TEST(joiner.take<SwapStore>().size() == (same_host ? 1u : 0u));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_is_out_says_nothing_more_and_lets_nothing_in) {

@@ -101,6 +101,19 @@ BOOST_AUTO_TEST_CASE(the_smaller_part_of_a_divided_group_knows_that_it_is) {
   BOOST_TEST((group.judged_by(2).removed == MemberSet{id(0), id(1)}));
 }
 
+BOOST_AUTO_TEST_CASE(who_misses_most_of_the_others_stays_while_they_are_doubtful_or_have_just_returned) {
+  // The last of five does not hear three others, of which the judge knows better.
+  Group group(5);
+  for (std::size_t i : {1u, 2u, 3u}) group.hears[4][i] = false;
+  Testimony words = group.seen_by(0);
+  BOOST_TEST((judge(group.view, words).removed == MemberSet{id(4)}));
+  for (MemberSet* const why : {&words.doubtful, &words.returned}) {
+    for (std::size_t i : {1u, 2u, 3u}) why->insert(id(i));
+    BOOST_TEST(judge(group.view, words).removed.empty());
+    why->clear();
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_who_is_heard_and_has_said_nothing_of_this_view_nothing_bad_is_assumed) {
   Group group(4);
   group.hears[0][3] = false;

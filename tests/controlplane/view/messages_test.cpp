@@ -17,7 +17,9 @@ Member any_member(std::uint8_t host) {
     member.address.bytes[15] = host;
   }
   member.fabrics.assign(*rc::gen::inRange<std::size_t>(0, 4), "udp");
+  member.host = *rc::gen::arbitrary<std::uint64_t>();
   member.since = Epoch{*rc::gen::arbitrary<std::uint64_t>()};
+  member.lease = nanoseconds(*rc::gen::inRange<std::int64_t>(0, kMaxLease.ns + 1));
   return member;
 }
 
@@ -25,6 +27,9 @@ View any_view() {
   View view{.epoch = Epoch{*rc::gen::arbitrary<std::uint64_t>()}};
   const int members = *rc::gen::inRange(0, 6);
   for (int i = 0; i < members; ++i) view.members.push_back(any_member(static_cast<std::uint8_t>(i)));
+  for (int held = *rc::gen::inRange(0, 4); held > 0; --held)
+    view.held.push_back({MemberId{*rc::gen::arbitrary<std::uint64_t>()},
+                         nanoseconds(*rc::gen::inRange<std::int64_t>(0, kMaxHeld.ns + 1))});
   return view;
 }
 
@@ -34,6 +39,10 @@ Status any_status() {
   status.from = MemberId{*rc::gen::arbitrary<std::uint64_t>()};
   for (const auto id : *rc::gen::arbitrary<std::vector<std::uint64_t>>()) status.hears.insert(MemberId{id});
   for (const auto id : *rc::gen::arbitrary<std::vector<std::uint64_t>>()) status.gone.insert(MemberId{id});
+  status.asks = *rc::gen::arbitrary<bool>();
+  for (const auto id : *rc::gen::arbitrary<std::vector<std::uint64_t>>())
+    status.granted.push_back({MemberId{id}, *rc::gen::arbitrary<std::uint64_t>()});
+  for (const auto id : *rc::gen::arbitrary<std::vector<std::uint64_t>>()) status.exited.insert(MemberId{id});
   if (*rc::gen::arbitrary<bool>()) {
     status.joining = any_member(7);
     status.joining->id = status.from;
@@ -86,6 +95,23 @@ BOOST_AUTO_TEST_CASE(a_view_with_a_member_or_an_address_twice_or_with_too_many_i
   BOOST_TEST(!decode_view(encode_view(many)));
   many.members.pop_back();
   BOOST_TEST(decode_view(encode_view(many)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(leases_that_are_too_long_or_too_many_are_refused) {
+  View view{.epoch = Epoch{1}, .members = {{.id = MemberId{1}, .lease = kMaxLease + nanoseconds(1)}}};
+  BOOST_TEST(!decode_view(encode_view(view)));
+  view.members[0].lease = nanoseconds(-1);
+  BOOST_TEST(!decode_view(encode_view(view)));
+  view.members[0].lease = kMaxLease;
+  view.held = {{MemberId{2}, kMaxHeld + nanoseconds(1)}};
+  BOOST_TEST(!decode_view(encode_view(view)));
+  view.held.assign(2 * kMaxMembers + 1, {MemberId{2}, kMaxHeld});
+  BOOST_TEST(!decode_view(encode_view(view)));
+  view.held.pop_back();
+  BOOST_TEST(decode_view(encode_view(view)).has_value());
+  Status status{.from = MemberId{1}};
+  status.granted.resize(2 * kMaxMembers + 1);
+  BOOST_TEST(!decode(encode(status)));
 }
 
 BOOST_AUTO_TEST_CASE(names_that_could_write_to_a_terminal_and_foreign_identities_are_refused) {

@@ -8,7 +8,10 @@
 namespace rdmc::view {
 
 inline Member member(std::uint8_t n) {
-  return {.id = MemberId{n}, .name = "m" + std::to_string(n), .address = Address::ipv4(10, 0, 0, n, 7700)};
+  return {.id = MemberId{n},
+          .name = "m" + std::to_string(n),
+          .address = Address::ipv4(10, 0, 0, n, 7700),
+          .host = 100U + n};
 }
 
 inline View view_of(std::uint64_t epoch, std::initializer_list<std::uint8_t> members,
@@ -20,7 +23,8 @@ inline View view_of(std::uint64_t epoch, std::initializer_list<std::uint8_t> mem
 
 /// One process, with time that goes on in steps as long as its timers ask for.
 struct Process {
-  explicit Process(std::uint8_t n) : core(member(n), Timing{}) { core.start(now); }
+  explicit Process(std::uint8_t n) : Process(member(n)) {}
+  explicit Process(Member self) : core(std::move(self), Timing{}) { core.start(now); }
 
   template <typename T>
   std::vector<T> take() {
@@ -41,7 +45,12 @@ struct Process {
       now = std::min(end, std::max(core.next_deadline(), now + nanoseconds(1)));
       core.on_timer(now);
       if (standing) answer_reads();
+      if (listens) answer_listens();
     }
+  }
+  /// All that has arrived is heard at once.
+  void answer_listens() {
+    for (const Listen& listen : take<Listen>()) core.on_listened(listen.request, now);
   }
   /// A store that answers at once.
   void answer_reads() {
@@ -82,6 +91,7 @@ struct Process {
   std::vector<Output> outputs;
   std::optional<View> standing;
   View claims;
+  bool listens = true;
   std::uint64_t sequence = 0;
 };
 

@@ -1,0 +1,153 @@
+// Leases in a group: what a process asks for and grants with its statuses, and whose leases it waits for
+// before it serves in a new view. docs/decisions/0090-leases.md shows why no two processes serve at once.
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/view/failure_view.hpp"
+
+namespace rdmc::view {
+
+/// A process that has proposed a view asks for and grants no lease in the present one: whoever installs the
+/// proposed view relies on it.
+bool FailureView::asks_for_lease() const {
+  return state_ == State::member && self_.lease > Duration{} && proposed_in_ != view_.epoch &&
+         !gone_.contains(self_.id);
+}
+
+bool FailureView::may_grant(MemberId holder) const {
+  const Member* const member = view_.find(holder);
+  return state_ == State::member && proposed_in_ != view_.epoch && member != nullptr &&
+         member->lease > Duration{} && !gone_.contains(holder);
+}
+
+/// We have proposed a view, and do not know whether the store will still accept it. We grant no lease until a
+/// later view stands, so we propose one although nothing else is to change.
+bool FailureView::needs_renewal() const {
+  return state_ == State::member && proposed_in_ == view_.epoch && !swap_ && !gone_.contains(self_.id) &&
+         std::ranges::any_of(view_.members, [](const Member& member) { return member.lease > Duration{}; });
+}
+
+void FailureView::hear_of_leases(const Status& status) {
+  if (!view_.contains(status.from)) return;
+  for (const MemberId id : status.exited)
+    if (is_on_one_host(status.from, id)) note_exit(id, false);
+  if (status.epoch == view_.epoch) {
+    for (const Granted& granted : status.granted)
+      if (granted.holder == self_.id) lease_.granted(status.from, granted.sequence);
+    if (status.asks && may_grant(status.from)) {
+      grants_.note(status.from, view_.find(status.from)->lease, clock_);
+      answers_[status.from] = status.sequence;
+    }
+  }
+  grants_.has_installed(status.from, status.epoch);
+}
+
+void FailureView::say_of_leases(Status& status) {
+  for (const auto& [holder, sequence] : answers_) status.granted.push_back({holder, sequence});
+  for (const auto& [id, exit] : exits_)
+    if (exit.here && status.exited.size() < 2 * kMaxMembers) status.exited.insert(id);
+  status.asks = asks_for_lease();
+  if (status.asks) lease_.asked(status.sequence, clock_);
+}
+
+/// Members that are older than a newcomer may hold leases that were granted in views without it, so the
+/// newcomer waits for the whole term. Everybody else knows what it has granted itself.
+void FailureView::begin_leases(bool newcomer) {
+  for (const Held& held : view_.held)
+    if (!is_proven_dead(held.holder)) grants_.note(held.holder, held.remaining, clock_);
+  if (newcomer)
+    for (const Member& member : view_.members)
+      if (member.since < self_.since && member.lease > Duration{} && !is_proven_dead(member.id))
+        grants_.note(member.id, member.lease, clock_);
+  lease_.begin_view(view_, self_.id);
+  answers_.clear();
+  earlier_over_ = false;
+  if (newcomer && self_.lease > Duration{}) read_store();
+}
+
+void FailureView::end_leases() {
+  lease_.end();
+  answers_.clear();
+}
+
+/// What the members of `proposal` wait for. A joiner that replaces a whole group does not know what its
+/// members have granted. But each of them holds its lease only as long after it has seen in the store that
+/// its view stands, and no later than now.
+std::vector<Held> FailureView::may_be_held(const View& proposal) const {
+  if (state_ == State::member) return grants_.held_outside(proposal, clock_);
+  return leases_are_over() ? std::vector<Held>{} : std::vector<Held>{{kAnybody, timing_.store_fresh}};
+}
+
+/// Whether nobody can hold a lease in the view that is known, or an earlier one. A view without members is
+/// what an operator's removals leave, and says nothing.
+bool FailureView::leases_are_over() const {
+  if (value_of(view_.epoch) == 0) return true;
+  return view_.held.empty() && !view_.members.empty() &&
+         std::ranges::all_of(view_.members, [&](const Member& member) {
+           return member.lease == Duration{} || is_proven_dead(member.id);
+         });
+}
+
+void FailureView::on_exited(MemberId member, Time clock) {
+  if (state_ == State::removed) return;
+  advance(clock);
+  note_exit(member, true);
+  note_gone(member);
+  settle();
+}
+
+void FailureView::note_exit(MemberId id, bool here) {
+  Exit& exit = exits_.try_emplace(id).first->second;
+  exit.here = exit.here || here;
+  exit.at = local_.now();
+  grants_.forget(id);
+}
+
+bool FailureView::is_on_one_host(MemberId a, MemberId b) const {
+  const auto host_of = [&](MemberId id) -> std::uint64_t {
+    const auto peer = peers_.find(id);
+    return peer == peers_.end() ? 0 : peer->second.member.host;
+  };
+  return host_of(a) != 0 && host_of(a) == host_of(b);
+}
+
+/// A lease is to be renewed several times in its term.
+Duration FailureView::heartbeat() const {
+  Duration interval = timing_.heartbeat;
+  for (const Member& member : view_.members)
+    if (member.lease > Duration{}) interval = std::min(interval, member.lease / 4);
+  return interval;
+}
+
+Time FailureView::lease_until() const {
+  if (state_ != State::member || self_.lease == Duration{} || confirmed_at_ == Time{}) return Time{};
+  return std::min(lease_.granted_until(), confirmed_at_ + timing_.store_fresh);
+}
+
+Time FailureView::takeover_at() const {
+  return state_ == State::member ? grants_.earlier_over_at(view_.epoch) : Time::never();
+}
+
+void FailureView::tend_leases() {
+  grants_.forget_over(clock_);
+  if (!earlier_over_ && clock_ >= takeover_at()) {
+    earlier_over_ = true;
+    outputs_.emplace_back(EarlierLeasesOver{view_.epoch});
+  }
+  const bool holds = clock_ < lease_until();
+  if (holds == holds_) return;
+  holds_ = holds;
+  counters_.leases_lost += holds ? 0 : 1;
+  if (holds)
+    outputs_.emplace_back(LeaseGained{});
+  else
+    outputs_.emplace_back(LeaseLost{});
+}
+
+/// On the driver's clock.
+Time FailureView::next_lease_event() const {
+  const Time over = earlier_over_ ? Time::never() : takeover_at();
+  return holds_ ? std::min(over, lease_until()) : over;
+}
+
+}  // namespace rdmc::view

@@ -1,0 +1,48 @@
+// Two members that cannot reach each other stay in one view as long as most others reach both of them. The
+// view does not show that, so each of the two tells its application.
+#include <utility>
+
+#include "controlplane/view/failure_view.hpp"
+
+namespace rdmc::view {
+
+/// Judged by the member's status only when the status is about our view: in an older one it may not know us.
+bool FailureView::is_link_good(MemberId id, const Peer& peer) const {
+  const bool has_said = peer.said_anything && peer.status.epoch == view_.epoch;
+  return heard_.contains(id) && (!has_said || peer.status.hears.contains(self_.id));
+}
+
+void FailureView::tend_links() {
+  if (state_ != State::member) return;
+  for (auto& [id, peer] : peers_) {
+    if (!view_.contains(id) || gone_.contains(id)) {  // a view without it is on the way
+      peer.link_bad_since = Time::never();
+      peer.unreachable = peer.unreachable && view_.contains(id);
+    } else if (is_link_good(id, peer)) {
+      peer.link_bad_since = Time::never();
+      if (std::exchange(peer.unreachable, false)) outputs_.push_back(Reachable{id});
+    } else {
+      peer.link_bad_since = std::min(peer.link_bad_since, local_.now());
+      if (peer.unreachable || local_.now() < peer.link_bad_since + timing_.unreachable_after) continue;
+      peer.unreachable = true;
+      ++counters_.unreachable;
+      outputs_.push_back(Unreachable{id, heard_.contains(id), peer.status.hears.contains(self_.id)});
+    }
+  }
+}
+
+/// When a bad link is to be reported next, on the local clock.
+Time FailureView::next_report() const {
+  Time next = Time::never();
+  for (const auto& [id, peer] : peers_)
+    if (peer.link_bad_since != Time::never() && !peer.unreachable)
+      next = std::min(next, peer.link_bad_since + timing_.unreachable_after);
+  return next;
+}
+
+bool FailureView::reaches(MemberId member) const {
+  const auto found = peers_.find(member);
+  return found == peers_.end() || !found->second.unreachable;
+}
+
+}  // namespace rdmc::view

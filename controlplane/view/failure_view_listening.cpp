@@ -1,0 +1,72 @@
+// Silence that is measured by a process that was not running itself is no evidence. Three rules keep a
+// starved process, and those that hear it again, from removing the healthy:
+// - silence counts only in time in which this process has proven that it listened (Listening);
+// - a process that was stopped removes nobody for silence until its knowledge is fresh again;
+// - who is silent for suspiciously long has no say, and that somebody does not hear a process counts for
+//   nothing while that process has only just come back.
+#include <utility>
+
+#include "controlplane/view/failure_view.hpp"
+
+namespace rdmc::view {
+
+/// Every input begins with this.
+void FailureView::advance(Time clock) {
+  clock_ = clock;
+  const std::uint64_t jumps = local_.jumps();
+  local_.advance(clock);
+  if (local_.jumps() != jumps) note_absence();
+}
+
+void FailureView::note_absence() {
+  recovered_at_ = listening_now() + timing_.recovery;
+  dirty_ = true;
+}
+
+void FailureView::on_listened(RequestId request, Time clock) {
+  if (state_ == State::removed) return;
+  advance(clock);
+  if (request == listen_ && listening_.is_asking() && !listening_.answered(local_.now())) note_absence();
+  settle();
+}
+
+void FailureView::tend_listening() {
+  for (auto& [id, peer] : peers_) peer.silent = peer.silent || peer.suspicion.suspects(listening_.proven());
+  if (local_.now() < next_listen()) return;
+  listening_.ask(local_.now());
+  listen_ = RequestId{++last_request_};
+  outputs_.emplace_back(Listen{listen_});
+}
+
+/// Every heartbeat, and when somebody's silence is to be judged. On the local clock.
+Time FailureView::next_listen() const {
+  if (peers_.empty() || listening_.is_asking()) return Time::never();
+  Time next = listening_.last_asked() + heartbeat();
+  for (const auto& [id, peer] : peers_)
+    if (!peer.silent) next = std::min(next, listening_.to_local(peer.suspicion.suspect_at()));
+  return next;
+}
+
+/// In listening time: it takes hearing the others to know better.
+bool FailureView::is_recovering() const {
+  return listening_.proven() < recovered_at_ || listening_.is_late(local_.now());
+}
+
+bool FailureView::is_doubtful(const Peer& peer) const {
+  return listening_now() - peer.suspicion.last_heard() > timing_.doubt;
+}
+
+/// Which words count changes with time alone; the next heartbeat is early enough to notice.
+void FailureView::weigh_words() {
+  MemberSet returned, doubtful;
+  if (is_recovering()) returned.insert(self_.id);
+  for (const auto& [id, peer] : peers_) {
+    if (listening_.proven() < peer.recovered_at) returned.insert(id);
+    if (!peer.said_anything || is_doubtful(peer)) doubtful.insert(id);
+  }
+  dirty_ = dirty_ || returned != returned_ || doubtful != doubtful_;
+  returned_ = std::move(returned);
+  doubtful_ = std::move(doubtful);
+}
+
+}  // namespace rdmc::view

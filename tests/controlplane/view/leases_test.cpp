@@ -1,0 +1,255 @@
+// Leases: what each side counts, who has to grant, what shortens a wait and what does not. Whole groups are
+// in tests/apps/sim/views_scenario_test.cpp.
+#include <rapidcheck.h>
+
+#include "tests/controlplane/view/process.hpp"
+
+namespace rdmc::view {
+namespace {
+
+constexpr Duration kTerm = milliseconds(150);
+
+View leased(View view) {
+  for (Member& member : view.members) member.lease = kTerm;
+  return view;
+}
+
+Member leased(Member member) {
+  member.lease = kTerm;
+  return member;
+}
+
+/// A process in a group whose members hold leases.
+struct Leased : Process {
+  explicit Leased(View view, std::uint8_t n = 1) : Process(leased(member(n))) {
+    now = Time{} + seconds(1);
+    read(leased(std::move(view)));
+    take<Installed>();
+  }
+  /// The newest status of ours that asks for a lease. 0: none does.
+  std::uint64_t newest_request() {
+    std::uint64_t newest = 0;
+    for (const Transmit& said : take<Transmit>()) {
+      const Message message = decode(said.message).value();
+      const Status* const status = std::get_if<Status>(&message);
+      if (status != nullptr && status->asks) newest = status->sequence;
+    }
+    return newest;
+  }
+  /// Peers that hear everybody, ask for a lease, and grant what we ask for, if they are to.
+  void go_on(std::initializer_list<std::uint8_t> peers, MemberSet hears, Duration time, bool grant = true) {
+    for (const Time end = now + time; now < end;) {
+      wait(milliseconds(20));
+      const std::uint64_t request = newest_request();
+      for (const auto n : peers) {
+        Status status{.from = MemberId{n},
+                      .sequence = ++sequence,
+                      .epoch = core.view().epoch,
+                      .hears = hears,
+                      .asks = true};
+        status.hears.erase(MemberId{n});
+        if (grant && request > 0) status.granted.push_back({core.self().id, request});
+        hear(status);
+      }
+    }
+  }
+  bool holds() const { return now < core.lease_until(); }
+  /// The view that it has proposed is accepted.
+  View change() {
+    wait(milliseconds(100));
+    for (const SwapStore& swap : take<SwapStore>()) {
+      if (swap.record != Record::view) continue;
+      standing = swap.next;
+      core.on_swapped(swap.request, SwapResult{true, swap.next}, now);
+    }
+    return core.view();
+  }
+};
+
+struct LeasedOfThree : Leased {
+  LeasedOfThree() : Leased(view_of(5, {1, 2, 3})) { go_on({2, 3}, ids({1, 2, 3}), milliseconds(500)); }
+};
+
+BOOST_AUTO_TEST_CASE(a_lease_counts_from_the_request_and_lasts_as_long_as_every_granter_has_granted_it) {
+  const View view = view_of(5, {1, 2, 3});
+  Lease lease(kTerm);
+  lease.begin_view(view, MemberId{1});
+  lease.asked(7, Time{100});
+  lease.asked(8, Time{200});
+  lease.granted(MemberId{2}, 8);
+  BOOST_TEST((lease.granted_until() == Time{}));
+  lease.granted(MemberId{3}, 7);
+  BOOST_TEST((lease.granted_until() == Time{100} + kTerm));
+  lease.granted(MemberId{3}, 9);  // that was never asked for
+  lease.granted(MemberId{9}, 8);  // and this comes from a stranger
+  BOOST_TEST((lease.granted_until() == Time{100} + kTerm));
+  lease.begin_view(view_of(6, {1, 3}), MemberId{1});
+  lease.granted(MemberId{3}, 8);
+  BOOST_TEST((lease.granted_until() == Time{100} + kTerm));  // the old grants stand, and get no longer
+  lease.end();
+  BOOST_TEST((lease.granted_until() == Time{}));
+}
+
+BOOST_AUTO_TEST_CASE(a_granter_waits_longer_than_the_holder_holds_whatever_the_rates_of_their_clocks) {
+  BOOST_TEST(rc::check([] {
+    const auto term = *rc::gen::inRange<std::int64_t>(1, kMaxHeld.ns);
+    const std::int64_t drift = kClockDrift, million = 1'000'000;
+    // The holder's clock is as slow as it may be, the granter's as fast.
+    const double holds = static_cast<double>(term) * million / static_cast<double>(million - drift);
+    const double waits =
+        static_cast<double>(stretched(nanoseconds(term)).ns) * million / static_cast<double>(million + drift);
+    RC_ASSERT(waits >= holds);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_view_names_who_may_hold_a_lease_or_when_they_are_too_many_the_longest_wait) {
+  Grants grants;
+  for (std::uint64_t id = 1; id <= kMaxMembers + 1; ++id)
+    grants.note(MemberId{id}, microseconds(static_cast<std::int64_t>(id)), Time{});
+  grants.forget(MemberId{1});
+  BOOST_TEST(grants.held_outside(view_of(6, {2}), Time{}).size() == kMaxMembers - 1);
+  grants.note(MemberId{1}, seconds(1), Time{});
+  BOOST_TEST(grants.held_outside(view_of(6, {2}), Time{}).size() == kMaxMembers);
+  const auto all = grants.held_outside(view_of(6, {}), Time{});
+  BOOST_TEST_REQUIRE(all.size() == 1u);
+  BOOST_TEST((all[0].holder == kAnybody && all[0].remaining >= seconds(1)));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_holds_a_lease_while_all_others_grant_it) {
+  LeasedOfThree process;
+  BOOST_TEST(process.holds());
+  BOOST_TEST(process.take<LeaseGained>().size() == 1u);
+  process.go_on({2}, ids({1, 2, 3}), milliseconds(200));  // nothing comes from the third
+  BOOST_TEST(!process.holds());
+  BOOST_TEST(process.take<LeaseLost>().size() == 1u);
+  process.go_on({2, 3}, ids({1, 2, 3}), milliseconds(100));
+  BOOST_TEST(process.holds());
+  process.go_on({2, 3}, ids({1, 2, 3}), milliseconds(200), false);
+  BOOST_TEST(!process.holds());
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_holder_knows_that_its_lease_is_over_before_it_hears_of_anything) {
+  LeasedOfThree process;
+  const Time resumed = process.now + seconds(5);
+  BOOST_TEST((process.core.lease_until() < resumed));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_alone_holds_a_lease_until_the_store_has_been_silent_for_long) {
+  Leased process(view_of(5, {1}));
+  process.go_on({}, {}, milliseconds(500));
+  BOOST_TEST(process.holds());
+  process.standing.reset();
+  process.go_on({}, {}, Timing{}.store_fresh - milliseconds(600));
+  BOOST_TEST(process.holds());
+  process.go_on({}, {}, milliseconds(700));
+  BOOST_TEST(!process.holds());
+}
+
+BOOST_AUTO_TEST_CASE(a_view_does_not_wait_but_says_what_a_removed_member_may_hold_and_who_takes_over_waits) {
+  LeasedOfThree process;
+  BOOST_TEST(process.core.remove(MemberId{3}, process.now).has_value());
+  const View view = process.change();
+  BOOST_TEST(!view.contains(MemberId{3}));
+  BOOST_TEST_REQUIRE(view.held.size() == 1u);
+  BOOST_TEST((view.held[0].holder == MemberId{3}));
+  BOOST_TEST((view.held[0].remaining > Duration{} && view.held[0].remaining <= stretched(kTerm)));
+  process.take<EarlierLeasesOver>();
+  const Time over = process.core.takeover_at();
+  BOOST_TEST((over > process.now));
+  process.go_on({2}, ids({1, 2}), over - process.now);
+  BOOST_TEST(process.take<EarlierLeasesOver>().size() == 1u);
+  BOOST_TEST((process.core.takeover_at() <= process.now));
+}
+
+BOOST_AUTO_TEST_CASE(only_an_exit_that_was_seen_ends_a_wait_a_refused_connection_does_not) {
+  enum class Sign : std::uint8_t { refused, gone, exited };
+  for (const Sign sign : {Sign::refused, Sign::gone, Sign::exited}) {
+    LeasedOfThree process;
+    if (sign == Sign::refused) process.core.on_refused(MemberId{3}, true, process.now);
+    if (sign == Sign::gone) process.core.on_gone(MemberId{3}, process.now);
+    if (sign == Sign::exited) process.core.on_exited(MemberId{3}, process.now);
+    const View view = process.change();
+    BOOST_TEST(!view.contains(MemberId{3}));  // each of them speeds up the removal
+    BOOST_TEST(view.held.empty() == (sign == Sign::exited));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_word_of_a_member_counts_for_an_exit_on_its_own_host_only) {
+  for (const bool same_host : {false, true}) {
+    View view = view_of(5, {1, 2, 3});
+    if (same_host) view.members[2].host = view.members[1].host;
+    Leased process(view);
+    process.go_on({2, 3}, ids({1, 2, 3}), milliseconds(500));
+    process.hear({.from = MemberId{2},
+                  .sequence = ++process.sequence,
+                  .epoch = Epoch{5},
+                  .hears = ids({1}),
+                  .gone = ids({3}),
+                  .exited = ids({3})});
+    BOOST_TEST(process.change().held.empty() == same_host);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_has_proposed_a_view_grants_and_asks_no_more_until_a_later_view_stands) {
+  LeasedOfThree process;
+  process.core.on_gone(MemberId{3}, process.now);
+  process.wait(milliseconds(5));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  process.take<Transmit>();
+  process.hear({.from = MemberId{2},
+                .sequence = ++process.sequence,
+                .epoch = Epoch{5},
+                .hears = ids({1}),
+                .asks = true});
+  process.wait(milliseconds(200));
+  for (const Transmit& said : process.take<Transmit>()) {
+    const Message message = decode(said.message).value();
+    const Status* const status = std::get_if<Status>(&message);
+    BOOST_TEST((status == nullptr || (!status->asks && status->granted.empty())));
+  }
+  // Whether the store has accepted it is not known, so another one is proposed.
+  process.core.on_swapped(swaps[0].request, fail(Errc::timed_out, "no answer"), process.now);
+  process.go_on({2}, ids({1, 2}), seconds(1));
+  BOOST_TEST(!process.take<SwapStore>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_waits_for_what_older_members_may_hold_unless_they_are_in_its_view) {
+  View view = view_of(5, {1, 2});
+  view.members.push_back(member(9));
+  view.members.back().since = Epoch{5};
+  Leased process(view, 9);
+  BOOST_TEST((process.core.takeover_at() >= process.now + kTerm));
+  process.go_on({1}, ids({1, 2, 9}), milliseconds(40));  // the first shows that it has installed the view
+  BOOST_TEST((process.core.takeover_at() > process.now));
+  process.go_on({1, 2}, ids({1, 2, 9}), milliseconds(20));
+  BOOST_TEST((process.core.takeover_at() <= process.now));
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_that_begins_a_group_anew_waits_as_long_as_a_member_trusts_its_last_reading) {
+  // It listens at the address of the only member, on the same network stack.
+  for (const bool exited : {false, true}) {
+    Member self = leased(member(1));
+    self.id = MemberId{9};
+    Process joiner(self);
+    joiner.now = Time{} + seconds(1);
+    if (exited) joiner.core.on_exited(MemberId{1}, joiner.now);
+    joiner.read(leased(view_of(5, {1})));
+    joiner.wait(seconds(1));
+    const auto swaps = joiner.take<SwapStore>();
+    BOOST_TEST_REQUIRE(swaps.size() == 1u);
+    const std::vector<Held> anybody{{kAnybody, Timing{}.store_fresh}};
+    BOOST_TEST((swaps[0].next.held == (exited ? std::vector<Held>{} : anybody)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_view_that_a_process_outside_makes_waits_for_the_whole_term) {
+  View view = leased(view_of(5, {1, 2, 3}));
+  view.held = {{MemberId{7}, milliseconds(10)}};
+  const View after = without(view, MemberId{2});
+  BOOST_TEST((after.epoch == Epoch{6} && !after.contains(MemberId{2}) && after.members.size() == 2));
+  BOOST_TEST((after.held == std::vector<Held>{{MemberId{7}, milliseconds(10)}, {MemberId{2}, kTerm}}));
+}
+
+}  // namespace
+}  // namespace rdmc::view
