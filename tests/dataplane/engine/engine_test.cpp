@@ -4,6 +4,8 @@
 #include <semaphore>
 #include <thread>
 
+BOOST_AUTO_TEST_SUITE(engine_test)
+
 using namespace rdmc;
 using namespace rdmc::engine;
 
@@ -121,3 +123,5 @@ BOOST_AUTO_TEST_CASE(a_removed_agent_gets_no_more_turns) {
   engine.poll(Time{});
   BOOST_TEST(agent.todo == 4);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

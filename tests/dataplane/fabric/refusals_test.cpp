@@ -6,6 +6,8 @@
 
 #include "tests/dataplane/fabric/sim_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(refusals_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::SimPair;
@@ -91,3 +93,5 @@ BOOST_AUTO_TEST_CASE(what_is_no_roce_is_counted_by_what_is_wrong_with_it) {
   throw_in(packet);
   BOOST_TEST(pair.fabric(1).counters().unknown_queue_pair == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "dataplane/fabric/connection_blob.hpp"
 #include "tests/dataplane/fabric/cable.hpp"
 
+BOOST_AUTO_TEST_SUITE(software_fabric_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::Cable;
@@ -334,3 +336,5 @@ BOOST_AUTO_TEST_CASE(rdma_cm_tells_each_side_where_the_other_begins) {
   std::array<Completion, 1> done;
   BOOST_TEST(at_b->poll_completions(done) == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(prediction_test)
 namespace {
 
 /// "offset:bytes" of each predicted packet.
@@ -115,4 +116,5 @@ BOOST_AUTO_TEST_CASE(strangers_have_no_hints) {
   CHECK_LINES(predicted(stranger));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

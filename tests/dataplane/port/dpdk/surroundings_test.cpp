@@ -11,6 +11,8 @@
 #include "tests/dataplane/port/dpdk/stranger.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
+BOOST_AUTO_TEST_SUITE(surroundings_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::dpdk;
@@ -192,3 +194,5 @@ BOOST_AUTO_TEST_CASE(looking_around_leaves_no_trace_and_finds_what_is_there) {
   BOOST_TEST(!look_around(*parse_options("vdev=net_af_packet0,iface=nosuchlink")).interface_there);
   BOOST_TEST(!look_around(*parse_options("pci=ffff:ff:1f.7")).pci_there);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
