@@ -9,6 +9,8 @@
 
 #include "tests/lib/group/survivors.hpp"
 
+BOOST_AUTO_TEST_SUITE(continue_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -205,3 +207,5 @@ BOOST_AUTO_TEST_CASE(a_representative_that_dies_is_replaced_and_its_host_gets_li
     check_complete(group, "a representative killed at " + std::to_string(step));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

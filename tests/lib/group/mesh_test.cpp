@@ -12,6 +12,8 @@
 #include "tests/controlplane/auth/certificates.hpp"
 #include "tests/lib/group/nodes.hpp"
 
+BOOST_AUTO_TEST_SUITE(mesh_test)
+
 using namespace rdmc;
 using namespace rdmc::testing;
 
@@ -182,3 +184,5 @@ BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_
   BOOST_TEST(failed_with(connect_mesh(*encrypts, party.members, open), Errc::invalid_argument));
   BOOST_TEST(failed_with(join(party.members, open), Errc::timed_out));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,8 @@
 #include "lib/socket/group_words.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 
+BOOST_AUTO_TEST_SUITE(peering_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -287,3 +289,5 @@ BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
     BOOST_TEST((each.revents == POLLOUT && two.connect(each.fd)));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
