@@ -9,6 +9,8 @@
 
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 
+BOOST_AUTO_TEST_SUITE(destination_test)
+
 namespace fs = std::filesystem;
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -223,3 +225,5 @@ BOOST_AUTO_TEST_CASE(a_partial_name_fits_and_tells_long_names_apart) {
   BOOST_REQUIRE(tilde != std::string::npos);
   BOOST_TEST((tilde - 1) % 3 == 0u, "cut within a character");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

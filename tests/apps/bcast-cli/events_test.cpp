@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+BOOST_AUTO_TEST_SUITE(events_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 using nlohmann::json;
@@ -128,3 +130,5 @@ BOOST_AUTO_TEST_CASE(what_would_move_a_terminals_cursor_is_spelled_out) {
   BOOST_TEST(printable("\xff\xc3") == "\\xff\\xc3");
   BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");  // overlong, surrogate
 }
+
+BOOST_AUTO_TEST_SUITE_END()

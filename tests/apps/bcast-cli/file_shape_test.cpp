@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(file_shape_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -61,3 +63,5 @@ BOOST_AUTO_TEST_CASE(virtual_blocks_name_each_block_of_the_map_once_in_order) {
     RC_ASSERT(row.size() == size);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

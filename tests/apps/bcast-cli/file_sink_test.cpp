@@ -18,6 +18,8 @@
 #include "tests/apps/bcast-cli/store_harness.hpp"
 #include "tests/skipped_cases.hpp"
 
+BOOST_AUTO_TEST_SUITE(file_sink_test)
+
 namespace fs = std::filesystem;
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -391,3 +393,5 @@ BOOST_AUTO_TEST_CASE(a_gigabyte_flows_from_source_to_sink_in_constant_memory) {
   BOOST_REQUIRE(file->commit().has_value());
   BOOST_TEST(allocated(scratch / "copy") < kLarge);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 #include "tests/apps/bcast-cli/store_harness.hpp"
 
+BOOST_AUTO_TEST_SUITE(file_source_test)
+
 namespace fs = std::filesystem;
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -229,3 +231,5 @@ BOOST_AUTO_TEST_CASE(a_ring_is_as_long_as_the_file_or_the_window_and_never_too_s
   BOOST_TEST(ring_bytes({kLarge, 256 << 10}, near) == 8u << 20);
   BOOST_TEST(ring_bytes({kLarge, 2 << 20}, near) == 32u << 20);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(options_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -260,3 +262,5 @@ BOOST_AUTO_TEST_CASE(version_is_the_projects) {
        {std::vector<std::string>{"--version"}, {"agent", "--version"}, {"keygen", "--version"}})
     BOOST_TEST(command<Information>(arguments).text == std::string("rdmc_bcast ") + RDMC_VERSION + "\n");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,8 @@
 
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 
+BOOST_AUTO_TEST_SUITE(partial_file_test)
+
 namespace fs = std::filesystem;
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -229,3 +231,5 @@ BOOST_FIXTURE_TEST_CASE(a_name_as_long_as_names_can_be_is_written_and_committed,
   BOOST_TEST(file_content(root / name) == "x");
   BOOST_TEST(entries(root.path()) == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

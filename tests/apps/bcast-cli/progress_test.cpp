@@ -9,6 +9,8 @@
 
 #include "apps/bcast-cli/file_io.hpp"
 
+BOOST_AUTO_TEST_SUITE(progress_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -140,3 +142,5 @@ BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_no_line) {
   char byte = 0;
   BOOST_TEST(::read(reading.get(), &byte, 1) == -1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

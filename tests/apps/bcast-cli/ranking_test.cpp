@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(ranking_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 using session::MemberId;
@@ -69,3 +71,5 @@ BOOST_AUTO_TEST_CASE(survivors_of_an_epoch_rank_themselves_by_the_same_racks) {
     }
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

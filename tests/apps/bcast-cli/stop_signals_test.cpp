@@ -9,6 +9,8 @@
 
 #include "dataplane/base/clock.hpp"
 
+BOOST_AUTO_TEST_SUITE(stop_signals_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -75,3 +77,5 @@ BOOST_AUTO_TEST_CASE(a_signal_that_came_before_the_end_does_not_cut_it_short) {
                stop.end_within(seconds(3600), kEnd);
              }) == kWentOn);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(succession_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -80,3 +82,5 @@ BOOST_AUTO_TEST_CASE(a_state_that_makes_no_sense_holds_nothing) {
   BOOST_TEST((epoch->source == session::MemberId{2}));
   BOOST_TEST(epoch->blocks.is_full());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(throttle_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -29,3 +31,5 @@ BOOST_AUTO_TEST_CASE(the_first_is_told_and_all_are_counted_but_never_two_within_
     RC_ASSERT(accounted + kept_back == pauses.size());
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

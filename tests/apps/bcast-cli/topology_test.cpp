@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(topology_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 using session::MemberId;
@@ -95,3 +97,5 @@ BOOST_AUTO_TEST_CASE(the_members_of_one_host_are_side_by_side_and_make_a_rack) {
   BOOST_TEST(numbers(ranking.members) == (std::vector<std::uint32_t>{0, 2, 1, 4, 3, 5}));
   BOOST_TEST(ranking.racks.sizes() == (std::vector<std::uint32_t>{2, 2, 2}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(transfer_messages_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -133,3 +135,5 @@ BOOST_AUTO_TEST_CASE(a_map_of_too_many_ranges_is_told_smaller_where_it_is_held_a
           .value();
   BOOST_TEST(((sent.blocks & every_second) == every_second));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -19,6 +19,8 @@
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 #include "tests/apps/bcast-cli/store_harness.hpp"
 
+BOOST_AUTO_TEST_SUITE(transfer_test)
+
 namespace fs = std::filesystem;
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -332,3 +334,5 @@ BOOST_AUTO_TEST_CASE(the_exit_code_follows_from_the_outcomes) {
   BOOST_TEST(code(0, 1, 2) == 4);
   BOOST_TEST(code(0, 0, 3) == 5);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(worker_test)
+
 using namespace rdmc;
 using namespace rdmc::bcast;
 
@@ -59,3 +61,5 @@ BOOST_AUTO_TEST_CASE(a_result_comes_back_to_the_loop_and_only_while_its_owner_li
   BOOST_TEST(on_loop);
   BOOST_TEST(!called);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

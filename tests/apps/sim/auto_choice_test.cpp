@@ -7,6 +7,8 @@
 
 #include "tests/sampled.hpp"
 
+BOOST_AUTO_TEST_SUITE(auto_choice_test)
+
 using namespace rdmc;
 using namespace rdmc::sim_app;
 
@@ -85,3 +87,5 @@ BOOST_AUTO_TEST_CASE(behind_slow_uplinks_auto_takes_the_hybrid_or_what_is_as_fas
   using enum relay::Algorithm;
   check_grid(shape(16, 8 << 20, {4, 4, 4, 4}, 10'000'000'000), {hybrid, chain}, 0.3, 0.05);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include "apps/sim/scenario.hpp"
 
+BOOST_AUTO_TEST_SUITE(bcast_scenario_test)
+
 using namespace rdmc;
 using namespace rdmc::sim_app;
 
@@ -43,3 +45,5 @@ BOOST_AUTO_TEST_CASE(a_disk_that_filled_up_is_counted_and_nothing_is_delivered_t
   BOOST_TEST(result.faults.at("full_disk") == 1u);
   BOOST_TEST(result.virtual_seconds == 0.0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,8 @@
 
 #include "tests/apps/sim/seeds.hpp"
 
+BOOST_AUTO_TEST_SUITE(bcast_seeds_test)
+
 using namespace rdmc;
 using namespace rdmc::sim_app;
 
@@ -24,3 +26,5 @@ BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
     BOOST_TEST(outcome.figures.at(figure) > 0u, figure << " is zero");
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 
 #include "tests/apps/sim/seeds.hpp"
 
+BOOST_AUTO_TEST_SUITE(block_scenario_test)
+
 using namespace rdmc;
 using namespace rdmc::sim_app;
 
@@ -163,3 +165,5 @@ BOOST_AUTO_TEST_CASE(an_uplink_that_a_rack_shares_slows_the_group_down) {
   no_violation(narrow);
   BOOST_TEST(narrow.virtual_seconds > 1.2 * wide);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "tests/dataplane/port/fake_driver.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
+BOOST_AUTO_TEST_SUITE(doctor_test)
+
 using namespace rdmc;
 using namespace rdmc::tools;
 
@@ -212,3 +214,5 @@ BOOST_AUTO_TEST_CASE(no_error_leaves_a_fabric_without_a_remedy) {
     BOOST_TEST(!remedy_for_device(error, "vdev=net_null0", nothing).empty());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

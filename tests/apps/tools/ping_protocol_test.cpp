@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(ping_protocol_test)
+
 using namespace rdmc;
 using namespace rdmc::tools;
 
@@ -49,3 +51,5 @@ BOOST_AUTO_TEST_CASE(a_text_ends_with_its_first_nul) {
   BOOST_TEST(ping_length(bytes) == 41u);
   BOOST_TEST(ping_length(std::span(bytes).first(40)) == 40u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
+BOOST_AUTO_TEST_SUITE(option_values_test)
+
 using namespace rdmc;
 
 namespace {
@@ -41,3 +43,5 @@ BOOST_AUTO_TEST_CASE(what_is_none_is_refused_in_the_grammars_own_words) {
 BOOST_AUTO_TEST_CASE(a_size_that_the_option_cannot_hold_is_refused) {
   BOOST_TEST(!taken<std::uint32_t>(size_value(), "8G").has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+BOOST_AUTO_TEST_SUITE(units_test)
+
 using namespace rdmc;
 
 BOOST_AUTO_TEST_CASE(sizes_take_suffixes_as_powers_of_1024) {
@@ -63,3 +65,5 @@ BOOST_AUTO_TEST_CASE(people_read_three_digits_and_a_unit) {
   BOOST_TEST(duration_words(7322) == "2h02m");
   BOOST_TEST(duration_words(std::numeric_limits<double>::infinity()) == "?");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

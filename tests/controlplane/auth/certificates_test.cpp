@@ -7,6 +7,7 @@
 #include "tests/controlplane/auth/session_pair.hpp"
 
 namespace rdmc::control::testing {
+BOOST_AUTO_TEST_SUITE(certificates_test)
 namespace {
 
 struct Member {
@@ -128,4 +129,5 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_used_are_named) {
   BOOST_TEST(TlsContext::follow(files).error().what.starts_with("/nowhere"));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control::testing

@@ -13,6 +13,7 @@
 #include <string>
 
 namespace rdmc::control {
+BOOST_AUTO_TEST_SUITE(cluster_key_test)
 namespace {
 
 namespace fs = std::filesystem;
@@ -195,4 +196,5 @@ BOOST_AUTO_TEST_CASE(a_secret_is_wiped_at_the_end_of_its_life_and_when_moved_fro
   BOOST_TEST(wiped);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control

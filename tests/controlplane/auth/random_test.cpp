@@ -6,6 +6,7 @@
 #include <set>
 
 namespace rdmc::control {
+BOOST_AUTO_TEST_SUITE(random_test)
 
 BOOST_AUTO_TEST_CASE(fills_every_byte_of_a_buffer_larger_than_one_system_call_gives) {
   // getrandom may be cut short by a signal beyond 256 bytes. A byte that stayed zero in all rounds wasn't
@@ -41,4 +42,5 @@ BOOST_AUTO_TEST_CASE(numbers_stay_in_their_ranges_and_use_the_whole_of_them) {
   BOOST_TEST(seen.size() == 2000u);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control

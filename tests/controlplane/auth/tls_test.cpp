@@ -11,6 +11,7 @@
 #include "tests/controlplane/auth/session_pair.hpp"
 
 namespace rdmc::control {
+BOOST_AUTO_TEST_SUITE(tls_test)
 BOOST_AUTO_TEST_CASE(the_same_key_on_both_sides_establishes_and_carries_bytes) {
   const ClusterKey key = ClusterKey::generate().value();
   Pair pair(key, key);
@@ -131,4 +132,5 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_tls_are_a_protocol_error) {
   BOOST_TEST((done.error().code == Errc::protocol_error), done.error().what);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 namespace rdmc::control {
+BOOST_AUTO_TEST_SUITE(channel_protocol_test)
 namespace {
 
 const ChannelOptions& secure() {
@@ -192,4 +193,5 @@ BOOST_AUTO_TEST_CASE(a_record_changed_on_the_way_ends_the_channel_as_corrupt_aft
   BOOST_TEST((server.failure()->code == Errc::corrupt), server.failure()->what);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control

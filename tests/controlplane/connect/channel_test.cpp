@@ -10,6 +10,7 @@
 #include "tests/controlplane/connect/harness.hpp"
 
 namespace rdmc::control::testing {
+BOOST_AUTO_TEST_SUITE(channel_test)
 namespace {
 
 /// Messages of random sizes, 10 MB in all, with a few empty ones and one of the largest size.
@@ -320,4 +321,5 @@ BOOST_FIXTURE_TEST_CASE(what_arrives_before_start_waits_for_it, Harness) {
   loop.reset();
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control::testing

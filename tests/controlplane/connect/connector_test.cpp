@@ -3,6 +3,7 @@
 #include "tests/controlplane/connect/harness.hpp"
 
 namespace rdmc::control::testing {
+BOOST_AUTO_TEST_SUITE(connector_test)
 namespace {
 
 ChannelOptions new_key() {
@@ -156,4 +157,5 @@ BOOST_FIXTURE_TEST_CASE(a_loop_that_stops_does_not_wait_for_the_resolver, Harnes
   BOOST_TEST((!outcome.result || !outcome.result->has_value()));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control::testing

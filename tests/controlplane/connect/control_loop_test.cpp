@@ -10,6 +10,7 @@
 #include <vector>
 
 namespace rdmc::control {
+BOOST_AUTO_TEST_SUITE(control_loop_test)
 namespace {
 
 std::unique_ptr<ControlLoop> new_loop() {
@@ -138,4 +139,5 @@ BOOST_AUTO_TEST_CASE(an_idle_loop_uses_no_processor_time) {
   BOOST_TEST(after.second - before.second < 3000);  // 1 % of 300 ms
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 namespace rdmc::control {
+BOOST_AUTO_TEST_SUITE(framing_test)
 namespace {
 
 Message message_of(const std::vector<std::uint8_t>& values) {
@@ -99,4 +100,5 @@ BOOST_AUTO_TEST_CASE(an_excerpt_is_short_and_printable_whatever_the_peer_said) {
   BOOST_TEST(excerpt(Message(1000, std::byte{'a'})) == "'aaaaaaaaaaaaaaaa...'");
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control

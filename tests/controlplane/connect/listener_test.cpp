@@ -5,6 +5,7 @@
 #include "tests/controlplane/connect/harness.hpp"
 
 namespace rdmc::control::testing {
+BOOST_AUTO_TEST_SUITE(listener_test)
 namespace {
 
 ChannelOptions new_key() {
@@ -88,4 +89,5 @@ BOOST_FIXTURE_TEST_CASE(without_descriptors_the_listener_waits_instead_of_spinni
   BOOST_TEST(events.wait([&] { return client.established; }));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control::testing

@@ -9,6 +9,7 @@
 extern char** environ;
 
 namespace rdmc::control::testing {
+BOOST_AUTO_TEST_SUITE(openssl_test)
 namespace {
 
 std::string hex_of(std::span<const std::byte> bytes) {
@@ -115,4 +116,5 @@ BOOST_FIXTURE_TEST_CASE(s_client_without_the_key_or_with_an_older_tls_is_refused
   BOOST_TEST(accepted.empty());
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control::testing

@@ -9,6 +9,8 @@
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
 
+BOOST_AUTO_TEST_SUITE(pingpong_test)
+
 using namespace rdmc;
 using namespace rdmc::control;
 
@@ -124,3 +126,5 @@ BOOST_AUTO_TEST_CASE(a_peer_that_says_nothing_or_hangs_up_is_an_error_by_its_nam
   const auto hung_up = silent->exchange(end, ready, soon());
   BOOST_TEST((!hung_up && hung_up.error().code == Errc::peer_failed));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include "tests/controlplane/connect/harness.hpp"
 
 namespace rdmc::control::testing {
+BOOST_AUTO_TEST_SUITE(strangers_test)
 namespace {
 
 ChannelOptions new_key() {
@@ -166,4 +167,5 @@ BOOST_FIXTURE_TEST_CASE(two_hundred_silent_connections_do_not_keep_out_one_with_
   BOOST_TEST(open);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::control::testing

@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <map>
 
+BOOST_AUTO_TEST_SUITE(hostlist_test)
+
 using namespace rdmc;
 using namespace rdmc::control;
 
@@ -191,3 +193,5 @@ BOOST_AUTO_TEST_CASE(exclusion_is_the_difference_of_two_lists) {
     if (hosts) RC_ASSERT(*hosts == expected);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

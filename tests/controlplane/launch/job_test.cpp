@@ -5,6 +5,8 @@
 #include "controlplane/launch/engine.hpp"
 #include "controlplane/launch/own_address.hpp"
 
+BOOST_AUTO_TEST_SUITE(job_test)
+
 using namespace rdmc;
 using namespace rdmc::control;
 
@@ -105,3 +107,5 @@ BOOST_AUTO_TEST_CASE(an_engine_that_is_asked_for_by_name_is_taken_or_refused) {
       mentions(error_of(choose_engine("slurm", kHosts, usable)), "not found: no slurm started this process"));
   BOOST_TEST(mentions(error_of(choose_engine("pbs", everything, usable)), "'pbs' is no engine"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

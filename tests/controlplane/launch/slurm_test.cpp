@@ -8,6 +8,8 @@
 #include <numeric>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(slurm_test)
+
 using namespace rdmc;
 using namespace rdmc::control;
 
@@ -183,3 +185,5 @@ BOOST_AUTO_TEST_CASE(any_text_in_the_variables_ends_in_a_job_that_has_us_or_in_a
       RC_ASSERT(!job.error().what.empty());
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

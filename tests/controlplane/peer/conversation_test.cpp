@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(conversation_test)
+
 using namespace rdmc;
 using namespace rdmc::peer;
 
@@ -220,3 +222,5 @@ BOOST_AUTO_TEST_CASE(another_version_is_named) {
   (bytes.at(3) == std::byte{kVersion} ? bytes[3] : bytes[4]) = std::byte{99};
   BOOST_TEST((decode(bytes).error().code == Errc::version_mismatch));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

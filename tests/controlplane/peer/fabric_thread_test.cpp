@@ -8,6 +8,8 @@
 
 #include "controlplane/peer/context.hpp"
 
+BOOST_AUTO_TEST_SUITE(fabric_thread_test)
+
 using namespace rdmc;
 using namespace rdmc::peer;
 
@@ -135,3 +137,5 @@ BOOST_AUTO_TEST_CASE(a_process_has_one_context_and_a_forked_child_another) {
   BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
   BOOST_TEST(status == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include "controlplane/peer/context.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
+BOOST_AUTO_TEST_SUITE(peers_test)
+
 using namespace rdmc;
 using namespace rdmc::peer;
 
@@ -213,3 +215,5 @@ BOOST_AUTO_TEST_CASE(one_unused_connection_too_many_takes_the_place_of_the_oldes
   one.peers->loop().call([&] { used.reset(); });
   loop->call([&] { silent.clear(); });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

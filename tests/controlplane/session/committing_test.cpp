@@ -4,6 +4,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(committing_test)
 namespace {
 
 // A participant whose coordinator has gone waits as long again for its own application.
@@ -118,4 +119,6 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_only_heartbeats_is_not_waited_for_for_ev
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

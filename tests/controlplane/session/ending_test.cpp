@@ -4,6 +4,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(ending_test)
 namespace {
 
 constexpr Time kLimit{seconds(120).ns};
@@ -117,4 +118,6 @@ BOOST_AUTO_TEST_CASE(messages_of_an_epoch_to_come_or_out_of_phase_end_their_send
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

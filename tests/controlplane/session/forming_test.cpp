@@ -4,6 +4,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(forming_test)
 namespace {
 
 constexpr Time kLimit{seconds(120).ns};
@@ -125,4 +126,6 @@ BOOST_AUTO_TEST_CASE(a_root_application_that_never_answers_ends_the_job) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

@@ -6,6 +6,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(fuzz_test)
 namespace {
 
 constexpr std::uint8_t kSuspect = 13, kLastKind = 26;
@@ -115,4 +116,6 @@ BOOST_AUTO_TEST_CASE(noise_ends_a_machine_in_every_phase_without_harm) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

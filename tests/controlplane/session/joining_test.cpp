@@ -4,6 +4,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(joining_test)
 namespace {
 
 constexpr Time kLimit{seconds(60).ns};
@@ -133,4 +134,6 @@ BOOST_AUTO_TEST_CASE(a_job_that_nobody_takes_ends_without_an_epoch) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

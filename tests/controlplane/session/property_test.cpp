@@ -11,6 +11,7 @@
 #include "tests/sampled.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(property_test)
 namespace {
 
 const std::uint64_t kWorlds = all_or(1000, 300);
@@ -278,4 +279,6 @@ BOOST_AUTO_TEST_CASE(a_run_is_a_function_of_its_seed) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

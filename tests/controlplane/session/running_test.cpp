@@ -4,6 +4,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(running_test)
 namespace {
 
 constexpr Time kLimit{seconds(120).ns};
@@ -152,4 +153,6 @@ BOOST_AUTO_TEST_CASE(a_root_that_was_stopped_does_not_hold_its_absence_against_o
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

@@ -12,6 +12,7 @@
 #include "controlplane/session/participant.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(stall_test)
 namespace {
 
 using relay::Wait;
@@ -384,4 +385,6 @@ BOOST_AUTO_TEST_CASE(a_participant_tells_a_wait_once_it_has_lasted_and_once_when
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

@@ -8,6 +8,7 @@
 #include "controlplane/session/participant.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(starvation_test)
 namespace {
 
 constexpr Timing kTiming{};
@@ -131,4 +132,6 @@ BOOST_AUTO_TEST_CASE(the_silent_are_lost_in_time_by_who_runs_and_at_last_by_who_
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

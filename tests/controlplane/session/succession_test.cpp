@@ -5,6 +5,7 @@
 #include "tests/controlplane/session/world.hpp"
 
 namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(succession_test)
 namespace {
 
 constexpr Time kLimit{seconds(300).ns};
@@ -203,4 +204,6 @@ BOOST_AUTO_TEST_CASE(who_knows_nothing_of_a_transfer_refuses_its_takeover) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::session::test

@@ -8,6 +8,7 @@
 #include "tests/controlplane/store/store_trials.hpp"
 
 namespace rdmc::store::testing {
+BOOST_AUTO_TEST_SUITE(embedded_store_test)
 namespace {
 
 class StoreNodes final : public ServerProcesses {
@@ -89,4 +90,6 @@ BOOST_AUTO_TEST_CASE(one_client_too_many_takes_the_place_of_who_has_been_silent_
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::store::testing

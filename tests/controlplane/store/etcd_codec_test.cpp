@@ -6,6 +6,7 @@
 #include "tests/controlplane/store/store_client.hpp"
 
 namespace rdmc::store {
+BOOST_AUTO_TEST_SUITE(etcd_codec_test)
 namespace {
 
 // Printed by etcd 3.4.23's gateway; the value is testing::view_of(1, 7).
@@ -73,4 +74,6 @@ BOOST_AUTO_TEST_CASE(anything_at_all_is_taken_without_harm) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::store

@@ -6,6 +6,7 @@
 #include "tests/controlplane/store/store_trials.hpp"
 
 namespace rdmc::store::testing {
+BOOST_AUTO_TEST_SUITE(etcd_store_test)
 namespace {
 
 StoreClient client_of(const std::vector<Address>& endpoints) {
@@ -50,4 +51,6 @@ BOOST_AUTO_TEST_CASE(three_servers_killed_one_after_the_other_under_load_lose_an
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::store::testing

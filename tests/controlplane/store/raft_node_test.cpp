@@ -9,6 +9,7 @@
 #include "tests/controlplane/store/store_client.hpp"
 
 namespace rdmc::store::testing {
+BOOST_AUTO_TEST_SUITE(raft_node_test)
 namespace {
 
 struct Directory {
@@ -103,4 +104,6 @@ BOOST_FIXTURE_TEST_CASE(what_cannot_be_a_store_is_refused_by_name, Directory) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::store::testing

@@ -6,6 +6,7 @@
 #include "tests/controlplane/store/store_client.hpp"
 
 namespace rdmc::store {
+BOOST_AUTO_TEST_SUITE(view_map_test)
 namespace {
 
 SwapCommand any_command() {
@@ -85,4 +86,6 @@ BOOST_AUTO_TEST_CASE(groups_without_a_proper_name_and_damaged_bytes_are_refused_
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::store

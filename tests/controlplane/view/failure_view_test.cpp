@@ -5,6 +5,7 @@
 #include "tests/controlplane/view/process.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(failure_view_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(the_first_of_a_group_proposes_itself_and_acts_when_the_store_has_accepted) {
@@ -491,4 +492,6 @@ BOOST_AUTO_TEST_CASE(garbage_and_late_words_are_counted_and_change_nothing) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

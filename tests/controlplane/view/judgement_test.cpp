@@ -5,6 +5,7 @@
 #include "controlplane/view/judgement.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(judgement_test)
 namespace {
 
 MemberId id(std::size_t i) {
@@ -159,4 +160,6 @@ BOOST_AUTO_TEST_CASE(a_joiner_is_taken_in_when_most_have_a_good_link_to_it) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

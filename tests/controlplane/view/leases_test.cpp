@@ -5,6 +5,7 @@
 #include "tests/controlplane/view/process.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(leases_test)
 namespace {
 
 constexpr Duration kTerm = milliseconds(150);
@@ -252,4 +253,6 @@ BOOST_AUTO_TEST_CASE(a_view_that_a_process_outside_makes_waits_for_the_whole_ter
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

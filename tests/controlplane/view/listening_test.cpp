@@ -5,6 +5,7 @@
 #include "controlplane/view/listening.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(listening_test)
 namespace {
 
 constexpr Duration kStep = milliseconds(100);
@@ -56,4 +57,6 @@ BOOST_AUTO_TEST_CASE(it_never_falls_and_what_is_proven_is_never_ahead) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

@@ -3,6 +3,7 @@
 #include "controlplane/view/local_time.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(local_time_test)
 namespace {
 
 constexpr Duration kStep = milliseconds(100);
@@ -32,4 +33,6 @@ BOOST_AUTO_TEST_CASE(deadlines_are_told_on_the_clock_as_it_is_now) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

@@ -5,6 +5,7 @@
 #include "controlplane/view/messages.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(messages_test)
 namespace {
 
 Member any_member(std::uint8_t host) {
@@ -122,4 +123,6 @@ BOOST_AUTO_TEST_CASE(names_that_could_write_to_a_terminal_and_foreign_identities
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

@@ -6,6 +6,7 @@
 #include "controlplane/view/suspicion.hpp"
 
 namespace rdmc::view {
+BOOST_AUTO_TEST_SUITE(suspicion_test)
 namespace {
 
 /// A peer heard after each of `gaps`; the time of its last word.
@@ -66,4 +67,6 @@ BOOST_AUTO_TEST_CASE(words_out_of_turn_do_not_make_a_peer_look_irregular) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::view

@@ -6,6 +6,8 @@
 
 #include "tests/dataplane/cm/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(manager_test)
+
 using namespace rdmc;
 using namespace rdmc::cm;
 using namespace rdmc::cm::testing;
@@ -395,3 +397,5 @@ BOOST_AUTO_TEST_CASE(whatever_times_strangers_choose_what_they_begin_is_forgotte
     RC_ASSERT(siege.host.manager.connections() == 0u);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/random.hpp"
 
+BOOST_AUTO_TEST_SUITE(messages_test)
+
 using namespace rdmc;
 using namespace rdmc::cm;
 
@@ -170,3 +172,5 @@ BOOST_AUTO_TEST_CASE(every_reason_for_a_rejection_is_told_in_words_of_its_own) {
   BOOST_TEST(explain(RejectReason::consumer) == "its program said no");
   BOOST_TEST(explain(static_cast<RejectReason>(999)).find("999") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

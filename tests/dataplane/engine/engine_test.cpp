@@ -7,6 +7,8 @@
 
 #include "tests/dataplane/engine/reordering_memory.hpp"
 
+BOOST_AUTO_TEST_SUITE(engine_test)
+
 using namespace rdmc;
 using namespace rdmc::engine;
 
@@ -228,3 +230,5 @@ BOOST_AUTO_TEST_CASE(a_task_without_memory_is_told_to_every_agent_and_the_next_t
   BOOST_TEST((first.told == 3 && second.told == 3));
   BOOST_TEST((first.worked == 0 && second.worked == 0));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(idle_test)
+
 using namespace rdmc;
 using namespace rdmc::engine;
 
@@ -92,3 +94,5 @@ BOOST_AUTO_TEST_CASE(a_busy_polling_engine_never_blocks_however_long_its_pauses)
     idle.found_work(Time{i * 1'000'000 + 900'000});
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
+BOOST_AUTO_TEST_SUITE(arrived_checksums_test)
+
 using rdmc::fabric::ArrivedChecksums;
 
 namespace {
@@ -99,3 +101,5 @@ BOOST_FIXTURE_TEST_CASE(a_block_that_comes_in_other_packets_than_its_predecessor
   BOOST_TEST(!arrived.find(bytes.subspan(8192, 4096)));
   BOOST_TEST(arrived.find(bytes.subspan(12'288, 4096)).value() == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "tests/dataplane/fabric/captured.hpp"
 #include "tests/dataplane/fabric/packet_fields.hpp"
 
+BOOST_AUTO_TEST_SUITE(bit_flips_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using namespace rdmc::fabric::testing;
@@ -330,3 +332,5 @@ BOOST_AUTO_TEST_CASE(kinds_that_the_captures_lack_are_checked_field_by_field_too
     region.reset();
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include "dataplane/roce/icrc.hpp"
 #include "tests/dataplane/fabric/cable.hpp"
 
+BOOST_AUTO_TEST_SUITE(checksums_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::Cable;
@@ -109,3 +111,5 @@ BOOST_AUTO_TEST_CASE(packets_go_without_an_icrc_only_between_two_ends_on_one_loo
   }
   BOOST_TEST(protects(others[2], others[2]));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include "tests/dataplane/fabric/shm/shm_pair.hpp"
 #include "tests/dataplane/fabric/sim_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(conformance_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::ShmPair;
@@ -338,3 +340,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_send_takes_a_key_of_the_peer_s_out_of_use, World
   BOOST_TEST((world.completions(0)[1].status == WorkStatus::remote_access));
   BOOST_TEST(!world.queue_pair(0).post_send({.immediate = 1, .invalidate = region->remote_key()}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

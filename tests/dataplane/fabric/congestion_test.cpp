@@ -4,6 +4,8 @@
 
 #include "tests/dataplane/fabric/sim_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(congestion_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::SimPair;
@@ -76,3 +78,5 @@ BOOST_AUTO_TEST_CASE(the_responses_of_a_read_slow_down_too) {
                              << heard.from.implied_naks << ", timeouts " << heard.from.timeouts << ", marked "
                              << heard.marked << ", notifications " << heard.to.notifications_received);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 
 #include "dataplane/fabric/software_fabric.hpp"
 
+BOOST_AUTO_TEST_SUITE(connection_blob_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 
@@ -146,3 +148,5 @@ BOOST_AUTO_TEST_CASE(a_nic_and_any_of_us_agree_on_a_path_mtu_of_the_specificatio
   nic.path_mtu = 1024;
   BOOST_TEST(!agree_path_mtu(nic, stranger));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(deadline_heap_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 
@@ -71,3 +73,5 @@ BOOST_AUTO_TEST_CASE(what_is_due_is_appended_and_stays_due_until_it_is_set_anew)
   heap.set(0, Time::never());
   BOOST_TEST((heap.earliest() == Time{7}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

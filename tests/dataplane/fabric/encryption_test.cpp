@@ -7,6 +7,8 @@
 #include "dataplane/fabric/connection_blob.hpp"
 #include "tests/dataplane/fabric/cable.hpp"
 
+BOOST_AUTO_TEST_SUITE(encryption_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::Cable;
@@ -145,3 +147,5 @@ BOOST_AUTO_TEST_CASE(each_end_of_each_connection_draws_a_share_of_its_own) {
   std::ranges::sort(keys);
   BOOST_TEST((std::ranges::adjacent_find(keys) == keys.end()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 
 #include "tests/dataplane/fabric/sim_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(fetch_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::SimPair;
@@ -185,3 +187,5 @@ BOOST_AUTO_TEST_CASE(memory_that_is_gone_is_not_read_for_a_response_that_waits) 
     BOOST_TEST((pair.completions(0)[0].status == WorkStatus::remote_access));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include "tests/dataplane/fabric/cable.hpp"
 
+BOOST_AUTO_TEST_SUITE(management_queue_pair_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 
@@ -75,3 +77,5 @@ BOOST_AUTO_TEST_CASE(datagrams_without_end_fill_no_memory) {
   BOOST_TEST(cable.polled_by_b() == ManagementQueuePair::kMostWaiting);
   BOOST_TEST(cable.b.fabric.counters().management_overflow == 100u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

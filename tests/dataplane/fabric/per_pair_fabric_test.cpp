@@ -12,6 +12,8 @@
 #include "dataplane/fabric/blob_offers.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
+BOOST_AUTO_TEST_SUITE(per_pair_fabric_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 
@@ -257,3 +259,5 @@ BOOST_AUTO_TEST_CASE(offers_survive_being_joined_and_anything_else_is_one_offer)
   joined[0] = std::byte{0};
   BOOST_TEST(split_offers(joined).remote.size() == joined.size());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "tests/dataplane/fabric/sim_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(refusals_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::SimPair;
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(an_unused_hint_of_one_queue_pair_does_no_harm_to_what_anoth
   BOOST_TEST(std::ranges::equal(std::span(memory).first(kBlock), first));
   BOOST_TEST(std::ranges::equal(std::span(memory).last(kBlock), second));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

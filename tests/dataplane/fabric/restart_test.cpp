@@ -6,6 +6,8 @@
 
 #include "tests/dataplane/fabric/cable.hpp"
 
+BOOST_AUTO_TEST_SUITE(restart_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 
@@ -134,3 +136,5 @@ BOOST_AUTO_TEST_CASE(a_peer_that_restarts_at_its_address_is_not_touched_by_packe
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "dataplane/fabric/connection_blob.hpp"
 #include "tests/dataplane/fabric/cable.hpp"
 
+BOOST_AUTO_TEST_SUITE(software_fabric_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::Cable;
@@ -352,3 +354,5 @@ BOOST_AUTO_TEST_CASE(a_driver_that_hands_up_an_empty_datagram_does_no_harm) {
   cable.turn(3);
   BOOST_TEST((target == source));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,8 @@
 
 #include "dataplane/memory/arena.hpp"
 
+BOOST_AUTO_TEST_SUITE(mapping_watch_test)
+
 using namespace rdmc;
 using namespace rdmc::memory;
 
@@ -151,3 +153,5 @@ BOOST_AUTO_TEST_CASE(memory_of_a_file_is_refused) {
   munmap(start, kPageBytes);
   std::fclose(file);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

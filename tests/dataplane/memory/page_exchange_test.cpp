@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
+BOOST_AUTO_TEST_SUITE(page_exchange_test)
+
 using namespace rdmc::memory;
 
 namespace {
@@ -139,3 +141,5 @@ BOOST_AUTO_TEST_CASE(an_arena_larger_than_the_address_space_is_refused) {
   BOOST_TEST(!Arena::make(SIZE_MAX).has_value());
   BOOST_TEST(!Arena::make(SIZE_MAX - kPageBytes).has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(egress_limit_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 
@@ -82,3 +84,5 @@ BOOST_AUTO_TEST_CASE(less_than_the_least_limit_is_added_without_a_look) {
   BOOST_TEST(limit.admits_unseen(EgressLimit::kLeastBytes - 60'000));
   BOOST_TEST(!limit.admits_unseen(EgressLimit::kLeastBytes - 59'999));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
+BOOST_AUTO_TEST_SUITE(faulty_port_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 
@@ -206,3 +208,5 @@ BOOST_AUTO_TEST_CASE(the_same_seed_strikes_the_same_datagrams) {
   BOOST_TEST((run(3) == run(3)));
   BOOST_TEST((run(3) != run(4)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

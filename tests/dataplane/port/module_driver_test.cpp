@@ -6,6 +6,8 @@
 #include "tests/dataplane/port/fake_driver.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
+BOOST_AUTO_TEST_SUITE(module_driver_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -80,3 +82,5 @@ BOOST_AUTO_TEST_CASE(a_module_of_another_version_is_not_used) {
 BOOST_AUTO_TEST_CASE(a_library_that_is_no_module_is_not_used) {
   check_refused("libm.so.6", "libm.so.6 is not a module of rdmc");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
+BOOST_AUTO_TEST_SUITE(rdma_devices_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 
@@ -94,3 +96,5 @@ BOOST_AUTO_TEST_CASE(whoever_asks_what_the_driver_can_do_is_told_of_the_device) 
              std::string::npos);
   BOOST_TEST(reason(10).find("mlx5_0") == std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

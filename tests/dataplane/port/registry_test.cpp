@@ -7,6 +7,8 @@
 #include "dataplane/port/standard_drivers.hpp"
 #include "tests/dataplane/port/fake_driver.hpp"
 
+BOOST_AUTO_TEST_SUITE(registry_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -105,3 +107,5 @@ BOOST_AUTO_TEST_CASE(the_products_registry_ends_with_udp_which_works_everywhere)
   BOOST_REQUIRE(!with_device.has_value());
   BOOST_TEST((with_device.error().code == Errc::invalid_argument));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

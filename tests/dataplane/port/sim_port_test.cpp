@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 
+BOOST_AUTO_TEST_SUITE(sim_port_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 
@@ -275,3 +277,5 @@ BOOST_AUTO_TEST_CASE(two_ports_of_one_host_talk_over_loopback) {
   world.finish();
   BOOST_TEST(neighbour.received.size() == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,8 @@
 // only slower.
 #include "tests/dataplane/port/udp_fixture.hpp"
 
+BOOST_AUTO_TEST_SUITE(udp_fallback_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -85,3 +87,5 @@ BOOST_AUTO_TEST_CASE(a_feature_that_this_kernel_has_can_be_insisted_on) {
   const auto port = open_udp_port({.address = loopback(1), .segmentation = Use::on});
   BOOST_TEST(port.has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

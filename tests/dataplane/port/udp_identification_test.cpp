@@ -20,6 +20,8 @@
 #include "tests/dataplane/port/udp_fixture.hpp"
 #include "tests/skipped_cases.hpp"
 
+BOOST_AUTO_TEST_SUITE(udp_identification_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -193,3 +195,5 @@ BOOST_AUTO_TEST_CASE(a_mark_of_congestion_is_seen, *boost::unit_test::preconditi
   close(marker);
   BOOST_TEST(receive_datagrams(*receiver, 1)[0].congestion_experienced);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

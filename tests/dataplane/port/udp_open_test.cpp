@@ -1,5 +1,7 @@
 #include "tests/dataplane/port/udp_fixture.hpp"
 
+BOOST_AUTO_TEST_SUITE(udp_open_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -63,3 +65,5 @@ BOOST_AUTO_TEST_CASE(many_flows_have_udp_ports_of_their_own) {
   std::ranges::sort(numbers);
   BOOST_TEST((std::ranges::adjacent_find(numbers) == numbers.end()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

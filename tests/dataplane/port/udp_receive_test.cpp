@@ -1,5 +1,7 @@
 #include "tests/dataplane/port/udp_fixture.hpp"
 
+BOOST_AUTO_TEST_SUITE(udp_receive_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -261,3 +263,5 @@ BOOST_AUTO_TEST_CASE(a_flow_holds_at_least_what_the_port_promises) {
     send(*sender, Bytes(kTrain), kDatagram, receiver->info().address);
   BOOST_TEST(receive_datagrams(*receiver, trains * 15).size() == trains * 15);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

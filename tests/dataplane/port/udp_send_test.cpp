@@ -9,6 +9,8 @@
 #include "dataplane/port/socket_address.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
+BOOST_AUTO_TEST_SUITE(udp_send_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -192,3 +194,5 @@ BOOST_AUTO_TEST_CASE(trains_of_ecn_capable_datagrams_arrive_whole_and_unmarked) 
     for (const Datagram& datagram : got) BOOST_TEST(!datagram.congestion_experienced);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include "tests/dataplane/port/udp_fixture.hpp"
 
+BOOST_AUTO_TEST_SUITE(udp_wait_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::test;
@@ -94,3 +96,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(looking_at_a_quiet_port_again_and_again_costs_at_m
   for (int i = 0; i < 100; ++i) BOOST_TEST(port->receive_burst(no_plan, trains) == 0);
   BOOST_TEST(port->counters().system_calls - before <= 100);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(binomial_pipeline_test)
 namespace {
 
 std::uint64_t bound(std::uint32_t members, std::uint64_t blocks) {
@@ -161,4 +162,6 @@ BOOST_AUTO_TEST_CASE(the_spare_sender_holds_the_block_and_has_nothing_else_to_se
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -6,6 +6,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(binomial_tree_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(each_block_takes_as_many_steps_as_the_members_double) {
@@ -38,4 +39,6 @@ BOOST_AUTO_TEST_CASE(a_block_goes_down_the_whole_tree_before_the_next) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

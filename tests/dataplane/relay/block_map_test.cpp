@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(block_map_test)
+
 using namespace rdmc;
 using namespace rdmc::relay;
 
@@ -173,3 +175,5 @@ BOOST_AUTO_TEST_CASE(a_superset_loses_nothing_and_keeps_its_bound) {
     RC_ASSERT(larger.ranges().size() == std::min(bound, map.ranges().size()));
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

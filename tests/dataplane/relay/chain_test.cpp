@@ -6,6 +6,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(chain_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(a_chain_takes_a_step_for_each_block_and_each_member_behind_the_second) {
@@ -34,4 +35,6 @@ BOOST_AUTO_TEST_CASE(racks_of_one_make_a_chain) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

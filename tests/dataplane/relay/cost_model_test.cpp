@@ -13,6 +13,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(cost_model_test)
 namespace {
 
 constexpr PathParameters kOnlyBytes{.bits_per_second = 8e9,
@@ -132,4 +133,6 @@ BOOST_AUTO_TEST_CASE(the_search_stays_where_nothing_is_worthwhile) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

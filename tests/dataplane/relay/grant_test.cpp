@@ -8,6 +8,7 @@
 #include <vector>
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(grant_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(a_grant_is_laid_out_big_endian) {
@@ -77,4 +78,6 @@ BOOST_AUTO_TEST_CASE(an_immediate_carries_the_slot_id_and_16_bits_of_the_index) 
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

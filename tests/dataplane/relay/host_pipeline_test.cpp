@@ -6,6 +6,8 @@
 
 #include "tests/dataplane/relay/plans.hpp"
 
+BOOST_AUTO_TEST_SUITE(host_pipeline_test)
+
 using namespace rdmc;
 using namespace rdmc::relay;
 
@@ -83,3 +85,5 @@ BOOST_AUTO_TEST_CASE(the_least_ring_is_enough_and_at_most_one_slot_too_large) {
     RC_ASSERT(named <= needed + 1);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(hybrid_test)
 namespace {
 
 const std::vector<std::vector<std::uint32_t>> kSome{{5},          {1, 1},       {4, 4, 4, 4}, {1, 8, 3},
@@ -93,4 +94,6 @@ BOOST_AUTO_TEST_CASE(connections_grow_as_the_logarithm_of_a_rack) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -11,6 +11,7 @@
 #include "tests/sampled.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(mesh_test)
 namespace {
 
 constexpr std::uint64_t kWhole = std::numeric_limits<std::uint64_t>::max();
@@ -171,4 +172,6 @@ BOOST_AUTO_TEST_CASE(in_step_the_bound_is_met_on_the_least_ring_and_no_grant_eve
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -10,6 +10,7 @@
 #include "dataplane/relay/auto_plan.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(path_fit_test)
 namespace {
 
 bool is_near(double a, double b, double tolerance) {
@@ -155,4 +156,6 @@ BOOST_AUTO_TEST_CASE(a_network_that_becomes_another_is_learned_anew_alone_or_in_
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

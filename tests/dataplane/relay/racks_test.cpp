@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(racks_test)
 namespace {
 
 Result<Racks> racks(const std::vector<std::uint32_t>& sizes) {
@@ -47,4 +48,6 @@ BOOST_AUTO_TEST_CASE(members_are_ordered_by_rack_with_the_roots_first) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

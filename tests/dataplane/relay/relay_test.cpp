@@ -6,6 +6,7 @@
 #include <vector>
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(relay_test)
 namespace {
 
 constexpr RemoteKey kKey{77};
@@ -394,4 +395,6 @@ BOOST_AUTO_TEST_CASE(writes_in_flight_stay_within_their_limit) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

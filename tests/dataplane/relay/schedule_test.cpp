@@ -9,6 +9,7 @@
 #include "tests/sampled.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(schedule_test)
 namespace {
 
 const std::uint32_t kStride = all_or(1U, 5U);
@@ -250,4 +251,6 @@ BOOST_AUTO_TEST_CASE(names_and_numbers_of_algorithms_go_both_ways) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -6,6 +6,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(sequential_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(the_root_sends_every_block_to_everybody_itself) {
@@ -29,4 +30,6 @@ BOOST_AUTO_TEST_CASE(only_the_root_has_more_than_one_connection) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -5,6 +5,7 @@
 #include "tests/dataplane/relay/timed_group.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(skew_test)
 namespace {
 
 double last(const std::vector<double>& delivered) {
@@ -56,4 +57,6 @@ BOOST_AUTO_TEST_CASE(one_way_of_half_the_speed_leaves_a_pipeline_of_64_most_of_i
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

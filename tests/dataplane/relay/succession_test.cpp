@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(succession_test)
+
 using namespace rdmc::relay;
 
 namespace {
@@ -57,3 +59,5 @@ BOOST_AUTO_TEST_CASE(whoever_holds_most_of_what_is_lacking_sends_first) {
   BOOST_TEST((round.blocks == many));
   BOOST_TEST((round.receivers == std::vector<std::size_t>{0, 2}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

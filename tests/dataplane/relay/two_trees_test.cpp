@@ -7,6 +7,7 @@
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(two_trees_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(two_trees_take_twice_the_depth_more_than_a_step_for_each_block) {
@@ -54,4 +55,6 @@ BOOST_AUTO_TEST_CASE(the_least_ring_is_no_smaller_than_what_the_plan_needs) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -8,6 +8,7 @@
 #include "tests/dataplane/relay/mesh.hpp"
 
 namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(wait_test)
 namespace {
 
 /// Of the honest members' waits for another member the earliest; what is owed comes behind room that is not
@@ -84,4 +85,6 @@ BOOST_AUTO_TEST_CASE(a_root_with_nothing_to_give_waits_for_its_own_store_and_the
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::relay

@@ -4,6 +4,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(atomic_test)
 namespace {
 
 In swap(int psn, std::uint64_t compare, std::uint64_t to, std::uint64_t at = 8) {
@@ -123,4 +124,5 @@ BOOST_AUTO_TEST_CASE(an_atomic_on_an_odd_address_is_not_even_posted) {
   BOOST_TEST((posted.error().code == Errc::invalid_argument));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

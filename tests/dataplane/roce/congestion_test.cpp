@@ -6,6 +6,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(congestion_test)
 namespace {
 
 In marked(int psn) {
@@ -130,4 +131,5 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
   BOOST_TEST(s.sent().size() == 4u);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

@@ -7,6 +7,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(credits_test)
 namespace {
 
 const ConnectionConfig kLimited{.end_to_end_credits = true};
@@ -112,4 +113,5 @@ BOOST_AUTO_TEST_CASE(who_was_not_asked_to_report_none_is_unlimited) {
   CHECK_LINES(s.out(), "ack 0 msn 1");
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

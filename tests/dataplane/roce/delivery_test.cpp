@@ -8,6 +8,7 @@
 #include "tests/dataplane/roce/pair.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(delivery_test)
 namespace {
 
 constexpr std::array kSizes{0, 1, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 1 << 20};
@@ -265,4 +266,5 @@ BOOST_AUTO_TEST_CASE(eight_mebibytes_arrive_in_one_message) {
   }
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

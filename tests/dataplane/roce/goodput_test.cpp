@@ -4,6 +4,7 @@
 #include "tests/dataplane/roce/pair.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(goodput_test)
 namespace {
 
 constexpr RemoteKey kKey{1};
@@ -125,4 +126,5 @@ BOOST_AUTO_TEST_CASE(a_peer_stopped_for_300_ms_is_not_given_up_and_a_dead_one_is
   }
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

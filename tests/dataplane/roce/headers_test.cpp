@@ -9,6 +9,8 @@
 
 #include "tests/dataplane/roce/packets.hpp"
 
+BOOST_AUTO_TEST_SUITE(headers_test)
+
 using namespace rdmc;
 using namespace rdmc::roce;
 using testing::Sample;
@@ -210,3 +212,5 @@ BOOST_AUTO_TEST_CASE(each_defect_has_its_name) {
            d[kWords] = std::byte{4};
          }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

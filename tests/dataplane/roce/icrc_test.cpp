@@ -7,6 +7,8 @@
 
 #include "tests/dataplane/roce/packets.hpp"
 
+BOOST_AUTO_TEST_SUITE(icrc_test)
+
 using namespace rdmc;
 using namespace rdmc::roce;
 
@@ -167,3 +169,5 @@ BOOST_AUTO_TEST_CASE(the_identification_of_the_connectx_4_is_solved_for) {
   const std::uint32_t computed = icrc_of(icrc, 0, packet, kBthBytes);
   BOOST_TEST((icrc.solve_identification(0, computed, 0x2A00FD82, packet.size()) == 0x718C));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 #include "tests/dataplane/roce/shared_memory_world.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(prediction_test)
 namespace {
 
 /// "offset:bytes" of each predicted packet.
@@ -209,4 +210,5 @@ BOOST_AUTO_TEST_CASE(strangers_have_no_hints) {
   CHECK_LINES(predicted(stranger));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

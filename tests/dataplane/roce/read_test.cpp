@@ -6,6 +6,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(read_test)
 namespace {
 
 In ask(int psn, std::uint64_t at, std::uint32_t length) {
@@ -331,4 +332,5 @@ BOOST_AUTO_TEST_CASE(a_refused_read_fails_and_names_its_cause) {
   CHECK_LINES(s.completions(), "read 1 512", "read 2 failed");
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

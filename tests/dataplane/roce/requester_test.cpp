@@ -4,6 +4,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(requester_test)
 namespace {
 
 void post(Script& s, SendOpcode opcode, std::size_t bytes, std::uint64_t work_id = 0) {
@@ -313,4 +314,5 @@ BOOST_AUTO_TEST_CASE(a_full_send_queue_would_block_until_a_completion_is_polled)
   post(s, SendOpcode::send, 1, 3);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

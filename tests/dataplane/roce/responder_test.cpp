@@ -4,6 +4,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(responder_test)
 namespace {
 
 bool is_ramp(std::span<const std::byte> bytes) {
@@ -248,4 +249,5 @@ BOOST_AUTO_TEST_CASE(closing_flushes_everything_and_silences_the_connection) {
   BOOST_TEST((s.connection().cause() == FailureCause::closed));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

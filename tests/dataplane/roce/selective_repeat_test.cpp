@@ -5,6 +5,7 @@
 #include "tests/dataplane/roce/script.hpp"
 
 namespace rdmc::roce::testing {
+BOOST_AUTO_TEST_SUITE(selective_repeat_test)
 namespace {
 
 const ConnectionConfig kSelective{.selective_repeat = true};
@@ -230,4 +231,5 @@ BOOST_AUTO_TEST_CASE(after_an_rnr_nak_that_packet_alone_goes_again) {
   CHECK_LINES(s.completions(), "write 2 4", "write 3 4");
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+BOOST_AUTO_TEST_SUITE(channel_test)
+
 using namespace rdmc;
 using namespace rdmc::sim;
 
@@ -129,3 +131,5 @@ BOOST_AUTO_TEST_CASE(a_paused_process_finds_everything_when_it_wakes) {
   world.simulation.run_until(Time{1'000'000});
   BOOST_TEST(world.right.text() == "one two");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 
+BOOST_AUTO_TEST_SUITE(fluid_network_test)
+
 using namespace rdmc;
 using namespace rdmc::sim;
 
@@ -155,3 +157,5 @@ BOOST_AUTO_TEST_CASE(every_transfer_arrives_once_and_in_order_and_the_same_seed_
   });
   BOOST_TEST(held);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(fluid_rates_test)
+
 using namespace rdmc::sim;
 
 namespace {
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(only_flows_that_a_change_reaches_are_told) {
   BOOST_TEST(std::set(changed.begin(), changed.end()) == (std::set<std::uint32_t>{0, 2}),
              boost::test_tools::per_element());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

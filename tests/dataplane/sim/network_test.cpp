@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(network_test)
+
 using namespace rdmc;
 using namespace rdmc::sim;
 
@@ -302,3 +304,5 @@ BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_run_and_another_seed_another) 
   BOOST_TEST(run(11) == run(11));
   BOOST_TEST(run(11) != run(12));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

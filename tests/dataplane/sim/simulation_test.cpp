@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(simulation_test)
+
 using namespace rdmc;
 using namespace rdmc::sim;
 
@@ -164,3 +166,5 @@ BOOST_AUTO_TEST_CASE(the_trace_tells_apart_what_differs_in_anything) {
   BOOST_TEST(hash_of(Time{1}, kSent, 2, 3, 5) != base);
   BOOST_TEST(hash_string(0x0123456789ABCDEF) == "0123456789abcdef");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

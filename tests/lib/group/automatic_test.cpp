@@ -1,12 +1,13 @@
 // A group whose root chooses how each message travels: in every network it soon takes what is quickest there,
 // all others follow, and hosts that members share are found and get each byte once.
-#define BOOST_TEST_MODULE group_automatic
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "lib/group/ranking.hpp"
 #include "tests/lib/group/survivors.hpp"
 #include "tests/sampled.hpp"
+
+BOOST_AUTO_TEST_SUITE(automatic_test)
 
 using namespace rdmc;
 using namespace rdmc::group;
@@ -257,3 +258,5 @@ BOOST_AUTO_TEST_CASE(what_waits_for_an_applications_memory_says_nothing_about_th
     BOOST_TEST((after.algorithm == before.algorithm && after.block_bytes == before.block_bytes));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

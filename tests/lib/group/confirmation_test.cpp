@@ -9,6 +9,8 @@
 
 #include "dataplane/base/random.hpp"
 
+BOOST_AUTO_TEST_SUITE(confirmation_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 
@@ -178,3 +180,5 @@ BOOST_AUTO_TEST_CASE(a_report_or_verdict_that_takes_something_back_is_refused_by
   BOOST_REQUIRE(leaf.on_verdict({.stable = 4}));
   BOOST_TEST(refused(leaf.on_verdict({.stable = 3})));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 
 #include "tests/lib/group/survivors.hpp"
 
+BOOST_AUTO_TEST_SUITE(continue_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -239,3 +241,5 @@ BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back
   BOOST_TEST(root.process->group->send(one).has_value());
   check(group, "slow");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

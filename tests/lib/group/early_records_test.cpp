@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(early_records_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 
@@ -70,3 +72,5 @@ BOOST_AUTO_TEST_CASE(of_the_groups_that_are_over_the_last_ones_are_remembered) {
   BOOST_TEST(early.is_over({.number = 1}));
   BOOST_TEST(early.is_over({.number = EarlyRecords::kMostOver}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

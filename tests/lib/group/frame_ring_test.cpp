@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <deque>
 
+BOOST_AUTO_TEST_SUITE(frame_ring_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(a_lying_peer_is_refused_by_name) {
   BOOST_TEST(refused(writer.on_consumed(0)));
   BOOST_TEST(refused(writer.on_consumed(72)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

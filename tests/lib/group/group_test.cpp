@@ -7,6 +7,8 @@
 #include "tests/lib/group/shm_members.hpp"
 #include "tests/lib/group/sim_members.hpp"
 
+BOOST_AUTO_TEST_SUITE(group_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -199,3 +201,5 @@ BOOST_AUTO_TEST_CASE(over_shared_memory_a_first_block_whose_place_is_known_in_ti
     BOOST_TEST(counters.bytes_copied == (i == 3 ? kBlock : 0U));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 
 #include "tests/lib/group/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(kill_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -109,3 +111,5 @@ BOOST_DATA_TEST_CASE(
             sample % 3 == 2);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

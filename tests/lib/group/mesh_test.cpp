@@ -13,6 +13,8 @@
 #include "tests/controlplane/auth/certificates.hpp"
 #include "tests/lib/group/nodes.hpp"
 
+BOOST_AUTO_TEST_SUITE(mesh_test)
+
 using namespace rdmc;
 using namespace rdmc::testing;
 
@@ -221,3 +223,5 @@ BOOST_AUTO_TEST_CASE(a_node_without_a_thread_of_its_own_has_its_turns_while_the_
   BOOST_TEST(connected.has_value(), (connected ? "" : connected.error().what));
   BOOST_TEST(first->is_connected(NodeId{1}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 
 #include "tests/lib/group/sim_members.hpp"
 
+BOOST_AUTO_TEST_SUITE(misuse_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -185,3 +187,5 @@ BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_me
   tell(root, 2, 0, GrantRecord{0, some_grant()});  // of what it has not sent
   BOOST_TEST(blames(root, 0, 2));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include "tests/lib/group/nodes.hpp"
 
+BOOST_AUTO_TEST_SUITE(node_refusals_test)
+
 using namespace rdmc;
 using namespace rdmc::testing;
 
@@ -162,3 +164,5 @@ BOOST_AUTO_TEST_CASE(a_node_that_goes_away_in_mid_message_fails_its_groups_and_n
   for (const std::size_t i : {1, 2})
     BOOST_TEST(without[i].wait_until([&] { return without[i].delivered.size() == 1; }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

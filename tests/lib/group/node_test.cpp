@@ -4,6 +4,8 @@
 
 #include "tests/lib/group/nodes.hpp"
 
+BOOST_AUTO_TEST_SUITE(node_test)
+
 using namespace rdmc;
 using namespace rdmc::testing;
 
@@ -247,3 +249,5 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
     BOOST_TEST(heard[i].destroyed->has_value());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

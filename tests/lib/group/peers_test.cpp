@@ -7,6 +7,8 @@
 
 #include "tests/lib/group/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(peers_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -173,3 +175,5 @@ BOOST_AUTO_TEST_CASE(a_dead_peer_fails_the_groups_it_is_in_and_no_other) {
   BOOST_TEST(without.failures() == 0);
   BOOST_TEST(without.everybody_has_everything());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

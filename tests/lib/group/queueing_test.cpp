@@ -6,6 +6,8 @@
 #include "tests/lib/group/sim_members.hpp"
 #include "tests/sampled.hpp"
 
+BOOST_AUTO_TEST_SUITE(queueing_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -130,3 +132,5 @@ BOOST_DATA_TEST_CASE(an_arena_that_is_still_being_read_is_not_given_to_the_next_
   BOOST_TEST(group.run_to_completion(kLimit));
   BOOST_TEST(group.everybody_has_everything());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(records_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 
@@ -116,3 +118,5 @@ BOOST_AUTO_TEST_CASE(random_bytes_are_refused_or_mean_what_would_be_written) {
     if (record) RC_ASSERT(encoded_bytes(*record) <= noise.size());
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(recovery_plan_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 using relay::BlockMap;
@@ -133,3 +135,5 @@ BOOST_AUTO_TEST_CASE(states_and_plans_survive_the_wire_and_any_bytes_are_refused
     (void)SurvivorState::decode(bytes, kBlock);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "lib/group/recovery_plan.hpp"
 #include "lib/group/recovery_store.hpp"
 
+BOOST_AUTO_TEST_SUITE(recovery_store_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 
@@ -104,3 +106,5 @@ BOOST_AUTO_TEST_CASE(blocks_may_come_in_any_order_within_the_ring) {
   BOOST_TEST((to.memory == from.memory));
   BOOST_TEST((recovered == std::vector<Place>{{1, 0}, {0, 0}, {0, 1}, {0, 2}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

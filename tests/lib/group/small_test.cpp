@@ -6,6 +6,8 @@
 #include "tests/lib/group/world.hpp"
 #include "tests/sampled.hpp"
 
+BOOST_AUTO_TEST_SUITE(small_test)
+
 using namespace rdmc;
 using namespace rdmc::group;
 namespace bdata = boost::unit_test::data;
@@ -227,3 +229,5 @@ BOOST_AUTO_TEST_CASE(a_member_that_dies_before_the_closing_barrier_lets_it_fail_
   BOOST_TEST(world.simulation.run_until(known, killed + seconds(1)));
   for (const std::size_t rank : {0, 1, 3}) BOOST_TEST(!group.ends[rank]->group().is_closed());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // Large messages that receivers on the root's host look at where they lie.
-#define BOOST_TEST_MODULE group_views
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,6 +12,8 @@
 #include "dataplane/fabric/shm/shm_fabric.hpp"
 #include "tests/lib/group/nodes.hpp"
 #include "tests/lib/group/shm_members.hpp"
+
+BOOST_AUTO_TEST_SUITE(views_test)
 
 using namespace rdmc;
 using namespace rdmc::group;
@@ -354,3 +355,5 @@ BOOST_AUTO_TEST_CASE(what_a_lying_parent_makes_a_member_keep_is_bounded) {
   BOOST_TEST(next - 2 == SmallWindow::kMostUnfinished);
   BOOST_TEST((group.ends[1].failed_peer == Rank{0}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,8 @@
 #include "dataplane/base/descriptor.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 
+BOOST_AUTO_TEST_SUITE(absent_pages_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -143,3 +145,5 @@ BOOST_AUTO_TEST_CASE(who_does_not_block_is_not_held_up_by_pages_that_do_not_come
   BOOST_TEST((begin + receive_all(two.server, theirs, Memory::kBytes - begin.size()) == memory.text()));
   BOOST_TEST((sent.get() == Answer(Memory::kBytes)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

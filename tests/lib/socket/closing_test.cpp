@@ -13,6 +13,8 @@
 #include "tests/lib/socket/two_stacks.hpp"
 #include "tests/lib/socket/waiting.hpp"
 
+BOOST_AUTO_TEST_SUITE(closing_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -195,3 +197,5 @@ BOOST_DATA_TEST_CASE(calls_do_not_wait_for_a_close_that_lingers, kFabrics, fabri
   BOOST_TEST(receive_all(two.server, theirs).size() == all);
   BOOST_TEST(closes.get().has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

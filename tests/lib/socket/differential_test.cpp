@@ -8,6 +8,8 @@
 
 #include "tests/lib/socket/side_by_side.hpp"
 
+BOOST_AUTO_TEST_SUITE(differential_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -172,3 +174,5 @@ BOOST_DATA_TEST_CASE(random_programs_do_the_same_between_two_processes,
                         "errno " << error << " was met " << met.results[-error] << " times");
   BOOST_TEST((met.pumped > 3), met.pumped << " pumped, " << met.overfilled << " overfilled");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

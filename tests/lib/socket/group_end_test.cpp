@@ -1,5 +1,4 @@
 // Groups without processes: the application's end, the root's book, and the words between them.
-#define BOOST_TEST_MODULE socket_group_end
 #include "lib/socket/group_end.hpp"
 
 #include <rapidcheck.h>
@@ -10,6 +9,8 @@
 
 #include "lib/socket/group_book.hpp"
 #include "lib/socket/group_words.hpp"
+
+BOOST_AUTO_TEST_SUITE(group_end_test)
 
 using namespace rdmc;
 using namespace rdmc::sockets;
@@ -221,3 +222,5 @@ BOOST_AUTO_TEST_CASE(words_are_read_back_as_they_were_written_and_what_is_cut_of
     RC_ASSERT(read.has_value() && *read == word);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

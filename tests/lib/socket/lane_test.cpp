@@ -11,6 +11,8 @@
 
 #include "tests/lib/socket/wire.hpp"
 
+BOOST_AUTO_TEST_SUITE(lane_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -416,3 +418,5 @@ BOOST_AUTO_TEST_CASE(who_shuts_down_closes_or_sends_in_place_cancels_what_anothe
     BOOST_TEST(wire.receive(wire.bytes.size()) == (how == 2 ? LanePool::kRingBytes : 0));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

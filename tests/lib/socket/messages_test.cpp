@@ -18,6 +18,8 @@
 #include "dataplane/base/descriptor.hpp"
 #include "tests/lib/socket/wire.hpp"
 
+BOOST_AUTO_TEST_SUITE(messages_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -269,3 +271,5 @@ BOOST_AUTO_TEST_CASE(who_makes_us_keep_too_much_of_long_messages_loses_that_conn
   BOOST_TEST((pair.near->receive(room, false) == Answer(std::unexpected(ECONNRESET))));
   BOOST_TEST(budget->left() == most.size());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 
 #include "tests/lib/socket/wire.hpp"
 
+BOOST_AUTO_TEST_SUITE(mux_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -169,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_breaks_the_protocol_is_named_and_what_is_late_is_ignor
   ConnectedWire wire;
   Socket& client = wire.connected;
   const ConnectionId id = client.stream()->id();
-  const auto says = [&](Mux& mux, const Record& record) { return ::says(mux, id, record); };
+  const auto says = [&](Mux& mux, const Record& record) { return mux_test::says(mux, id, record); };
   const std::vector<std::byte> bytes(Stream::kWindowBytes + 1);
   BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::open}));  // twice
   BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::open}));  // by our own number
@@ -269,3 +271,5 @@ BOOST_AUTO_TEST_CASE(a_lost_peers_memory_goes_with_it) {
   wire.server.mux->lose(ECONNRESET);
   BOOST_TEST((lanes_are_there.expired() && slots_are_there.expired()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

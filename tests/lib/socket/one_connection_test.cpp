@@ -10,6 +10,8 @@
 #include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
 
+BOOST_AUTO_TEST_SUITE(one_connection_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -130,3 +132,5 @@ BOOST_AUTO_TEST_CASE(groups_sockets_and_a_membership_of_two_processes_share_one_
     BOOST_TEST(process->peers->counters().shared >= 1U);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

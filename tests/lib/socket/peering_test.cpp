@@ -20,6 +20,8 @@
 #include "lib/socket/group_words.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 
+BOOST_AUTO_TEST_SUITE(peering_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -403,3 +405,5 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
     for (int i = 0; i < 3; ++i) BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(records_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 
@@ -83,3 +85,5 @@ BOOST_AUTO_TEST_CASE(a_record_with_one_byte_changed_or_cut_off_is_refused_or_is_
     RC_ASSERT(encoded_bytes(*read) + rest.size() == encoded.size());
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,8 @@
 #include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
 
+BOOST_AUTO_TEST_SUITE(stack_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -303,3 +305,5 @@ BOOST_AUTO_TEST_CASE(who_sleeps_on_a_lane_is_woken_by_bytes_by_room_and_by_the_e
   BOOST_REQUIRE(two.client.close(ours));
   BOOST_TEST(ended.get() == "last");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,8 @@
 #include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
 
+BOOST_AUTO_TEST_SUITE(threads_test)
+
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
@@ -217,3 +219,5 @@ BOOST_DATA_TEST_CASE(members_of_a_group_read_while_its_root_sends_and_others_joi
   BOOST_TEST(visits.get() > 0);
   BOOST_TEST(hears.get() > 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

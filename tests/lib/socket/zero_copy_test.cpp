@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE socket_zero_copy
 #include <fcntl.h>
 #include <sys/epoll.h>
 
@@ -16,6 +15,8 @@
 #include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
 #include "tests/lib/socket/waiting.hpp"
+
+BOOST_AUTO_TEST_SUITE(zero_copy_test)
 
 using namespace rdmc;
 using namespace rdmc::sockets;
@@ -301,3 +302,5 @@ BOOST_AUTO_TEST_CASE(what_a_ring_has_room_for_is_taken_though_nobody_reads_on) {
   BOOST_TEST((sent.get() == Answer(much.size())));
   BOOST_TEST((receive_all(two.server, two.theirs, much.size() - some) == much.substr(some)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

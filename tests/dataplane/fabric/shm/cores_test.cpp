@@ -10,6 +10,8 @@
 #include "dataplane/fabric/shm/requester.hpp"
 #include "dataplane/fabric/shm/responder.hpp"
 
+BOOST_AUTO_TEST_SUITE(cores_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using namespace rdmc::fabric::shm;
@@ -306,3 +308,5 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
   BOOST_TEST(faults > 1000u);
   BOOST_TEST(delivered > 500u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

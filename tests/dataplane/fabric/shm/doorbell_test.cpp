@@ -8,6 +8,8 @@
 
 #include "dataplane/base/clock.hpp"
 
+BOOST_AUTO_TEST_SUITE(doorbell_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric::shm;
 
@@ -68,3 +70,5 @@ BOOST_AUTO_TEST_CASE(a_sleep_ends_at_its_deadline_and_nobody_rings_who_is_awake)
   BOOST_TEST((peers.ring() == Sleep::elsewhere));
   BOOST_TEST((peers.ring() == Sleep::awake));  // one ring is enough
 }
+
+BOOST_AUTO_TEST_SUITE_END()

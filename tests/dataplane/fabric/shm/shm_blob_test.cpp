@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(shm_blob_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric::shm;
 
@@ -39,3 +41,5 @@ BOOST_AUTO_TEST_CASE(anything_else_is_refused_by_name) {
   bytes[0] = std::byte{0};
   BOOST_TEST((decode_shm_blob(bytes).error().code == Errc::protocol_error));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

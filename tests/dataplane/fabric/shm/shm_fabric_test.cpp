@@ -10,6 +10,8 @@
 #include "dataplane/fabric/shm/copy.hpp"
 #include "tests/dataplane/fabric/shm/shm_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(shm_fabric_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::open_shm_fabric;
@@ -238,3 +240,5 @@ BOOST_AUTO_TEST_CASE(an_engine_that_sleeps_is_woken_by_what_comes_and_by_wake) {
   waker.join();
   BOOST_TEST((monotonic_now() - began < seconds(1)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

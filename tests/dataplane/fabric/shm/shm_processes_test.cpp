@@ -11,6 +11,8 @@
 
 #include "tests/dataplane/fabric/shm/shm_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(shm_processes_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using testing::open_shm_fabric;
@@ -272,3 +274,5 @@ BOOST_AUTO_TEST_CASE(two_that_sleep_at_every_chance_are_always_woken) {
   BOOST_TEST(end.fabric->counters().sleeps > 100u);
   BOOST_TEST(child.wait());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

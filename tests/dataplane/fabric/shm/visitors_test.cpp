@@ -6,6 +6,8 @@
 #include "dataplane/memory/shared_pages.hpp"
 #include "tests/dataplane/fabric/shm/shm_pair.hpp"
 
+BOOST_AUTO_TEST_SUITE(visitors_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 using namespace rdmc::fabric::shm;
@@ -128,3 +130,5 @@ BOOST_AUTO_TEST_CASE(a_peer_that_floods_the_socket_is_read_over_several_turns) {
   BOOST_TEST(busy == 20);
   BOOST_TEST((queue_pair->state() == QueuePairState::ready));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

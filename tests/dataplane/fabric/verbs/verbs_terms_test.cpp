@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+BOOST_AUTO_TEST_SUITE(verbs_terms_test)
+
 using namespace rdmc;
 using namespace rdmc::fabric;
 
@@ -40,3 +42,5 @@ BOOST_AUTO_TEST_CASE(every_outcome_has_words) {
   BOOST_TEST((status_of(IBV_WC_WR_FLUSH_ERR) == WorkStatus::flushed));
   BOOST_TEST((status_of(IBV_WC_REM_ACCESS_ERR) == WorkStatus::remote_access));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "tests/dataplane/port/dpdk/generators.hpp"
 
+BOOST_AUTO_TEST_SUITE(frames_test)
+
 using namespace rdmc;
 using namespace rdmc::port::dpdk;
 using namespace rdmc::port::dpdk::test;
@@ -252,3 +254,5 @@ BOOST_AUTO_TEST_CASE(a_solicitation_goes_to_the_group_of_its_target) {
   BOOST_TEST(host_string(group) == "ff02::1:ff28:9c5a");
   BOOST_TEST((group_mac(group) == MacAddress{0x33, 0x33, 0xFF, 0x28, 0x9C, 0x5A}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "dataplane/base/random.hpp"
 #include "tests/dataplane/port/dpdk/generators.hpp"
 
+BOOST_AUTO_TEST_SUITE(neighbours_test)
+
 using namespace rdmc;
 using namespace rdmc::port::dpdk;
 using namespace rdmc::port::dpdk::test;
@@ -239,3 +241,5 @@ BOOST_AUTO_TEST_CASE(the_link_is_told_our_address_in_the_way_of_its_family) {
   BOOST_REQUIRE(discovery.size() == 1u);
   BOOST_TEST((discovery[0].kind == Kind::reply && discovery[0].may_replace && !discovery[0].solicited));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

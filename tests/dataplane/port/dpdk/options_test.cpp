@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(options_test)
+
 using namespace rdmc;
 using namespace rdmc::port::dpdk;
 
@@ -57,3 +59,5 @@ BOOST_AUTO_TEST_CASE(no_device_is_an_error_and_no_text_is_more_than_that) {
     RC_ASSERT(options.has_value() || options.error().code == Errc::invalid_argument);
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,8 @@
 #include "tests/dataplane/port/dpdk/stranger.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
+BOOST_AUTO_TEST_SUITE(surroundings_test)
+
 using namespace rdmc;
 using namespace rdmc::port;
 using namespace rdmc::port::dpdk;
@@ -188,7 +190,10 @@ BOOST_AUTO_TEST_CASE(a_memif_client_is_told_whether_the_socket_or_a_directory_is
 BOOST_AUTO_TEST_CASE(looking_around_leaves_no_trace_and_finds_what_is_there) {
   const Surroundings around = look_around(*parse_options("vdev=net_af_packet0,iface=lo"));
   BOOST_TEST(around.interface_there);
-  BOOST_TEST(around.program.ends_with("surroundings_test"));
+  const std::filesystem::path program = boost::unit_test::framework::master_test_suite().argv[0];
+  BOOST_TEST(around.program.ends_with(program.filename().string()));
   BOOST_TEST(!look_around(*parse_options("vdev=net_af_packet0,iface=nosuchlink")).interface_there);
   BOOST_TEST(!look_around(*parse_options("pci=ffff:ff:1f.7")).pci_there);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
