@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "controlplane/peer/conversation.hpp"
 #include "tests/fuzz/input.hpp"
