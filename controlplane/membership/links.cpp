@@ -230,9 +230,8 @@ void Membership::Impl::greeted(LinkId id, Link& link, const Greeting& greeting, 
   forget_exits();
   auto& exit = exits_[greeting.id];
   if (!exit)
-    exit = watch_exit(
-        loop_, peers_->identity().process, from.process,
-        [this, peer = greeting.id, process = from.process] { saw_death(peer, process); });
+    exit = watch_exit(loop_, peers_->identity().process, from.process,
+                      [this, peer = greeting.id, process = from.process] { saw_death(peer, process); });
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
 

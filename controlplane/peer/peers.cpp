@@ -52,11 +52,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   control::ListenHandlers listen_handlers(RefusedHandler on_refused) {
-    return {.on_channel =
-                [weak = weak_from_this(), on_refused](control::Channel channel) {
-                  if (const auto self = weak.lock()) self->add(std::move(channel), 0, on_refused);
-                },
-            .on_refused = on_refused};
+    control::ListenHandlers handlers;
+    // An empty handler is not to be wrapped: it would be called.
+    if (on_refused) handlers.on_refused = on_refused;
+    handlers.on_channel = [weak = weak_from_this(),
+                           on_refused = std::move(on_refused)](control::Channel channel) {
+      if (const auto self = weak.lock()) self->add(std::move(channel), 0, on_refused);
+    };
+    return handlers;
   }
 
   Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done) {

@@ -292,12 +292,12 @@ BOOST_AUTO_TEST_CASE(
   std::atomic<std::size_t> heard = 0;
   std::promise<void> stopped, go_on;
   const auto to = DataPath::open(options(), {.heard =
-                                               [&](LinkId, Bytes, DataPath::Place) {
-                                                 if (heard++ > 0) return;
-                                                 stopped.set_value();
-                                                 go_on.get_future().wait();
-                                               },
-                                           .failed = ignore})
+                                                 [&](LinkId, Bytes, DataPath::Place) {
+                                                   if (heard++ > 0) return;
+                                                   stopped.set_value();
+                                                   go_on.get_future().wait();
+                                                 },
+                                             .failed = ignore})
                       .value();
   const auto from =
       DataPath::open(options(), {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = ignore}).value();

@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <future>
 
+#include "controlplane/auth/cluster_key.hpp"
+#include "controlplane/auth/tls.hpp"
 #include "controlplane/peer/context.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
@@ -176,6 +178,27 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_who_it_is_or_breaks_the_protocol_costs_its
   BOOST_TEST((one.ask(peer, "echo", "still here").value() == bytes_of("still here")));
   BOOST_TEST(other.peers->counters().refused == 1U);
   loop->call([&] { rude.reset(); });
+}
+
+BOOST_AUTO_TEST_CASE(who_fails_the_handshake_is_told_to_the_listener_or_to_nobody) {
+  Host told_nobody;
+  std::promise<Errc> why;
+  const auto watched =
+      *told_nobody.peers->listen(kAny, {.channel = told_nobody.peers->options()},
+                                 [&](const Address&, const Error& cause) { why.set_value(cause.code); });
+  auto loop = control::ControlLoop::create().value();
+  const control::ChannelOptions keyed{
+      .security = control::TlsContext::create(control::ClusterKey::generate().value()).value()};
+  for (const Address& to : {told_nobody.listener->address(), watched.address()}) {
+    std::promise<bool> connected;
+    const auto dialing = control::connect(
+        *loop, "127.0.0.1", to.port, keyed, seconds(60),
+        [&](const Result<control::Channel>& made) { connected.set_value(made.has_value()); });
+    BOOST_TEST(!connected.get_future().get());
+  }
+  BOOST_TEST((why.get_future().get() == Errc::authentication));
+  Host one;
+  BOOST_TEST(one.dial(told_nobody.listener->address()).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(one_unused_connection_too_many_takes_the_place_of_the_oldest_and_used_ones_stay) {
