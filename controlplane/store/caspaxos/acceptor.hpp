@@ -56,6 +56,8 @@ class Acceptor {
   Answer accept(Accept accept);
   /// For a first configuration; at most one in each epoch, and none once it is part of a configuration.
   Answer vote(const Configuration& configuration);
+  /// The vote is again for `first`, for which it had voted, because what it voted for since cannot begin.
+  void return_to(const Configuration& first) { kept_.vote = first; }
   /// The state with which `next` begins, if it has that.
   Answer contents_for(const Configuration& next) const;
 

@@ -107,8 +107,9 @@ void Node::receive_accept(Client client, std::uint64_t id, Accept accept) {
     const auto view = view::decode_view(accept.proposal.value);
     if (!view) return refuse(client, id, Refused::out_of_range, "that is no view");
     hint.epoch = value_of(view->epoch);
-  } else if (!decode_configuration(accept.proposal.value)) {
-    return refuse(client, id, Refused::out_of_range, "that is no configuration");
+  } else if (const auto next = decode_configuration(accept.proposal.value);
+             !next || next->epoch <= accept.proposal.ballot.epoch) {
+    return refuse(client, id, Refused::out_of_range, "that is no later configuration");
   }
   Acceptor::Answer answer = acceptor_.accept(std::move(accept));
   if (std::holds_alternative<Done>(answer.body)) {
@@ -128,6 +129,7 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
     peer.heard = true;
   }
   learn(reply.known, now);
+  if (std::holds_alternative<NodeState>(reply.body)) reconsider_vote(reply.acceptor, *peer.state, now);
   if (proposer_) proposer_->hear(reply, now);
   if (std::holds_alternative<Contents>(reply.body)) gather(reply, now);
   if (candidate_) count_vote(node, reply, now);
@@ -152,7 +154,7 @@ Time Node::next_deadline() const {
   if (failure_) return Time::never();
   Time next = proposer_ ? proposer_->next_deadline() : Time::never();
   if (!is_settled()) next = std::min(next, ask_at_);
-  if (!proposer_ && sealed_since_ != Time::never()) next = std::min(next, takeover_at());
+  if (!proposer_) next = std::min(next, takeover_at());
   return next;
 }
 

@@ -106,6 +106,7 @@ class Node {
   void learn(const Configuration& configuration, Time now);
   void look_around(Time now);
   void look_for_first_configuration(Time now);
+  void reconsider_vote(const Id& peer, const NodeState& state, Time now);
   void count_vote(std::size_t node, const Reply& reply, Time now);
   void count_own_vote(Time now);
   void gather(const Reply& reply, Time now);

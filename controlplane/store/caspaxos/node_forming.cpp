@@ -59,7 +59,6 @@ void Node::look_for_first_configuration(Time now) {
     first.acceptors.push_back(peer.id);
     first.epoch = std::max(first.epoch, peer.state->vote.epoch);
   }
-  if (has_lost_majority()) return;
   ++first.epoch;
   const Acceptor::Answer own = acceptor_.vote(first);
   if (!std::holds_alternative<Done>(own.body)) return;
@@ -68,6 +67,18 @@ void Node::look_for_first_configuration(Time now) {
   own_vote_after_ = own.after;
   ask_peers(Vote{*candidate_}, candidate_->epoch);
   count_own_vote(now);
+}
+
+/// This node has voted for two first configurations, and the earlier one has begun. It may take part in that
+/// if the later one cannot begin any more: an acceptor that the later one names is part of the earlier one
+/// without having voted for the later one, and will never vote again.
+void Node::reconsider_vote(const Id& peer, const NodeState& state, Time now) {
+  const Configuration& vote = acceptor_.kept().vote;
+  if (acceptor_.newest().epoch != 0 || !known_.from.empty() || !known_.contains(acceptor_.kept().id)) return;
+  const bool is_part = state.stage == Stage::serving || state.stage == Stage::joining;
+  if (!is_part || !vote.contains(peer) || state.vote == vote) return;
+  acceptor_.return_to(known_);
+  learn(known_, now);
 }
 
 void Node::count_vote(std::size_t node, const Reply& reply, Time now) {
@@ -130,6 +141,7 @@ void Node::activate(Registers registers, Time now) {
 }
 
 Time Node::takeover_at() const {
+  if (sealed_since_ == Time::never()) return sealed_since_;
   return sealed_since_ + kStalled * static_cast<std::int64_t>(options_.self + 1);
 }
 
@@ -138,7 +150,7 @@ Time Node::takeover_at() const {
 void Node::propose_configuration(Time now) {
   if (proposer_) return;
   Configuration in, wanted;
-  if (sealed_since_ != Time::never() && now >= takeover_at()) {
+  if (acceptor_.is_serving() && acceptor_.is_sealed() && now >= takeover_at()) {
     in = acceptor_.newest();
     wanted = decode_configuration(acceptor_.kept().registers.at(kConfigurationRegister).value).value();
   } else if (acceptor_.newest().epoch == 0 && known_.epoch != 0 && !known_.contains(acceptor_.kept().id)) {
@@ -178,15 +190,7 @@ bool Node::has_lost_majority() const {
   const auto id_at = [this](std::size_t node) {
     return node == options_.self ? acceptor_.kept().id : peers_[node].id;
   };
-  // Before there was a configuration: of the last one that was voted for, too few are left to be sure that it
-  // never began.
-  Configuration last = known();
-  const bool begun = last.epoch != 0;
-  if (!begun) {
-    last = acceptor_.kept().vote;
-    for (const Peer& peer : peers_)
-      if (peer.state && peer.state->vote.epoch > last.epoch) last = peer.state->vote;
-  }
+  const Configuration& last = known();
   std::size_t lost = 0;
   for (std::size_t node = 0; node < last.acceptors.size() && node < peers_.size(); ++node)
     if (last.acceptors[node] && id_at(node) && id_at(node) != last.acceptors[node]) ++lost;
