@@ -27,7 +27,8 @@ std::string faults_help() {
 }  // namespace
 
 StoreCommand::StoreCommand(CLI::App& app, bool& json)
-    : command_(app.add_subcommand("store", "nodes of a store and their clients while everything goes wrong")) {
+    : command_(
+          app.add_subcommand("store", "nodes of a store and their clients while everything goes wrong")) {
   command_->add_option("--seed", options_.seed);
   command_->add_option("--nodes", options_.nodes)->check(CLI::IsMember({1, 3}));
   command_->add_option("--clients", options_.clients)->check(CLI::Range(1U, 64U));

@@ -25,27 +25,39 @@ void StoreWorld::plan_faults() {
                      [this, i] { strike(static_cast<StoreFault>(i)); });
 }
 
-/// Whether what that node keeps counts for `configuration`: its state, or, before there was any, that it is
-/// still who it was.
-bool StoreWorld::keeps_state(Place place, const store::Configuration& configuration) {
-  store::Durable kept;
-  if (nodes_[place].life != 0) {
-    kept = nodes_[place].node->acceptor().kept();
-  } else if (nodes_[place].disk.durable()) {
-    if (auto recovered = store::recover(*nodes_[place].disk.durable())) kept = std::move(*recovered);
-  }
-  return kept.id == configuration.acceptors[place] &&
-         (kept.active.epoch >= configuration.epoch || (kept.active.epoch == 0 && configuration.from.empty()));
+/// What would be there after the worst.
+store::Durable StoreWorld::kept_by(Place place) const {
+  const NodeHost& host = nodes_[place];
+  if (options_.disks)
+    return host.disk.durable() ? store::recover(*host.disk.durable()).value_or(store::Durable{})
+                               : store::Durable{};
+  return host.life != 0 ? host.node->acceptor().kept() : store::Durable{};
 }
 
-/// Whether a majority keeps its state without that node.
-bool StoreWorld::may_lose(Place place) {
-  if (current_.epoch == 0) return true;
-  std::size_t keep = 0;
-  for (Place other = 0; other < nodes_.size(); ++other)
-    if (other != place && keeps_state(other, current_)) ++keep;
-  // Who is no part of it has nothing to lose.
-  return keep >= current_.majority() || !keeps_state(place, current_);
+/// Whether the store can go on without what that node keeps.
+bool StoreWorld::may_lose(Place place) const {
+  if (current_.epoch != 0 && !may_lose(place, current_)) return false;
+  // A first configuration may begin as soon as all have voted for it.
+  for (Place node = 0; node < nodes_.size(); ++node)
+    if (const auto vote = kept_by(node).vote; vote.epoch > current_.epoch && !may_lose(place, vote))
+      return false;
+  return true;
+}
+
+/// A majority of the configuration's acceptors is still there, and has its state or can have it from one of
+/// them.
+bool StoreWorld::may_lose(Place place, const store::Configuration& configuration) const {
+  if (kept_by(place).id != configuration.acceptors[place]) return true;
+  std::size_t active = 0, others = 0;
+  for (Place other = 0; other < nodes_.size(); ++other) {
+    const store::Durable kept = kept_by(other);
+    if (other == place || kept.id != configuration.acceptors[other]) continue;
+    if (kept.active.epoch >= configuration.epoch)
+      ++active;
+    else if (kept.active.epoch == configuration.from_epoch)
+      ++others;
+  }
+  return (configuration.from.empty() || active > 0) && active + others >= configuration.majority();
 }
 
 void StoreWorld::end_node(Place place, StoreFault how, Duration away) {
@@ -77,7 +89,10 @@ void StoreWorld::strike(StoreFault fault) {
   switch (fault) {
     case StoreFault::kill:
     case StoreFault::power:
-    case StoreFault::wipe: return end_node(place, fault, up_to(milliseconds(200)));
+    case StoreFault::wipe:
+      // Back at once, while messages to its former life are still on their way, or later.
+      return end_node(place, fault,
+                      up_to(simulation_.random().below(2) == 0 ? milliseconds(2) : milliseconds(200)));
     case StoreFault::wipe_joining: ++wipe_joining_; return end_node(place, StoreFault::wipe, milliseconds(1));
     case StoreFault::kill_joining: ++kill_joining_; return end_node(place, StoreFault::wipe, milliseconds(1));
     case StoreFault::refused_flush:
@@ -100,7 +115,8 @@ void StoreWorld::strike(StoreFault fault) {
         blocked_.insert({other, place});
       }
       return later(milliseconds(800), [this, place] {
-        std::erase_if(blocked_, [place](const auto& way) { return way.first == place || way.second == place; });
+        std::erase_if(blocked_,
+                      [place](const auto& way) { return way.first == place || way.second == place; });
       });
     }
     case StoreFault::one_way: {

@@ -47,8 +47,7 @@ void StoreHistory::check(const std::string& name, const Group& group,
     latest[value_of(epoch)] = std::min(latest[value_of(epoch)], answered);
   }
   for (const auto& [epoch, view] : group.stood) {
-    const auto proposal =
-        std::ranges::find(group.proposals, view, &std::pair<view::View, Time>::first);
+    const auto proposal = std::ranges::find(group.proposals, view, &std::pair<view::View, Time>::first);
     if (proposal == group.proposals.end())
       violations.push_back(name + ": a view that nobody has proposed");
     else

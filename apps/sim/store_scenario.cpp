@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace rdmc::sim_app {
 namespace {
 
@@ -53,13 +52,12 @@ void StoreWorld::start_node(Place place) {
   host.clients.clear();
   host.journal = {};
   host.stage = store::Stage::fresh;
-  host.node = std::make_unique<store::Node>(
-      store::Node::Options{.self = place,
-                           .nodes = options_.nodes,
-                           .fresh = any_id(),
-                           .proposer = any_id(),
-                           .seed = simulation_.random().next()},
-      std::move(kept), simulation_.now());
+  host.node = std::make_unique<store::Node>(store::Node::Options{.self = place,
+                                                                 .nodes = options_.nodes,
+                                                                 .fresh = any_id(),
+                                                                 .proposer = any_id(),
+                                                                 .seed = simulation_.random().next()},
+                                            std::move(kept), simulation_.now());
   tell_links(place, true);
   pump(place);
 }
@@ -129,10 +127,11 @@ void StoreWorld::send(Place from, Place to, store::Bytes bytes,
   const sim::Fate fate = sim::draw_fate(rates_, simulation_.random(), simulation_.faults());
   if (fate.lost || life == 0) return;
   const auto arrive = [&](Duration extra) {
-    const Time at = simulation_.now() +
-                    nanoseconds(kLeastLatencyNs + static_cast<std::int64_t>(simulation_.random().below(
-                                                      kMostLatencyNs - kLeastLatencyNs))) +
-                    extra;
+    const Time at =
+        simulation_.now() +
+        nanoseconds(kLeastLatencyNs +
+                    static_cast<std::int64_t>(simulation_.random().below(kMostLatencyNs - kLeastLatencyNs))) +
+        extra;
     simulation_.at(at, [this, from, to, life, bytes, deliver] {
       simulation_.trace().record(simulation_.now(), sim::TraceKind::scenario,
                                  static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
@@ -224,26 +223,24 @@ void StoreWorld::write(Place place) {
   for (const store::Acceptor::Write& write : host.node->take_writes()) {
     host.disk.begin(write, host.journal);
     const Duration time = microseconds(50) + up_to(host.slow ? milliseconds(300) : milliseconds(3));
-    simulation_.at(simulation_.now() + time,
-                   [this, place, life = host.life, sequence = write.sequence] {
-                     if (!runs(place, life)) return;
-                     NodeHost& writer = nodes_[place];
-                     const bool refused = std::exchange(writer.refuse_next, false);
-                     const bool full = std::exchange(writer.full_next, false);
-                     if (!refused && !full) {
-                       writer.disk.finish();
-                       writer.node->synced(sequence, simulation_.now());
-                       return pump(place);
-                     }
-                     refused ? writer.disk.refuse() : writer.disk.run_full(simulation_.random());
-                     writer.node->disk_failed({full ? Errc::no_space : Errc::io_error, "the disk refuses"});
-                     pump(place);
-                     const StoreFault how =
-                         simulation_.random().below(2) == 0 ? StoreFault::power : StoreFault::kill;
-                     simulation_.at(simulation_.now() + up_to(milliseconds(300)), [this, place, life, how] {
-                       if (runs(place, life)) end_node(place, how, milliseconds(20));
-                     });
-                   });
+    simulation_.at(simulation_.now() + time, [this, place, life = host.life, sequence = write.sequence] {
+      if (!runs(place, life)) return;
+      NodeHost& writer = nodes_[place];
+      const bool refused = std::exchange(writer.refuse_next, false);
+      const bool full = std::exchange(writer.full_next, false);
+      if (!refused && !full) {
+        writer.disk.finish();
+        writer.node->synced(sequence, simulation_.now());
+        return pump(place);
+      }
+      refused ? writer.disk.refuse() : writer.disk.run_full(simulation_.random());
+      writer.node->disk_failed({full ? Errc::no_space : Errc::io_error, "the disk refuses"});
+      pump(place);
+      const StoreFault how = simulation_.random().below(2) == 0 ? StoreFault::power : StoreFault::kill;
+      simulation_.at(simulation_.now() + up_to(milliseconds(300)), [this, place, life, how] {
+        if (runs(place, life)) end_node(place, how, milliseconds(20));
+      });
+    });
   }
 }
 

@@ -26,11 +26,10 @@ enum class StoreFault : std::uint8_t {
   restart_client,
 };
 inline constexpr std::array kStoreFaults{
-    std::string_view("kill"),          std::string_view("power"),     std::string_view("wipe"),
-    std::string_view("wipe_joining"),  std::string_view("kill_joining"),
-    std::string_view("refused_flush"), std::string_view("full_disk"), std::string_view("slow_disk"),
-    std::string_view("cut"),           std::string_view("one_way"),   std::string_view("pause"),
-    std::string_view("restart_client")};
+    std::string_view("kill"),         std::string_view("power"),        std::string_view("wipe"),
+    std::string_view("wipe_joining"), std::string_view("kill_joining"), std::string_view("refused_flush"),
+    std::string_view("full_disk"),    std::string_view("slow_disk"),    std::string_view("cut"),
+    std::string_view("one_way"),      std::string_view("pause"),        std::string_view("restart_client")};
 
 struct StoreOptions {
   std::uint64_t seed = 1;
@@ -38,8 +37,8 @@ struct StoreOptions {
   bool disks = true;        ///< without, a node that ends has lost its state
   std::uint32_t clients = 4;
   std::uint32_t groups = 2;
-  /// How often each fault strikes, at random moments of the faulty time. Never so that a majority has lost its
-  /// state: that is a named end of the store.
+  /// How often each fault strikes, at random moments of the faulty time. Never so that a majority has lost
+  /// its state: that is a named end of the store.
   std::array<std::uint32_t, kStoreFaults.size()> strikes{};
   sim::FaultRates rates{};  ///< of messages, during the faulty time
   Duration faulty_time = seconds(2);

@@ -90,8 +90,9 @@ class StoreWorld {
   void plan_faults();
   void strike(StoreFault fault);
   void end_node(Place place, StoreFault how, Duration away);
-  bool may_lose(Place place);
-  bool keeps_state(Place place, const store::Configuration& configuration);
+  store::Durable kept_by(Place place) const;
+  bool may_lose(Place place) const;
+  bool may_lose(Place place, const store::Configuration& configuration) const;
   void on_stage(Place place);
   void heal();
   Duration up_to(Duration most);

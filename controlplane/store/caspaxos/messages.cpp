@@ -68,12 +68,13 @@ Result<Configuration> load(const wire::Configuration& from) {
   for (const std::vector<Id>* const ids : {&to.acceptors, &to.from}) {
     if (ids->size() > kMostNodes) return malformed("a configuration of too many nodes");
     for (const Id& id : *ids)
-      if (id && std::ranges::count(*ids, id) != 1) return malformed("a configuration with one acceptor twice");
+      if (id && std::ranges::count(*ids, id) != 1)
+        return malformed("a configuration with one acceptor twice");
   }
-  if (to.epoch == 0 ? to != Configuration{} : to.size() == 0)
-    return malformed("a configuration of nobody");
+  if (to.epoch == 0 ? to != Configuration{} : to.size() == 0) return malformed("a configuration of nobody");
   if (to.epoch > kMaxEpoch) return malformed("a configuration of an epoch that nobody reaches");
-  if (to.epoch != 0 && to.from_epoch >= to.epoch) return malformed("a configuration that follows a later one");
+  if (to.epoch != 0 && to.from_epoch >= to.epoch)
+    return malformed("a configuration that follows a later one");
   return to;
 }
 
@@ -166,8 +167,7 @@ Result<decltype(Request::body)> load_body(const wire::Request& from) {
     if (!proper || !is_name(name)) return malformed("a register without a proper name");
     return body;
   };
-  const auto configured = [](const wire::Configuration& wire,
-                             auto make) -> Result<decltype(Request::body)> {
+  const auto configured = [](const wire::Configuration& wire, auto make) -> Result<decltype(Request::body)> {
     auto configuration = load(wire);
     if (!configuration) return std::unexpected(configuration.error());
     if (configuration->epoch == 0) return malformed("no configuration where one was due");
@@ -267,7 +267,8 @@ Result<Reply> decode_reply(std::span<const std::byte> bytes) {
   if (!known) return std::unexpected(known.error());
   auto body = load_body(*from);
   if (!body) return std::unexpected(body.error());
-  return Result<Reply>(std::in_place, from->id(), load(from->acceptor()), std::move(*known), std::move(*body));
+  return Result<Reply>(std::in_place, from->id(), load(from->acceptor()), std::move(*known),
+                       std::move(*body));
 }
 
 Bytes encode(const Configuration& configuration) {
@@ -299,9 +300,9 @@ Result<Record> decode_record(std::span<const std::byte> bytes) {
   const auto from = parse<wire::Kept>(bytes);
   if (!from) return std::unexpected(from.error());
   Record to{.whole = from->whole(), .kept = {.id = load(from->id()), .ceiling = from->ceiling()}};
-  for (const auto& [wire, kept] : {std::pair(&from->active(), &to.kept.active),
-                                   std::pair(&from->next(), &to.kept.next),
-                                   std::pair(&from->vote(), &to.kept.vote)}) {
+  for (const auto& [wire, kept] :
+       {std::pair(&from->active(), &to.kept.active), std::pair(&from->next(), &to.kept.next),
+        std::pair(&from->vote(), &to.kept.vote)}) {
     auto configuration = load(*wire);
     if (!configuration) return std::unexpected(configuration.error());
     *kept = std::move(*configuration);

@@ -138,8 +138,8 @@ Result<Reply> decode_reply(std::span<const std::byte> bytes);
 Bytes encode(const Configuration& configuration);
 Result<Configuration> decode_configuration(std::span<const std::byte> bytes);
 
-/// A part of what an acceptor keeps: `whole` stands for everything, else what is named takes the place of what
-/// was there.
+/// A part of what an acceptor keeps: `whole` stands for everything, else what is named takes the place of
+/// what was there.
 struct Record {
   bool whole = false;
   Durable kept;

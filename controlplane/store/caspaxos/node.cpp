@@ -208,7 +208,8 @@ NodeState Node::state() const {
   switch (state.stage) {
     case Stage::failed: state.text = "its disk has failed it: " + failure_->what; break;
     case Stage::replaced:
-      state.text = "its place was given to another node: it can come back as a new one, without what it keeps";
+      state.text =
+          "its place was given to another node: it can come back as a new one, without what it keeps";
       break;
     case Stage::serving: break;
     case Stage::joining: state.text = "it gathers the state from the other nodes"; break;

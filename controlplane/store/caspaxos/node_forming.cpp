@@ -145,15 +145,16 @@ Time Node::takeover_at() const {
   return sealed_since_ + kStalled * static_cast<std::int64_t>(options_.self + 1);
 }
 
-/// Begins to have a configuration agreed, if that is this node's business: it wants its place, or somebody has
-/// sealed it and has not come back.
+/// Begins to have a configuration agreed, if that is this node's business: it wants its place, or somebody
+/// has sealed it and has not come back.
 void Node::propose_configuration(Time now) {
   if (proposer_) return;
   Configuration in, wanted;
   if (acceptor_.is_serving() && acceptor_.is_sealed() && now >= takeover_at()) {
     in = acceptor_.newest();
     wanted = decode_configuration(acceptor_.kept().registers.at(kConfigurationRegister).value).value();
-  } else if (acceptor_.newest().epoch == 0 && known_.epoch != 0 && !known_.contains(acceptor_.kept().id)) {
+  } else if (acceptor_.newest().epoch == 0 && known_.epoch != 0 && !known_.contains(acceptor_.kept().id) &&
+             synced_ > 0) {  // its id is durable: a restart does not lose the place again
     in = known_;
     wanted = {known_.epoch + 1, known_.acceptors, known_.epoch, known_.acceptors};
     wanted.acceptors.resize(options_.nodes);

@@ -127,8 +127,8 @@ void Proposer::look_at_readings(Time now) {
 
 void Proposer::look_at_promises(Time now) {
   if (heard() < configuration_.majority()) return;
-  const auto highest = std::ranges::max_element(
-      answers_, {}, [](const auto& entry) { return entry.second.ballot; });
+  const auto highest =
+      std::ranges::max_element(answers_, {}, [](const auto& entry) { return entry.second.ballot; });
   const Accepted current = highest->second;
   const bool settled =
       current.empty() ||

@@ -1,8 +1,8 @@
-// One change, or one linearizable reading, of one register: the proposer of CASPaxos. It asks all acceptors of
-// a configuration at once, and a majority is enough. A reading asks what is accepted, and is answered in one
-// round trip if a majority has accepted the same proposal of this configuration; else, and for every change,
-// there are two phases: prepare and accept. It says what is to be sent, and is handed the answers and the
-// time. Pure; one thread.
+// One change, or one linearizable reading, of one register: the proposer of CASPaxos. It asks all acceptors
+// of a configuration at once, and a majority is enough. A reading asks what is accepted, and is answered in
+// one round trip if a majority has accepted the same proposal of this configuration; else, and for every
+// change, there are two phases: prepare and accept. It says what is to be sent, and is handed the answers and
+// the time. Pure; one thread.
 #pragma once
 
 #include <functional>

@@ -69,10 +69,10 @@ class Requester {
     std::unique_ptr<Proposer> proposer;  ///< one of the two
     std::unique_ptr<Listing> listing;
     Time deadline;
-    std::set<std::size_t> failed;           ///< links that could not be had since it began
-    std::optional<std::uint64_t> list;      ///< it reads one register for that operation
-    Registers registers;                    ///< of a list: what is known
-    std::size_t readings = 0;               ///< of a list: registers that are read one by one
+    std::set<std::size_t> failed;       ///< links that could not be had since it began
+    std::optional<std::uint64_t> list;  ///< it reads one register for that operation
+    Registers registers;                ///< of a list: what is known
+    std::size_t readings = 0;           ///< of a list: registers that are read one by one
   };
 
   Operation& add(Time now);
