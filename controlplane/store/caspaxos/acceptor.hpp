@@ -22,7 +22,7 @@ namespace rdmc::store {
 
 class Acceptor {
  public:
-  static constexpr std::size_t kMostRegisters = 4096;
+  static constexpr std::size_t kMostRegisters = 16384;
   static constexpr std::size_t kMostKeptBytes = 8 << 20;  ///< of all values
   /// Promises that were never followed by a value; beyond, all are raised to the highest.
   static constexpr std::size_t kMostPromises = 8192;
