@@ -36,7 +36,7 @@ struct Serving {
 
 BOOST_FIXTURE_TEST_CASE(noise_on_the_ports_harms_no_node, Serving) {
   for (int i = 0; i < 60; ++i) {
-    const Address& node = nodes.endpoints()[static_cast<std::size_t>(i) % 3];
+    const Address node = nodes.endpoints()[static_cast<std::size_t>(i) % 3];
     const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
