@@ -16,6 +16,7 @@
 #include "apps/control/store_session.hpp"
 #include "apps/control/view_json.hpp"
 #include "apps/units/identity_options.hpp"
+#include "controlplane/store/survivor.hpp"
 #include "controlplane/view/messages.hpp"
 
 namespace {
@@ -102,6 +103,17 @@ int remove(const Options& options, StoreSession& store) {
       {Errc::would_block, "the view of '" + options.group + "' changes faster than it can be changed"});
 }
 
+int survivor(const Options& options) {
+  const auto node = parse_address(options.choice.store, 7701);
+  if (!node) return complain({Errc::invalid_argument, "--store names the one node that survives"});
+  const auto security = control::security_of(options.choice.identity);
+  if (!security) return complain(security.error());
+  const auto loop = control::ControlLoop::create();
+  if (!loop) return complain(loop.error());
+  const auto named = store::name_survivor(**loop, *node, {.security = *security});
+  return named ? kDone : complain(named.error());
+}
+
 /// One line for each view, from the one that stands; `--count` of them, or until a signal.
 int watch(const Options& options, StoreSession& store, int signals) {
   const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -162,11 +174,20 @@ int main(int argc, char** argv) {
   watch_command->add_option("--count", options.count, "ends after so many");
   CLI::App* const serve_command = app.add_subcommand("serve", "runs a node of the store until a signal");
   ServeOptions node;
-  serve_command->add_option("--directory", node.directory, "what it keeps")->required();
-  serve_command->add_option("--listen", node.listen, "for clients")->capture_default_str();
+  bool memory = false;
+  CLI::App* const kept = serve_command->add_option_group("kept", "where it keeps the views");
+  kept->add_option("--directory", node.directory, "on the disk");
+  kept->add_flag("--memory", memory,
+                 "nowhere: after a restart it gets them from the two others, which must both have kept them");
+  kept->require_option(1);
+  serve_command->add_option("--listen", node.listen,
+                            fmt::format("ADDR[:PORT]; its address among --nodes, or {}", kAlone));
   serve_command->add_option("--nodes", node.nodes,
-                            "ADDR[:7702],… of three, for each other; on a network of the cluster's own");
+                            "ADDR[:7701],… of three, for each other; the same for all of them");
   serve_command->add_option("--self", node.self, "which of --nodes it is, from 0");
+  CLI::App* const survivor_command = app.add_subcommand(
+      "survivor",
+      "after two of three nodes have lost their state: the store goes on with what --store keeps");
   MemberOptions member;
   CLI::App* const member_command =
       with_group("member", "takes part in a group until a signal, and prints what becomes of it");
@@ -206,8 +227,10 @@ int main(int argc, char** argv) {
   if (serve_command->parsed()) {
     node.identity = options.choice.identity;
     node.json = options.json;
-    return complain(serve(node, signals.get()));
+    fmt::print(stderr, "{}\n", complaint(serve(node, signals.get())));
+    return kFailed;
   }
+  if (survivor_command->parsed()) return survivor(options);
   const auto store = StoreSession::open(options.choice);
   if (!store) return complain(store.error());
   if (member_command->parsed()) {

@@ -66,29 +66,31 @@ std::string exposition(const std::string& group, const membership::Membership& m
   return to.take();
 }
 
-std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic,
-                       const control::IdentityWatch& identity) {
-  const store::RaftStatus& status = pulse.status;
+std::string exposition(std::size_t node, const Pulse::Latest& pulse, const control::IdentityWatch& identity) {
+  const store::NodeStatus& status = pulse.status;
   const bool up = pulse.node_answers;
   Exposition to(label("node", std::to_string(node)));
-  to.gauge("rdmc_node_up", "0 while its thread does not go round, as behind a disk that hangs", up ? 1 : 0);
-  to.gauge("rdmc_node_leads", "1 while it leads, and answers", up && status.leads ? 1 : 0);
-  to.gauge("rdmc_node_knows_leader", "0 while no node can be asked, as far as it knows",
-           up && status.knows_leader ? 1 : 0);
-  to.gauge("rdmc_node_term", "Of raft: each election begins another one", static_cast<double>(status.term));
+  to.gauge("rdmc_node_up", "0 while its thread does not go round, or its disk does not answer", up ? 1 : 0);
+  to.gauge("rdmc_node_serves", "1 while it takes part in agreements",
+           up && status.stage == store::Stage::serving ? 1 : 0);
+  to.gauge("rdmc_node_epoch",
+           "Of the configuration of nodes: each node that lost its state begins another one",
+           static_cast<double>(status.epoch));
   to.gauge("rdmc_node_groups", "Groups, and claims to one, whose views it keeps",
            static_cast<double>(status.groups));
-  to.counter("rdmc_node_views_agreed_total", "Views that it has applied since it started", status.agreed);
-  to.counter("rdmc_node_views_overtaken_total", "Proposals that another one had come before",
+  to.counter("rdmc_node_proposals_accepted_total", "Views that it has accepted since it started",
+             status.accepted);
+  to.counter("rdmc_node_proposals_overtaken_total", "Proposals that a higher ballot had come before",
              status.overtaken);
-  to.gauge("rdmc_node_clients", "Connections of clients", static_cast<double>(traffic.clients));
-  to.gauge("rdmc_node_watches", "Groups that they watch", static_cast<double>(traffic.watches));
-  to.counter("rdmc_node_requests_total", "What clients have asked", traffic.requests);
+  to.gauge("rdmc_node_clients", "Connections of clients and other nodes",
+           static_cast<double>(status.clients));
+  to.gauge("rdmc_node_watches", "Groups that they watch", static_cast<double>(status.watches));
+  to.counter("rdmc_node_requests_total", "What clients and other nodes have asked", status.requests);
   to.family("rdmc_node_connections_refused_total", "counter", "Connections that were refused");
   for (const Errc reason : {Errc::authentication, Errc::version_mismatch, Errc::protocol_error,
                             Errc::timed_out, Errc::peer_failed, Errc::resource_limit}) {
-    const auto found = traffic.refused.find(reason);
-    to.sample(found == traffic.refused.end() ? 0 : static_cast<double>(found->second),
+    const auto found = status.refused.find(reason);
+    to.sample(found == status.refused.end() ? 0 : static_cast<double>(found->second),
               label("reason", std::string(name(reason))));
   }
   expose(to, identity);

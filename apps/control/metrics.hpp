@@ -7,7 +7,6 @@
 #include "apps/control/pulse.hpp"
 #include "controlplane/connect/identity_watch.hpp"
 #include "controlplane/membership/membership.hpp"
-#include "controlplane/store/store_server.hpp"
 
 namespace rdmc::control_app {
 
@@ -17,7 +16,6 @@ namespace rdmc::control_app {
 std::string exposition(const std::string& group, const membership::Membership& membership,
                        const control::IdentityWatch& identity);
 /// Every series has the label node, which of the store's it is.
-std::string exposition(std::size_t node, const Pulse::Latest& pulse, const store::StoreTraffic& traffic,
-                       const control::IdentityWatch& identity);
+std::string exposition(std::size_t node, const Pulse::Latest& pulse, const control::IdentityWatch& identity);
 
 }  // namespace rdmc::control_app

@@ -2,29 +2,27 @@
 
 namespace rdmc::control_app {
 
-bool Pulse::beat(store::RaftNode& node, control::ControlLoop& loop) {
+bool Pulse::beat(const store::StoreNode& node, control::ControlLoop& loop) {
   std::uint64_t number = 0;
-  bool answered = false;
+  bool well = false;
   {
     const std::scoped_lock lock(state_->mutex);
-    answered = state_->node == state_->asked && state_->loop == state_->asked;
+    well = state_->answered == state_->asked && state_->status.writing_for <= kMostWriting;
     number = ++state_->asked;
   }
-  node.status([state = state_, number](const store::RaftStatus& status) {
+  loop.post([state = state_, &node, number] {
+    store::NodeStatus status = node.status();
     const std::scoped_lock lock(state->mutex);
-    state->node = number;
-    state->status = status;
+    state->answered = number;
+    state->status = std::move(status);
   });
-  loop.post([state = state_, number] {
-    const std::scoped_lock lock(state->mutex);
-    state->loop = number;
-  });
-  return answered;
+  return well;
 }
 
 Pulse::Latest Pulse::latest() const {
   const std::scoped_lock lock(state_->mutex);
-  return {state_->asked - state_->node <= 1, state_->status};
+  const bool answers = state_->asked - state_->answered <= 1 && state_->status.writing_for <= kMostWriting;
+  return {answers, state_->status};
 }
 
 }  // namespace rdmc::control_app

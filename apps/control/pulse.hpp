@@ -1,32 +1,36 @@
-// Whether the threads of a node of the store go round, asked again and again: each must answer one question
-// before the next. A manager's watchdog is fed, and a monitor told, by what this says and not by the thread
-// that asks. beat() is for one thread, the rest for any.
+// Whether a node of the store goes round, asked again and again: its loop must answer one question before the
+// next, and its disk must not be busy with one write for long. A manager's watchdog is fed, and a monitor
+// told, by what this says and not by the thread that asks. beat() is for one thread, the rest for any.
 #pragma once
 
 #include <memory>
 #include <mutex>
 
 #include "controlplane/connect/control_loop.hpp"
-#include "controlplane/store/raft_node.hpp"
+#include "controlplane/store/store_node.hpp"
 
 namespace rdmc::control_app {
 
 class Pulse {
  public:
-  /// Asks both. True when both had answered the question before, or this is the first.
-  bool beat(store::RaftNode& node, control::ControlLoop& loop);
+  /// A disk that takes longer for one write counts as one that hangs.
+  static constexpr Duration kMostWriting = seconds(2);
+
+  /// Asks the node, which must live as long as `loop`. True when it had answered the question before, or this
+  /// is the first, and its disk does not hang.
+  bool beat(const store::StoreNode& node, control::ControlLoop& loop);
 
   struct Latest {
-    bool node_answers = false;  ///< … its last question but one, at least
-    store::RaftStatus status;   ///< as it said then
+    bool node_answers = false;  ///< its last question but one, at least, and its disk does not hang
+    store::NodeStatus status;   ///< as it said then
   };
   Latest latest() const;
 
  private:
   struct State {
     std::mutex mutex;
-    std::uint64_t asked = 0, node = 0, loop = 0;  ///< the numbers of questions
-    store::RaftStatus status;
+    std::uint64_t asked = 0, answered = 0;  ///< the numbers of questions
+    store::NodeStatus status;
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <utility>
 
 #include "apps/control/metrics.hpp"
 #include "apps/control/metrics_server.hpp"
@@ -18,9 +18,10 @@ namespace rdmc::control_app {
 namespace {
 
 constexpr int kPulseMs = 500;
+constexpr std::uint16_t kStorePort = 7701;
 
-/// Until there is a signal.
-void wait(int signals, Pulse& pulse, store::RaftNode& node, control::ControlLoop& loop) {
+/// Until there is a signal. Errors: io_error (the node's disk has failed it).
+Result<void> wait(int signals, Pulse& pulse, const store::StoreNode& node, control::ControlLoop& loop) {
   const auto limit = watchdog_limit();
   // The manager wants a word in half its time; what hangs for the other half is ended.
   const int every_ms =
@@ -29,48 +30,59 @@ void wait(int signals, Pulse& pulse, store::RaftNode& node, control::ControlLoop
   pollfd event{signals, POLLIN, 0};
   do {
     if (pulse.beat(node, loop) && limit) notify("WATCHDOG=1");
+    const store::NodeStatus status = pulse.latest().status;
+    if (status.stage == store::Stage::failed) return fail(Errc::io_error, status.text);
   } while (::poll(&event, 1, every_ms) <= 0);
+  return {};
+}
+
+Result<store::NodeOptions> node_options(const ServeOptions& options, const control::Security& security) {
+  store::NodeOptions node{.directory = options.directory,
+                          .self = options.self,
+                          .nodes = {},
+                          .listen = {},
+                          .channel = {.channel = {.security = security}}};
+  auto nodes = parse_addresses(options.nodes, kStorePort);
+  if (!nodes) return std::unexpected(nodes.error());
+  node.nodes = std::move(*nodes);
+  if (options.listen.empty() && options.self < node.nodes.size()) {
+    node.listen = node.nodes[options.self];
+    return node;
+  }
+  const auto listen = parse_address(options.listen.empty() ? kAlone : options.listen, kStorePort);
+  if (!listen) return std::unexpected(listen.error());
+  node.listen = *listen;
+  return node;
 }
 
 }  // namespace
 
 Error serve(const ServeOptions& options, int signals) {
-  const auto listen = parse_address(options.listen, 7701);
-  if (!listen) return listen.error();
-  const auto nodes = parse_addresses(options.nodes.empty() ? "127.0.0.1:0" : options.nodes, 7702);
-  if (!nodes) return nodes.error();
   auto security = control::security_of(options.identity);
   if (!security) return security.error();
+  const auto node_wanted = node_options(options, *security);
+  if (!node_wanted) return node_wanted.error();
   const auto loop = control::ControlLoop::create();
   if (!loop) return loop.error();
-  std::atomic<store::StoreServer*> serving = nullptr;
-  const auto node =
-      store::RaftNode::start({.directory = options.directory, .self = options.self, .nodes = *nodes},
-                             [&](const std::string& group, Epoch epoch) {
-                               if (store::StoreServer* const server = serving) server->changed(group, epoch);
-                             });
+  const auto node = store::StoreNode::start(**loop, *node_wanted);
   if (!node) return node.error();
-  const auto server =
-      store::StoreServer::listen(**loop, *listen, {.channel = {.security = *security}}, **node);
-  if (!server) return server.error();
-  serving = server->get();
   Pulse pulse;
   Printer errors(STDERR_FILENO);
   const control::IdentityWatch identity(**loop, *security, [&](const Result<void>& readable) {
     errors.print("rdmc_control: " + control::words_about_identity(readable));
   });
-  const auto metrics = MetricsServer::open(**loop, options.metrics, [&] {
-    return exposition(options.self, pulse.latest(), (*server)->traffic(), identity);
-  });
+  const auto metrics = MetricsServer::open(
+      **loop, options.metrics, [&] { return exposition(options.self, pulse.latest(), identity); });
   if (!metrics) return metrics.error();
-  const std::string address = to_string((*server)->address());
+  const std::string address = to_string((*node)->address());
   Json listening{{"event", "listening"}, {"address", address}};
   if (*metrics) listening["metrics"] = to_string((*metrics)->address());
   if (options.json) fmt::print("{}\n", listening.dump());
   fmt::print(stderr, "rdmc_control: a node of the store listens on {}\n", address);
   std::fflush(stdout);
   notify("READY=1");
-  wait(signals, pulse, **node, **loop);
+  const auto ended = wait(signals, pulse, **node, **loop);
+  if (!ended) return ended.error();
   notify("STOPPING=1");
   // Not in order: what was acknowledged is on the disk, and to wait for the rest would help nobody.
   ::_exit(0);

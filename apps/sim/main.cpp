@@ -10,6 +10,7 @@
 
 #include "apps/sim/auto_choice.hpp"
 #include "apps/sim/scenario.hpp"
+#include "apps/sim/store_command.hpp"
 #include "apps/sim/views_command.hpp"
 #include "apps/units/option_values.hpp"
 #include "apps/units/schedule_options.hpp"
@@ -96,9 +97,10 @@ int conclude(std::uint64_t seed, const ScenarioResult& result, std::vector<std::
   return asked.empty() ? 0 : 3;
 }
 
-int run(rdmc::sim_app::ViewsCommand& views, bool json) {
-  const auto result = views.run();
-  if (result) return conclude(views.seed(), *result, views.faults_asked(), json);
+template <typename Command>
+int run(Command& command, bool json) {
+  const auto result = command.run();
+  if (result) return conclude(command.seed(), *result, command.faults_asked(), json);
   fmt::print(stderr, "rdmc_sim: {}\n", result.error().what);
   return 1;
 }
@@ -202,12 +204,14 @@ int main(int argc, char** argv) {
   add_block_options(*bcast, options.blocks);
   bcast->add_flag("--json", json, "one JSON object on stdout");
   rdmc::sim_app::ViewsCommand views(app, json);
+  rdmc::sim_app::StoreCommand store(app, json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   if (views.is_asked()) return run(views, json);
+  if (store.is_asked()) return run(store, json);
   options.selective_repeat = !go_back_n;
   options.algorithm = schedule.chosen().value_or(options.algorithm);
   const auto racks = schedule.racks(options.members);

@@ -2,162 +2,227 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "controlplane/auth/random.hpp"
 #include "controlplane/connect/connector.hpp"
-#include "controlplane/store/store_messages.hpp"
+#include "controlplane/store/caspaxos/requester.hpp"
+#include "controlplane/store/caspaxos/view_register.hpp"
+#include "dataplane/base/clock.hpp"
 
 namespace rdmc::store {
+namespace {
+
+/// Before a node is tried again, while somebody waits for an answer …
+constexpr Duration kTryAgain = milliseconds(50);
+/// … and while groups are only watched.
+constexpr Duration kWatchAgain = seconds(1);
+
+std::unexpected<Error> no_group() {
+  return fail(Errc::invalid_argument, "no store keeps a group of that name");
+}
+
+bool is_name(const std::string& group) {
+  return !group.empty() && group.size() <= kMaxRegisterNameBytes;
+}
+
+}  // namespace
 
 class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  using Answer = std::move_only_function<void(Result<Reply>)>;
+  using Answer = std::move_only_function<void(Result<Requester::Outcome>)>;
 
-  Impl(control::ControlLoop& loop, EmbeddedOptions options) : loop_(loop), options_(std::move(options)) {}
+  Impl(control::ControlLoop& loop, const EmbeddedOptions& options, const Requester::Options& core)
+      : loop_(loop), options_(options), requester_(core), links_(options.nodes.size()) {}
 
-  void ask(decltype(Request::body) body, Answer answer) {
-    const std::uint64_t id = ++last_request_;
-    Asked& asked = asked_[id];
-    asked.request = {id, std::move(body)};
-    asked.answer = std::move(answer);
-    asked.tries = options_.nodes.size();
-    asked.deadline = loop_.after(options_.answer_within, [self = weak_from_this(), id] {
-      const auto impl = self.lock();
-      if (!impl) return;
-      impl->finish(id, fail(Errc::timed_out, "no node of the store has answered in time"));
-      impl->leave_node({Errc::timed_out, "a node of the store did not answer"});
-    });
-    send(asked);
+  void read(const std::string& group, Answer answer) {
+    if (!is_name(group)) return later(std::move(answer), no_group());
+    wait_for(requester_.read(group, monotonic_now()), std::move(answer));
   }
+  void change(const std::string& group, const view::View& next, Answer answer) {
+    if (!is_name(group)) return later(std::move(answer), no_group());
+    if (next.epoch == Epoch{})
+      return later(std::move(answer), fail(Errc::invalid_argument, "no view follows with epoch 0"));
+    wait_for(requester_.change(group, swap_to(next), monotonic_now()), std::move(answer));
+  }
+  void list(Answer answer) { wait_for(requester_.list(monotonic_now()), std::move(answer)); }
 
-  void watch(const std::string& group, Hint hint) {
+  void watch(const std::string& group, ViewStore::Hint hint) {
     hints_[group] = std::move(hint);
-    if (channel_)
-      send_watch(group);
-    else
-      reach_node();
+    for (Link& link : links_)
+      if (link.channel) say(link, {0, Watch{group}});
+    reach_all();
   }
 
   void close() {
     closed_ = true;
     asked_.clear();
     hints_.clear();
-    connecting_ = {};
-    channel_.reset();
-    again_ = {};
+    links_.clear();
+    timer_ = {};
   }
 
   control::ControlLoop& loop() { return loop_; }
 
  private:
-  struct Asked {
-    Request request;
-    Answer answer;
-    std::size_t tries = 0;
-    control::Timer deadline;
+  struct Link {
+    control::Connecting connecting;
+    bool reaching = false;
+    std::optional<control::Channel> channel;
+    Time not_before;  ///< when it may be tried again
+    control::Timer again;
   };
 
-  void send(Asked& asked) {
-    if (!channel_) return reach_node();
-    // What the channel does not take now is refused when its time is over.
-    static_cast<void>(channel_->send(encode(asked.request)));
-  }
-  void send_watch(const std::string& group) {
-    static_cast<void>(channel_->send(encode(Request{0, WatchRequest{group}})));
+  void later(Answer answer, std::unexpected<Error> error) {
+    loop_.post(
+        [answer = std::move(answer), error = std::move(error)]() mutable { answer(std::move(error)); });
   }
 
-  void reach_node() {
-    if (closed_ || reaching_) return;
-    reaching_ = true;
-    const Address& node = options_.nodes[node_];
-    connecting_ =
-        control::connect(loop_, host_string(node), node.port, options_.channel, options_.answer_within / 2,
-                         [self = weak_from_this()](Result<control::Channel> made) {
-                           const auto impl = self.lock();
-                           if (!impl || impl->closed_) return;
-                           impl->reaching_ = false;
-                           if (!made) return impl->leave_node(made.error());
-                           impl->use(std::move(*made));
-                         });
+  void wait_for(std::uint64_t number, Answer answer) {
+    asked_[number] = std::move(answer);
+    reach_all();
+    pump();
   }
 
-  void use(control::Channel channel) {
-    channel_.emplace(std::move(channel));
-    channel_->start(
-        [self = weak_from_this()](const std::vector<std::byte>& message) {
-          if (const auto impl = self.lock()) impl->hear(message);
-        },
-        [self = weak_from_this()](const Error& cause) {
-          if (const auto impl = self.lock()) impl->leave_node(cause);
-        });
-    for (auto& [group, hint] : hints_) {
-      send_watch(group);
-      if (hint) hint(std::nullopt);  // what changed meanwhile was missed
-    }
-    for (auto& [id, asked] : asked_) send(asked);
+  // Links.
+
+  void reach_all() {
+    for (std::size_t node = 0; node < links_.size(); ++node) reach(node);
   }
 
-  void hear(std::span<const std::byte> message) {
-    auto reply = decode_reply(message);
-    if (!reply) return leave_node(reply.error());
-    if (reply->hint) {
-      for (const auto& [group, view] : reply->groups)
-        if (const auto found = hints_.find(group); found != hints_.end()) found->second(view.epoch);
+  void reach(std::size_t node) {
+    Link& link = links_[node];
+    if (closed_ || link.channel || link.reaching) return;
+    if (asked_.empty() && hints_.empty()) return;
+    const Time now = monotonic_now();
+    const Time at = asked_.empty() ? link.not_before + (kWatchAgain - kTryAgain) : link.not_before;
+    if (now < at) {
+      link.again = loop_.after(at - now, [self = weak_from_this(), node] {
+        if (const auto impl = self.lock(); impl && !impl->closed_) impl->reach(node);
+      });
       return;
     }
-    if (!reply->refused.empty()) return leave_node({Errc::peer_failed, reply->refused});
-    finish(reply->id, std::move(*reply));
+    link.reaching = true;
+    const Address& address = options_.nodes[node];
+    link.connecting = control::connect(
+        loop_, host_string(address), address.port, options_.channel, options_.answer_within / 2,
+        [self = weak_from_this(), node](Result<control::Channel> made) {
+          const auto impl = self.lock();
+          if (!impl || impl->closed_) return;
+          impl->links_[node].reaching = false;
+          made ? impl->use(node, std::move(*made)) : impl->missed(node, made.error());
+        });
   }
 
-  /// The next node gets what is not answered, unless all have been asked. Asking twice is harmless: the same
-  /// proposal swaps once.
-  void leave_node(const Error& cause) {
-    if (closed_) return;
-    channel_.reset();
-    connecting_ = {};
-    reaching_ = false;
-    node_ = (node_ + 1) % options_.nodes.size();
-    std::vector<std::uint64_t> given_up;
-    for (auto& [id, asked] : asked_)
-      if (asked.tries-- <= 1) given_up.push_back(id);
-    for (const std::uint64_t id : given_up) finish(id, std::unexpected(cause));
-    if (!asked_.empty()) return reach_node();
-    // Watches want a node, too, but in no hurry.
-    if (hints_.empty()) return;
-    again_ = loop_.after(options_.answer_within, [self = weak_from_this()] {
+  void missed(std::size_t node, const Error& cause) {
+    const Time now = monotonic_now();
+    links_[node].not_before = now + kTryAgain;
+    requester_.link_failed(node, cause, now);
+    pump();
+    if (!closed_) reach(node);
+  }
+
+  void use(std::size_t node, control::Channel channel) {
+    Link& link = links_[node];
+    link.channel.emplace(std::move(channel));
+    link.channel->start(
+        [self = weak_from_this(), node](const Bytes& message) {
+          if (const auto impl = self.lock(); impl && !impl->closed_) impl->hear(node, message);
+        },
+        [self = weak_from_this(), node](const Error&) {
+          if (const auto impl = self.lock(); impl && !impl->closed_) impl->lose(node);
+        });
+    requester_.link_up(node, monotonic_now());
+    std::vector<std::string> watched;
+    for (const auto& [group, hint] : hints_) {
+      say(link, {0, Watch{group}});
+      watched.push_back(group);
+    }
+    pump();
+    for (const std::string& group : watched) tell(group, std::nullopt);  // changes may have been missed
+  }
+
+  /// Its process has ended, as a rule: whether there is another one is seen at once.
+  void lose(std::size_t node) {
+    links_[node].channel.reset();
+    requester_.link_lost(node);
+    reach(node);
+    pump();
+  }
+
+  void say(Link& link, const Request& request) {
+    // What the channel does not take is asked again when its time is over.
+    static_cast<void>(link.channel->send(encode(request)));
+  }
+
+  void hear(std::size_t node, std::span<const std::byte> message) {
+    const auto reply = decode_reply(message);
+    if (!reply) {
+      links_[node].channel.reset();
+      requester_.link_lost(node);
+      return missed(node, reply.error());
+    }
+    if (const auto* const hint = std::get_if<store::Hint>(&reply->body))
+      return tell(hint->name, Epoch{hint->epoch});
+    requester_.hear(node, *reply, monotonic_now());
+    pump();
+  }
+
+  void tell(const std::string& group, std::optional<Epoch> epoch) {
+    if (const auto found = hints_.find(group); found != hints_.end() && found->second) found->second(epoch);
+  }
+
+  // What the core wants done.
+
+  void pump() {
+    for (const Requester::ToNode& to : requester_.take_requests())
+      if (links_[to.node].channel) say(links_[to.node], to.request);
+    arm();
+    for (Requester::Finished& finished : requester_.take_finished()) {
+      auto asked = asked_.extract(finished.number);
+      // Whoever is answered may ask again, or end the store.
+      if (!asked.empty()) asked.mapped()(std::move(finished.outcome));
+      if (closed_) return;
+    }
+  }
+
+  void arm() {
+    const Time deadline = requester_.next_deadline();
+    if (deadline == armed_) return;
+    armed_ = deadline;
+    if (deadline == Time::never()) return static_cast<void>(timer_ = {});
+    timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [self = weak_from_this()] {
       const auto impl = self.lock();
-      if (impl && !impl->channel_) impl->reach_node();
+      if (!impl || impl->closed_) return;
+      impl->armed_ = Time::never();
+      impl->requester_.tick(monotonic_now());
+      impl->pump();
     });
-  }
-
-  void finish(std::uint64_t id, Result<Reply> reply) {
-    auto found = asked_.extract(id);
-    if (!found.empty()) found.mapped().answer(std::move(reply));
   }
 
   control::ControlLoop& loop_;
   const EmbeddedOptions options_;
-  std::size_t node_ = 0;
-  bool reaching_ = false, closed_ = false;
-  control::Connecting connecting_;
-  std::optional<control::Channel> channel_;
-  std::uint64_t last_request_ = 0;
-  std::map<std::uint64_t, Asked> asked_;
-  std::map<std::string, Hint> hints_;
-  control::Timer again_;
+  Requester requester_;
+  std::vector<Link> links_;  ///< by the number of the node
+  bool closed_ = false;
+  std::map<std::uint64_t, Answer> asked_;
+  std::map<std::string, ViewStore::Hint> hints_;
+  Time armed_ = Time::never();
+  control::Timer timer_;
 };
-
-namespace {
-
-std::unexpected<Error> nonsense() {
-  return fail(Errc::protocol_error, "the store answered something else than was asked");
-}
-
-}  // namespace
 
 Result<std::unique_ptr<EmbeddedStore>> EmbeddedStore::create(control::ControlLoop& loop,
                                                              const EmbeddedOptions& options) {
-  if (options.nodes.empty()) return fail(Errc::invalid_argument, "the store has no nodes");
-  return std::unique_ptr<EmbeddedStore>(new EmbeddedStore(std::make_shared<Impl>(loop, options)));
+  if (options.nodes.size() != 1 && options.nodes.size() != kMostNodes)
+    return fail(Errc::invalid_argument, "a store has one node or three: name all of them");
+  const auto random = control::SystemRandom::open();
+  if (!random) return std::unexpected(random.error());
+  const Requester::Options core{.nodes = options.nodes.size(),
+                                .answer_within = options.answer_within,
+                                .self = {random->next64(), random->next64()},
+                                .seed = random->next64()};
+  return std::unique_ptr<EmbeddedStore>(new EmbeddedStore(std::make_shared<Impl>(loop, options, core)));
 }
 
 EmbeddedStore::~EmbeddedStore() {
@@ -165,18 +230,19 @@ EmbeddedStore::~EmbeddedStore() {
 }
 
 void EmbeddedStore::read(const std::string& group, ReadDone done) {
-  impl_->ask(ReadRequest{group}, [done = std::move(done)](Result<Reply> reply) mutable {
-    if (!reply) return done(std::unexpected(reply.error()));
-    if (reply->groups.size() != 1) return done(nonsense());
-    done(std::move(reply->groups.front().view));
+  impl_->read(group, [done = std::move(done)](Result<Requester::Outcome> outcome) mutable {
+    if (!outcome) return done(std::unexpected(outcome.error()));
+    done(view_in(std::get<Accepted>(*outcome)));
   });
 }
 
 void EmbeddedStore::compare_and_swap(const std::string& group, const view::View& next, SwapDone done) {
-  impl_->ask(SwapCommand{group, next}, [done = std::move(done)](Result<Reply> reply) mutable {
-    if (!reply) return done(std::unexpected(reply.error()));
-    if (reply->groups.size() != 1) return done(nonsense());
-    done(view::SwapResult{reply->swapped, std::move(reply->groups.front().view)});
+  impl_->change(group, next, [next, done = std::move(done)](Result<Requester::Outcome> outcome) mutable {
+    if (!outcome) return done(std::unexpected(outcome.error()));
+    auto current = view_in(std::get<Accepted>(*outcome));
+    if (!current) return done(std::unexpected(current.error()));
+    // The same proposal, said twice, swaps once and is told so twice.
+    done(view::SwapResult{*current == next, std::move(*current)});
   });
 }
 
@@ -185,9 +251,15 @@ void EmbeddedStore::watch(const std::string& group, Hint hint) {
 }
 
 void EmbeddedStore::list(ListDone done) {
-  impl_->ask(ListRequest{}, [done = std::move(done)](Result<Reply> reply) mutable {
-    if (!reply) return done(std::unexpected(reply.error()));
-    done(std::move(reply->groups));
+  impl_->list([done = std::move(done)](Result<Requester::Outcome> outcome) mutable {
+    if (!outcome) return done(std::unexpected(outcome.error()));
+    std::vector<view::GroupView> groups;
+    for (const auto& [group, accepted] : std::get<Registers>(*outcome)) {
+      auto view = view_in(accepted);
+      if (!view) return done(std::unexpected(view.error()));
+      if (view->epoch != Epoch{}) groups.push_back({group, std::move(*view)});
+    }
+    done(std::move(groups));
   });
 }
 

@@ -1,8 +1,9 @@
-// A client of the embedded store: its nodes (RaftNode behind a StoreServer), of which one leads, over one
-// channel with the cluster key. A node that does not answer, or does not lead, is left for the next one; it
-// reconnects by itself when it is next asked.
+// A client of the embedded store (StoreNode): it proposes views to all nodes at once, and a majority of them
+// is enough. So the loss of one node of three delays nothing. It reaches nodes when it is first asked, and
+// reaches them again by itself while somebody waits for an answer or watches a group.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,14 +15,15 @@
 namespace rdmc::store {
 
 struct EmbeddedOptions {
-  std::vector<Address> nodes;  ///< of their StoreServers; at least one
+  std::vector<Address> nodes;  ///< all of the store's, in the order in which each knows them: one or three
   control::ChannelOptions channel;
-  Duration answer_within = milliseconds(900);  ///< a request, over all nodes
+  Duration answer_within = milliseconds(900);  ///< a request
 };
 
 class EmbeddedStore final : public view::ViewStore {
  public:
-  /// `loop` outlives the store, or has stopped. Errors: invalid_argument (no nodes).
+  /// `loop` outlives the store, or has stopped. Errors: invalid_argument (no nodes, or too many), and those
+  /// of SystemRandom::open.
   static Result<std::unique_ptr<EmbeddedStore>> create(control::ControlLoop& loop,
                                                        const EmbeddedOptions& options);
   /// Any thread; no handler is called any more.

@@ -1,8 +1,9 @@
 // What members of a view, nodes of a store and etcd may say: the first byte says who reads the rest. Whatever
 // is accepted means the same after it has been written and read again.
 #include "controlplane/membership/greeting.hpp"
+#include "controlplane/store/caspaxos/journal.hpp"
+#include "controlplane/store/caspaxos/node.hpp"
 #include "controlplane/store/etcd_codec.hpp"
-#include "controlplane/store/store_messages.hpp"
 #include "controlplane/view/messages.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -34,6 +35,7 @@ void between_members(Bytes bytes) {
   read_write_read(bytes, membership::decode,
                   [](const membership::Message& message) { return membership::encode(message); });
 }
+// What nodes of the embedded store and their clients say, and what a node keeps.
 void request(Bytes bytes) {
   read_write_read(bytes, store::decode_request,
                   [](const store::Request& request) { return store::encode(request); });
@@ -41,15 +43,41 @@ void request(Bytes bytes) {
 void reply(Bytes bytes) {
   read_write_read(bytes, store::decode_reply, [](const store::Reply& reply) { return store::encode(reply); });
 }
-void command(Bytes bytes) {
-  read_write_read(bytes, store::decode_command,
-                  [](const store::SwapCommand& command) { return store::encode(command); });
+void configuration(Bytes bytes) {
+  read_write_read(bytes, store::decode_configuration,
+                  [](const store::Configuration& configuration) { return store::encode(configuration); });
 }
-void snapshot(Bytes bytes) {
-  store::ViewMap map;
-  if (refused(map.restore(bytes))) return require(map.size() == 0);
-  store::ViewMap again;
-  require(again.restore(map.encode()).has_value() && again.encode() == map.encode());
+void record(Bytes bytes) {
+  read_write_read(bytes, store::decode_record,
+                  [](const store::Record& record) { return store::encode(record); });
+}
+/// What a node reads back it can write, and read again.
+void journal(Bytes bytes) {
+  const auto kept = store::recover(bytes);
+  if (refused(kept)) return;
+  store::Acceptor acceptor(*kept);
+  const auto again = store::recover(store::Journal{}.frame(*acceptor.take_write()));
+  require(again.has_value() && *again == *kept);
+}
+/// A request of anybody who has the key does no harm to a node that serves.
+void ask_node(Bytes bytes) {
+  auto request = store::decode_request(bytes);
+  if (refused(request)) return;
+  const store::Id self{1, 1};
+  store::Durable kept{.id = self,
+                      .active = {1, {self, {1, 2}, {1, 3}}, 0, {}},
+                      .next = {},
+                      .vote = {},
+                      .ceiling = 0,
+                      .registers = {}};
+  store::Node node({.self = 0, .nodes = 3, .fresh = self, .proposer = {2, 2}, .seed = 1}, std::move(kept),
+                   Time{});
+  node.receive(1, std::move(*request), Time{});
+  for (const auto& write : node.take_writes()) node.synced(write.sequence, Time{});
+  for (const auto& to : node.take_replies())
+    require(store::decode_reply(store::encode(to.reply)).has_value());
+  for (const auto& to : node.take_requests())
+    require(store::decode_request(store::encode(to.request)).has_value());
 }
 
 void etcd(Bytes bytes) {
@@ -60,8 +88,8 @@ void etcd(Bytes bytes) {
   for (const char c : store::error_text(text)) require(static_cast<unsigned char>(c) >= 0x20);
 }
 
-constexpr std::array kReaders{between_views, kept_view, between_members, request,
-                              reply,         command,   snapshot,        etcd};
+constexpr std::array kReaders{between_views, kept_view, between_members, request, reply, configuration,
+                              record,        etcd,      journal,         ask_node};
 
 }  // namespace
 

@@ -137,14 +137,13 @@ class NodeMetrics(control_test.Scratch):
         with node.stdout:
             listening = json.loads(node.stdout.readline())
         self.address, common = listening["metrics"], ["--store", listening["address"], "--key-file", key]
-        before = self.scrape_until("rdmc_node_leads", lambda leads: leads == 1)
-        self.assertEqual([before[f"rdmc_node_{name}", self.NODE] for name in ("up", "knows_leader", "clients", "watches", "groups")],
+        before = self.scrape_until("rdmc_node_serves", lambda serves: serves == 1)
+        self.assertEqual([before[f"rdmc_node_{name}", self.NODE] for name in ("up", "epoch", "clients", "watches", "groups")],
                          [1, 1, 0, 0, 0])
-        self.assertEqual(before["rdmc_node_views_agreed_total", self.NODE], 0)
-        self.assertGreater(before["rdmc_node_term", self.NODE], 0)
+        self.assertEqual(before["rdmc_node_proposals_accepted_total", self.NODE], 0)
         member = control_test.Member(self, "--name", "one", *common)
         member.wait_for_view_of([member])
-        self.scrape_until("rdmc_node_views_agreed_total", lambda agreed: agreed == 1)
+        self.scrape_until("rdmc_node_proposals_accepted_total", lambda accepted: accepted == 1)
         during = self.scrape_until("rdmc_node_groups", lambda groups: groups == 1)
         self.assertEqual([during[f"rdmc_node_{name}", self.NODE] for name in ("clients", "watches")], [1, 1])
         self.assertGreater(during["rdmc_node_requests_total", self.NODE], 1)

@@ -85,14 +85,14 @@ class ThreeNodes(control_test.Scratch):
 
     def setUp(self):
         super().setUp()
-        self.clients, self.nodes = ([control_test.free_address() for _ in range(3)] for _ in range(2))
-        self.common = ["--store", ",".join(self.clients), "--key-file", self.key("key")]
+        self.nodes = ",".join(control_test.free_address() for _ in range(3))
+        self.common = ["--store", self.nodes, "--key-file", self.key("key")]
         self.running = [self.serve(number) for number in range(3)]
         self.wait_for_store()
 
     def serve(self, number):
-        return self.start(control_test.CONTROL, "serve", "--directory", str(self.path / f"node{number}"), "--listen", self.clients[number],
-                          "--nodes", ",".join(self.nodes), "--self", str(number), *self.common[2:], stderr=subprocess.DEVNULL)
+        return self.start(control_test.CONTROL, "serve", "--directory", str(self.path / f"node{number}"), "--nodes", self.nodes,
+                          "--self", str(number), *self.common[2:], stderr=subprocess.DEVNULL)
 
     def wait_for_store(self):
         deadline = time.monotonic() + SECONDS

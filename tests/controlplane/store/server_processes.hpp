@@ -10,7 +10,10 @@
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controlplane/connect/socket.hpp"
@@ -58,6 +61,22 @@ class ServerProcesses {
     ::kill(server.process, SIGKILL);
     ::waitpid(server.process, nullptr, 0);
     server.process = -1;
+  }
+  /// Waits until the process ends by itself; its exit status, or -1 if it was killed.
+  int wait(std::size_t index) {
+    int status = 0;
+    ::waitpid(std::exchange(servers_[index].process, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  bool runs(std::size_t index) const {
+    return servers_[index].process > 0 && ::waitpid(servers_[index].process, nullptr, WNOHANG) == 0;
+  }
+  /// Everything that a server has kept is lost; it must not run.
+  void wipe(std::size_t index) { std::filesystem::remove_all(data(index)); }
+  /// What a server has said on its standard output and error.
+  std::string said(std::size_t index) const {
+    std::ifstream log(data(index) + ".log");
+    return {std::istreambuf_iterator<char>(log), {}};
   }
 
  protected:

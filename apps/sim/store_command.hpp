@@ -1,0 +1,38 @@
+// The command line of rdmc_sim store.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/sim/store_scenario.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::sim_app {
+
+class StoreCommand {
+ public:
+  /// Adds the subcommand to `app`; `json` is set by its --json.
+  StoreCommand(CLI::App& app, bool& json);
+  StoreCommand(const StoreCommand&) = delete;
+  StoreCommand& operator=(const StoreCommand&) = delete;
+
+  bool is_asked() const { return command_->parsed(); }
+  /// Runs it. Errors: invalid_argument (a fault that is not known).
+  Result<ScenarioResult> run();
+  std::uint64_t seed() const { return options_.seed; }
+  /// Faults that must have struck.
+  const std::vector<std::string>& faults_asked() const { return asked_; }
+
+ private:
+  /// A few times, or at the rate of a bad network; false: no such fault.
+  bool ask(const std::string& kind);
+
+  CLI::App* command_;
+  StoreOptions options_;
+  std::string faults_ = "none";
+  bool in_memory_ = false;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace rdmc::sim_app

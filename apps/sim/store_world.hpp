@@ -1,0 +1,128 @@
+// The nodes and clients of a simulated store, the messages between them, and what strikes them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/sim/store_disk.hpp"
+#include "apps/sim/store_history.hpp"
+#include "apps/sim/store_scenario.hpp"
+#include "controlplane/store/caspaxos/node.hpp"
+#include "controlplane/store/caspaxos/requester.hpp"
+#include "controlplane/store/caspaxos/view_register.hpp"
+#include "dataplane/sim/simulation.hpp"
+
+namespace rdmc::sim_app {
+
+class StoreWorld {
+ public:
+  explicit StoreWorld(const StoreOptions& options);
+
+  /// Forms the store; lets the faults happen; waits until all is well again.
+  void run();
+  ScenarioResult result();
+
+ private:
+  /// A place for a process: nodes come first, then clients.
+  using Place = std::size_t;
+  /// One life of a process: what was on its way to an earlier life reaches nobody.
+  using Life = std::uint64_t;
+
+  struct Process {
+    Life life = 0;  ///< 0: it does not run
+    Time armed = Time::never();
+    bool paused = false;
+    std::vector<std::function<void()>> missed;  ///< while it was paused
+  };
+  struct NodeHost : Process {
+    std::unique_ptr<store::Node> node;
+    SimDisk disk;
+    store::Journal journal;
+    std::map<store::Node::Client, std::pair<Place, Life>> clients;
+    store::Stage stage = store::Stage::fresh;
+    bool slow = false, refuse_next = false, full_next = false;
+  };
+  struct ClientHost : Process {
+    std::unique_ptr<store::Requester> requester;
+    struct Asked {
+      std::uint64_t number = 0;
+      std::string group;  ///< empty: of all groups
+      std::optional<view::View> next;
+      Time at;
+    };
+    std::optional<Asked> asked;
+    std::map<std::string, Epoch> seen;
+  };
+
+  // Processes.
+  void start_node(Place place);
+  void stop_node(Place place);
+  void start_client(Place place);
+  Process& process(Place place);
+  bool is_node(Place place) const { return place < nodes_.size(); }
+  bool runs(Place place, Life life) { return life != 0 && process(place).life == life; }
+  store::Id any_id() { return {simulation_.random().next(), simulation_.random().next()}; }
+
+  // What cores want done, and what comes back to them.
+  void pump(Place place);
+  void pump_node(Place place);
+  void pump_client(Place place);
+  void arm(Place place, Time deadline);
+  void write(Place place);
+  void wrote(Place place);
+  void send(Place from, Place to, store::Bytes bytes, std::function<void(const store::Bytes&)> deliver);
+  void request(Place from, Place to, const store::Request& request);
+  void tell_links(Place node, bool up);
+  /// Now, or when the process goes on.
+  void unless_paused(Place place, Life life, std::function<void()> step);
+
+  // What clients do.
+  void ask(Place place);
+  void finish(Place place, const store::Requester::Finished& finished);
+  bool everybody_is_answered();
+
+  // store_faults.cpp
+  void plan_faults();
+  void strike(StoreFault fault);
+  void end_node(Place place, StoreFault how, Duration away);
+  store::Durable kept_by(Place place) const;
+  bool may_lose(Place place) const;
+  bool may_lose(Place place, const store::Configuration& configuration) const;
+  void on_stage(Place place);
+  void heal();
+  Duration up_to(Duration most);
+  Time by_the_end(Duration time) const;
+  void struck(StoreFault fault) { ++struck_[static_cast<std::size_t>(fault)]; }
+
+  std::string words_about(Place place) const;
+  void violation(const std::string& what);
+  bool wait_until(const std::function<bool()>& done, const std::string& what);
+
+  StoreOptions options_;
+  sim::Simulation simulation_;
+  std::vector<NodeHost> nodes_;
+  std::vector<ClientHost> clients_;
+  Life last_life_ = 0;
+  std::set<std::pair<Place, Place>> blocked_;
+  sim::FaultRates rates_;
+  bool asking_ = true;  ///< clients go on
+  std::set<Place> answered_;
+  std::uint64_t proposals_ = 0;
+
+  store::Configuration current_;  ///< the newest that any node has been active in
+  int wipe_joining_ = 0, kill_joining_ = 0;
+  Time quiet_ = Time::never();
+
+  StoreHistory history_;
+  std::array<std::uint64_t, kStoreFaults.size()> struck_{};
+  std::uint64_t failures_ = 0, torn_ = 0, lost_ = 0, joins_ = 0, overtaken_ = 0, configurations_ = 0;
+  Duration slowest_{};
+  std::vector<std::string> violations_;
+};
+
+}  // namespace rdmc::sim_app

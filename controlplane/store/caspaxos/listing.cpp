@@ -1,0 +1,74 @@
+#include "controlplane/store/caspaxos/listing.hpp"
+
+#include <set>
+#include <utility>
+
+#include "controlplane/store/caspaxos/proposer.hpp"
+
+namespace rdmc::store {
+
+void Listing::begin(const Configuration& configuration, Time now) {
+  if (done_ || configuration == configuration_) return;
+  configuration_ = configuration;
+  ask(now);
+}
+
+void Listing::ask(Time now) {
+  request_.emplace(number_ << Proposer::kRoundBits | (++round_ & ((1 << Proposer::kRoundBits) - 1)),
+                   ListQuery{configuration_.epoch});
+  unsent_ = true;
+  answers_.clear();
+  deadline_ = now + Proposer::kPatience;
+}
+
+const Request* Listing::take_request() {
+  return std::exchange(unsent_, false) ? &*request_ : nullptr;
+}
+
+const Request* Listing::request_for(const Id& acceptor) const {
+  const bool open = !done_ && request_ && configuration_.contains(acceptor) && !answers_.contains(acceptor);
+  return open ? &*request_ : nullptr;
+}
+
+void Listing::hear(const Reply& reply, Time now) {
+  if (done_ || !request_ || reply.id != request_->id || !configuration_.contains(reply.acceptor)) return;
+  const auto* const contents = std::get_if<Contents>(&reply.body);
+  if (contents == nullptr || contents->epoch != configuration_.epoch) return;
+  answers_.emplace(reply.acceptor, contents->registers);
+  if (answers_.size() < configuration_.majority()) return;
+  compare();
+  done_ = unknown_.empty() || answers_.size() == configuration_.size();
+  deadline_ = std::min(deadline_, now + Proposer::kAgreeWithin);
+}
+
+void Listing::tick(Time now) {
+  if (done_ || now < deadline_) return;
+  done_ = answers_.size() >= configuration_.majority();
+  if (!done_) ask(now);
+}
+
+void Listing::compare() {
+  known_.clear();
+  unknown_.clear();
+  std::set<std::string> names;
+  for (const auto& [acceptor, registers] : answers_)
+    for (const auto& [name, accepted] : registers) names.insert(name);
+  for (const std::string& name : names) {
+    std::map<Ballot, std::size_t> alike;
+    const Accepted* agreed = nullptr;
+    bool absent = false;
+    for (const auto& [acceptor, registers] : answers_) {
+      const auto found = registers.find(name);
+      const Ballot ballot = found == registers.end() ? Ballot{} : found->second.ballot;
+      if (++alike[ballot] < configuration_.majority()) continue;
+      absent = ballot.epoch == 0;
+      if (ballot.epoch == configuration_.epoch) agreed = &found->second;
+    }
+    if (agreed != nullptr)
+      known_[name] = *agreed;
+    else if (!absent)
+      unknown_.push_back(name);
+  }
+}
+
+}  // namespace rdmc::store

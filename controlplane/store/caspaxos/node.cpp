@@ -1,0 +1,245 @@
+#include "controlplane/store/caspaxos/node.hpp"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "controlplane/view/messages.hpp"
+
+namespace rdmc::store {
+namespace {
+
+/// Itself, among those who ask.
+constexpr Node::Client kSelf = 0;
+
+Durable with_id(Durable kept, const Id& fresh) {
+  if (!kept.id) kept.id = fresh;
+  return kept;
+}
+
+}  // namespace
+
+Node::Node(const Options& options, Durable kept, Time now)
+    : options_(options),
+      acceptor_(with_id(std::move(kept), options.fresh)),
+      ballots_(options.proposer, options.seed),
+      peers_(options.nodes),
+      known_(acceptor_.newest()),
+      ask_at_(now) {
+  if (!acceptor_.is_serving() && acceptor_.newest().epoch != 0) gathering_ = acceptor_.newest().epoch;
+}
+
+const Configuration& Node::known() const {
+  return known_.epoch > acceptor_.newest().epoch ? known_ : acceptor_.newest();
+}
+
+void Node::say(Client client, Reply reply) {
+  reply.acceptor = acceptor_.kept().id;
+  replies_.push_back({client, std::move(reply)});
+}
+
+void Node::refuse(Client client, std::uint64_t id, Refused reason, std::string text) {
+  ++counters_.refused;
+  say(client, {.id = id, .known = known(), .body = Refusal{reason, {}, std::move(text)}});
+}
+
+/// Says the answer when what it tells is durable.
+void Node::serve(Client client, std::uint64_t id, Acceptor::Answer answer) {
+  Reply reply{.id = id, .body = std::move(answer.body)};
+  if (const auto* const refusal = std::get_if<Refusal>(&reply.body)) {
+    ++counters_.refused;
+    if (refusal->reason == Refused::promised)
+      ++counters_.overtaken;
+    else
+      reply.known = known();
+    if (refusal->reason == Refused::behind) {
+      behind_ = true;
+      ask_every_ = kAsk;
+    }
+  }
+  if (answer.after <= synced_) return say(client, std::move(reply));
+  waiting_.push_back({client, std::move(reply), answer.after});
+}
+
+void Node::receive(Client client, Request request, Time now) {
+  ++counters_.requests;
+  const std::uint64_t id = request.id;
+  if (std::holds_alternative<StateRequest>(request.body)) {
+    say(client, {.id = id, .known = known(), .body = state()});
+    return flush(now);
+  }
+  if (failure_) return refuse(client, id, Refused::not_serving, state().text);
+  if (waiting_.size() >= kMostWaiting && client != kSelf)
+    return refuse(client, id, Refused::busy, "too much waits for the node's disk");
+  if (const auto* const query = std::get_if<Query>(&request.body)) {
+    serve(client, id, acceptor_.query(*query));
+  } else if (const auto* const list = std::get_if<ListQuery>(&request.body)) {
+    serve(client, id, acceptor_.list(*list));
+  } else if (const auto* const prepare = std::get_if<Prepare>(&request.body)) {
+    serve(client, id, acceptor_.prepare(*prepare));
+  } else if (auto* const accept = std::get_if<Accept>(&request.body)) {
+    receive_accept(client, id, std::move(*accept));
+  } else if (const auto* const vote = std::get_if<Vote>(&request.body)) {
+    if (known().epoch != 0)
+      refuse(client, id, Refused::not_serving, "the node knows of a configuration");
+    else
+      serve(client, id, acceptor_.vote(vote->configuration));
+  } else if (const auto* const adopt = std::get_if<Adopt>(&request.body)) {
+    learn(adopt->configuration, now);
+    say(client, {.id = id, .body = Done{}});
+  } else if (const auto* const fetch = std::get_if<Fetch>(&request.body)) {
+    learn(fetch->configuration, now);
+    serve(client, id, acceptor_.contents_for(fetch->configuration));
+  } else if (std::holds_alternative<Survive>(request.body)) {
+    if (survive())
+      serve(client, id, {Done{}, acceptor_.everything()});
+    else
+      refuse(client, id, Refused::not_serving, "the node has no state that could survive");
+  }
+  flush(now);
+}
+
+/// A group's value must be a view, and that of the configuration's register a configuration.
+void Node::receive_accept(Client client, std::uint64_t id, Accept accept) {
+  const bool is_group = accept.name != kConfigurationRegister;
+  Hint hint{accept.name, 0};
+  if (is_group) {
+    const auto view = view::decode_view(accept.proposal.value);
+    if (!view) return refuse(client, id, Refused::out_of_range, "that is no view");
+    hint.epoch = value_of(view->epoch);
+  } else if (const auto next = decode_configuration(accept.proposal.value);
+             !next || next->epoch <= accept.proposal.ballot.epoch) {
+    return refuse(client, id, Refused::out_of_range, "that is no later configuration");
+  }
+  Acceptor::Answer answer = acceptor_.accept(std::move(accept));
+  if (std::holds_alternative<Done>(answer.body)) {
+    ++counters_.accepted;
+    if (is_group) hints_.push_back(std::move(hint));
+  }
+  serve(client, id, std::move(answer));
+}
+
+void Node::hear(std::size_t node, const Reply& reply, Time now) {
+  if (failure_ || node >= peers_.size()) return;
+  Peer& peer = peers_[node];
+  peer.id = reply.acceptor;
+  if (const auto* const state = std::get_if<NodeState>(&reply.body)) {
+    if (peer.state != *state) ask_every_ = kAsk;
+    peer.state = *state;
+    peer.heard = true;
+  }
+  learn(reply.known, now);
+  if (std::holds_alternative<NodeState>(reply.body)) reconsider_vote(reply.acceptor, *peer.state, now);
+  if (proposer_) proposer_->hear(reply, now);
+  if (std::holds_alternative<Contents>(reply.body)) gather(reply, now);
+  if (candidate_) count_vote(node, reply, now);
+  if (std::holds_alternative<NodeState>(reply.body)) look_for_first_configuration(now);
+  flush(now);
+}
+
+bool Node::is_settled() const {
+  return failure_ || acceptor_.is_replaced() ||
+         (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch);
+}
+
+void Node::tick(Time now) {
+  if (failure_) return;
+  if (!is_settled() && now >= ask_at_) look_around(now);
+  if (proposer_) proposer_->tick(now);
+  propose_configuration(now);
+  flush(now);
+}
+
+Time Node::next_deadline() const {
+  if (failure_) return Time::never();
+  Time next = proposer_ ? proposer_->next_deadline() : Time::never();
+  if (!is_settled()) next = std::min(next, ask_at_);
+  if (!proposer_) next = std::min(next, takeover_at());
+  return next;
+}
+
+void Node::synced(std::uint64_t sequence, Time now) {
+  synced_ = sequence;
+  acceptor_.synced(sequence);
+  count_own_vote(now);
+  flush(now);
+}
+
+void Node::disk_failed(const Error& cause) {
+  failure_ = cause;
+  waiting_.clear();
+  proposer_.reset();
+  candidate_.reset();
+}
+
+/// Lets out what may leave, and hands this node's own answers to itself.
+void Node::flush(Time now) {
+  std::erase_if(waiting_, [this](Waiting& waiting) {
+    if (waiting.after > synced_) return false;
+    say(waiting.client, std::move(waiting.reply));
+    return true;
+  });
+  const bool sealed = acceptor_.is_serving() && acceptor_.is_sealed();
+  sealed_since_ = sealed ? std::min(sealed_since_, now) : Time::never();
+  run_proposer(now);
+  std::vector<Reply> own;
+  std::erase_if(replies_, [&](ToClient& to) {
+    if (to.client != kSelf) return false;
+    own.push_back(std::move(to.reply));
+    return true;
+  });
+  for (const Reply& reply : own) hear(options_.self, reply, now);
+}
+
+void Node::ask_peers(const decltype(Request::body)& body, std::uint64_t id) {
+  for (std::size_t node = 0; node < peers_.size(); ++node)
+    if (node != options_.self) requests_.push_back({node, Request{id, body}});
+}
+
+Stage Node::stage() const {
+  if (failure_) return Stage::failed;
+  if (acceptor_.is_replaced()) return Stage::replaced;
+  if (acceptor_.is_serving()) return Stage::serving;
+  return acceptor_.newest().epoch == 0 ? Stage::fresh : Stage::joining;
+}
+
+NodeState Node::state() const {
+  NodeState state{.stage = stage(), .epoch = acceptor_.kept().active.epoch, .vote = acceptor_.kept().vote};
+  switch (state.stage) {
+    case Stage::failed: state.text = "its disk has failed it: " + failure_->what; break;
+    case Stage::replaced:
+      state.text =
+          "its place was given to another node: it can come back as a new one, without what it keeps";
+      break;
+    case Stage::serving: break;
+    case Stage::joining: state.text = "it gathers the state from the other nodes"; break;
+    case Stage::fresh:
+      state.text = known_.epoch == 0 ? "a store begins when all its nodes are there for the first time"
+                                     : "it has no state, and asks the other nodes to be let in";
+      break;
+  }
+  if (state.stage != Stage::failed && state.stage != Stage::serving && has_lost_majority())
+    state.text = "a majority of its nodes has lost its state: name the survivor (rdmc_control survivor)";
+  return state;
+}
+
+std::vector<Node::ToClient> Node::take_replies() {
+  return std::exchange(replies_, {});
+}
+
+std::vector<Node::ToPeer> Node::take_requests() {
+  return std::exchange(requests_, {});
+}
+
+std::vector<Acceptor::Write> Node::take_writes() {
+  std::vector<Acceptor::Write> writes;
+  if (failure_) return writes;
+  if (auto write = acceptor_.take_write()) writes.push_back(std::move(*write));
+  return writes;
+}
+
+std::vector<Hint> Node::take_hints() {
+  return std::exchange(hints_, {});
+}
+
+}  // namespace rdmc::store

@@ -1,0 +1,147 @@
+// A node of the store without its connections and its disk: an Acceptor, and what brings it into a
+// configuration. A store is formed once, when all configured nodes are there and none has state. A node that
+// has lost its state is a new acceptor: it has a majority of those that kept theirs agree on a configuration
+// with itself in its old place, and gathers the state. Answers leave when what they tell is durable. Pure:
+// time and randomness are handed in, everything else is drained. One thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controlplane/store/caspaxos/acceptor.hpp"
+#include "controlplane/store/caspaxos/proposer.hpp"
+
+namespace rdmc::store {
+
+class Node {
+ public:
+  struct Options {
+    std::size_t self = 0;   ///< its number among the nodes
+    std::size_t nodes = 1;  ///< 1 or 3
+    Id fresh;               ///< its id, if it has no durable state; random
+    Id proposer;            ///< for its own proposals; random, drawn anew in each life
+    std::uint64_t seed = 0;
+  };
+  /// Somebody who asks: a connection, as the owner numbers them from 1.
+  using Client = std::uint64_t;
+  struct ToClient {
+    Client client;
+    Reply reply;
+  };
+  struct ToPeer {
+    std::size_t node;
+    Request request;
+  };
+  struct Counters {
+    std::uint64_t requests = 0;
+    std::uint64_t accepted = 0;   ///< proposals
+    std::uint64_t refused = 0;    ///< requests, for a reason that Refused names …
+    std::uint64_t overtaken = 0;  ///< … and those of them that came after a higher ballot
+  };
+
+  /// Answers that wait for the disk; a request beyond that is refused.
+  static constexpr std::size_t kMostWaiting = 1024;
+  /// Between questions to the others while it does not serve: at first, and at most, if nothing changes.
+  static constexpr Duration kAsk = milliseconds(50), kMostAsk = seconds(1);
+  /// A change of configuration that does not come to its end is taken over.
+  static constexpr Duration kStalled = milliseconds(200);
+
+  /// `kept` is what its disk holds; without an id it is new.
+  Node(const Options& options, Durable kept, Time now);
+
+  void receive(Client client, Request request, Time now);
+  /// The answer of another node. Its number is that of its address.
+  void hear(std::size_t node, const Reply& reply, Time now);
+  /// Another node can be reached now.
+  void peer_up(Time now) { ask_at_ = now; }
+  void tick(Time now);
+  Time next_deadline() const;
+
+  /// The disk holds all writes up to this one.
+  void synced(std::uint64_t sequence, Time now);
+  /// The disk has refused a write. What it holds is not known any more: the node answers nobody.
+  void disk_failed(const Error& cause);
+
+  std::vector<ToClient> take_replies();
+  std::vector<ToPeer> take_requests();
+  /// In order. The next one may be written when the one before is durable.
+  std::vector<Acceptor::Write> take_writes();
+  /// Registers that may have changed.
+  std::vector<Hint> take_hints();
+
+  Stage stage() const;
+  NodeState state() const;
+  /// A majority of the configuration's acceptors have lost their state: only an operator can name a survivor.
+  bool has_lost_majority() const;
+  const Acceptor& acceptor() const { return acceptor_; }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Peer {
+    std::optional<NodeState> state;  ///< the last that it said
+    Id id;
+    bool heard = false;  ///< since it was asked last
+  };
+  struct Waiting {
+    Client client;
+    Reply reply;
+    std::uint64_t after;
+  };
+
+  void serve(Client client, std::uint64_t id, Acceptor::Answer answer);
+  void refuse(Client client, std::uint64_t id, Refused reason, std::string text);
+  void say(Client client, Reply reply);
+  void receive_accept(Client client, std::uint64_t id, Accept accept);
+  void ask_peers(const decltype(Request::body)& body, std::uint64_t id);
+  void flush(Time now);
+  bool is_settled() const;
+  const Configuration& known() const;
+
+  // node_forming.cpp
+  void learn(const Configuration& configuration, Time now);
+  void look_around(Time now);
+  void look_for_first_configuration(Time now);
+  void reconsider_vote(const Id& peer, const NodeState& state, Time now);
+  void count_vote(std::size_t node, const Reply& reply, Time now);
+  void count_own_vote(Time now);
+  void gather(const Reply& reply, Time now);
+  void try_activate(Time now);
+  void activate(Registers registers, Time now);
+  Time takeover_at() const;
+  void propose_configuration(Time now);
+  void run_proposer(Time now);
+  bool survive();
+
+  const Options options_;
+  Acceptor acceptor_;
+  Ballots ballots_;
+  std::vector<Peer> peers_;  ///< by number; this node's own entry is unused
+  Configuration known_;      ///< the newest agreed one that it has heard of
+  std::optional<Error> failure_;
+  std::uint64_t synced_ = 0;
+
+  Time ask_at_, sealed_since_ = Time::never();
+  Duration ask_every_ = kAsk;
+  bool behind_ = false;  ///< somebody knows of a newer configuration
+
+  std::optional<Configuration> candidate_;  ///< for a first configuration, which this node wants to form
+  std::set<std::size_t> votes_;
+  std::uint64_t own_vote_after_ = 0;
+  std::unique_ptr<Proposer> proposer_;  ///< of a configuration
+  std::uint64_t proposals_ = 0;
+  std::map<Id, Registers> gathered_;  ///< from acceptors of the epoch before
+  std::uint64_t gathering_ = 0;       ///< the epoch that is to begin
+
+  std::deque<Waiting> waiting_;
+  std::vector<ToClient> replies_;
+  std::vector<ToPeer> requests_;
+  std::vector<Hint> hints_;
+  Counters counters_;
+};
+
+}  // namespace rdmc::store

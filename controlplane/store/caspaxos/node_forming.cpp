@@ -1,0 +1,211 @@
+// How a node comes to be part of a configuration: the first one, one that it joins as a new acceptor, or the
+// one that has taken the place of its own.
+#include <algorithm>
+#include <utility>
+
+#include "controlplane/store/caspaxos/node.hpp"
+
+namespace rdmc::store {
+namespace {
+
+/// Above every epoch, so that answers to proposals are told from answers to all else.
+constexpr std::uint64_t kFirstProposal = std::uint64_t{1} << 41;
+
+}  // namespace
+
+/// Takes in a configuration that was agreed.
+void Node::learn(const Configuration& configuration, Time now) {
+  if (configuration.epoch > known().epoch) {
+    known_ = configuration;
+    candidate_.reset();
+    proposer_.reset();
+    behind_ = false;
+    ask_at_ = now;
+    ask_every_ = kAsk;
+  }
+  if (configuration.epoch == known_.epoch && acceptor_.adopt(known_)) {
+    gathering_ = known_.epoch;
+    gathered_.clear();
+    try_activate(now);
+  }
+}
+
+void Node::look_around(Time now) {
+  if (acceptor_.newest().epoch != 0 && !acceptor_.is_serving()) {
+    ask_peers(Fetch{acceptor_.newest()}, gathering_);
+    try_activate(now);
+  }
+  // All have answered, and nobody knows of anything newer.
+  if (behind_ && std::ranges::all_of(peers_, [this](const Peer& peer) {
+        return peer.heard || &peer == &peers_[options_.self];
+      }))
+    behind_ = false;
+  for (Peer& peer : peers_) peer.heard = false;
+  ask_peers(StateRequest{}, 0);
+  if (candidate_) ask_peers(Vote{*candidate_}, candidate_->epoch);
+  if (options_.nodes == 1) look_for_first_configuration(now);
+  ask_at_ = now + ask_every_;
+  ask_every_ = std::min(ask_every_ * 2, kMostAsk);
+}
+
+/// The first node forms the store, when all others are there, without state, and have said so just now. A
+/// first configuration begins when all its acceptors have voted for it; each votes once in an epoch.
+void Node::look_for_first_configuration(Time now) {
+  if (options_.self != 0 || known().epoch != 0 || candidate_) return;
+  Configuration first{.epoch = acceptor_.kept().vote.epoch, .acceptors = {acceptor_.kept().id}};
+  for (std::size_t node = 1; node < peers_.size(); ++node) {
+    const Peer& peer = peers_[node];
+    if (!peer.heard || peer.state->stage != Stage::fresh) return;
+    first.acceptors.push_back(peer.id);
+    first.epoch = std::max(first.epoch, peer.state->vote.epoch);
+  }
+  ++first.epoch;
+  const Acceptor::Answer own = acceptor_.vote(first);
+  if (!std::holds_alternative<Done>(own.body)) return;
+  candidate_ = std::move(first);
+  votes_.clear();
+  own_vote_after_ = own.after;
+  ask_peers(Vote{*candidate_}, candidate_->epoch);
+  count_own_vote(now);
+}
+
+/// This node has voted for two first configurations, and the earlier one has begun. It may take part in that
+/// if the later one cannot begin any more: an acceptor that the later one names is part of the earlier one
+/// without having voted for the later one, and will never vote again.
+void Node::reconsider_vote(const Id& peer, const NodeState& state, Time now) {
+  const Configuration& vote = acceptor_.kept().vote;
+  if (acceptor_.newest().epoch != 0 || !known_.from.empty() || !known_.contains(acceptor_.kept().id)) return;
+  const bool is_part = state.stage == Stage::serving || state.stage == Stage::joining;
+  if (!is_part || !vote.contains(peer) || state.vote == vote) return;
+  acceptor_.return_to(known_);
+  learn(known_, now);
+}
+
+void Node::count_vote(std::size_t node, const Reply& reply, Time now) {
+  if (reply.acceptor != candidate_->acceptors[node]) {
+    candidate_.reset();  // that node has begun anew
+    return;
+  }
+  if (reply.id != candidate_->epoch) return;
+  if (std::holds_alternative<Done>(reply.body)) {
+    votes_.insert(node);
+    count_own_vote(now);
+  } else if (std::holds_alternative<Refusal>(reply.body)) {
+    candidate_.reset();
+  }
+}
+
+void Node::count_own_vote(Time now) {
+  if (!candidate_ || own_vote_after_ > synced_) return;
+  votes_.insert(options_.self);
+  if (votes_.size() < options_.nodes) return;
+  const Configuration formed = *candidate_;
+  ask_peers(Adopt{formed}, 0);
+  learn(formed, now);
+}
+
+void Node::gather(const Reply& reply, Time now) {
+  if (acceptor_.newest().epoch == 0 || acceptor_.is_serving() || acceptor_.is_replaced()) return;
+  if (reply.id != gathering_ || gathering_ != acceptor_.newest().epoch) return;
+  const Contents& contents = std::get<Contents>(reply.body);
+  const Configuration& next = acceptor_.newest();
+  // Who is active in the epoch already has all that was chosen before it.
+  if (contents.epoch == next.epoch && next.contains(reply.acceptor)) return activate(contents.registers, now);
+  if (contents.epoch == next.from_epoch && Configuration::is_among(next.from, reply.acceptor))
+    gathered_[reply.acceptor] = contents.registers;
+  try_activate(now);
+}
+
+/// A majority of the epoch before has been sealed and has shown what it kept: the highest of each register.
+void Node::try_activate(Time now) {
+  const Configuration& next = acceptor_.newest();
+  if (next.epoch == 0 || acceptor_.is_serving() || acceptor_.is_replaced()) return;
+  const Id& self = acceptor_.kept().id;
+  if (acceptor_.kept().active.epoch == next.from_epoch && Configuration::is_among(next.from, self))
+    gathered_[self] = acceptor_.contents();
+  if (!next.from.empty() && gathered_.size() < Configuration::majority_of(next.from)) return;
+  Registers merged;
+  for (auto& [acceptor, registers] : gathered_)
+    for (auto& [name, accepted] : registers)
+      if (Accepted& highest = merged[name]; highest.ballot < accepted.ballot) highest = accepted;
+  activate(std::move(merged), now);
+}
+
+void Node::activate(Registers registers, Time now) {
+  acceptor_.activate(std::move(registers));
+  gathered_.clear();
+  sealed_since_ = Time::never();
+  // The others may wait for the state that is here now.
+  ask_peers(Adopt{acceptor_.newest()}, 0);
+  ask_at_ = now;
+}
+
+Time Node::takeover_at() const {
+  if (sealed_since_ == Time::never()) return sealed_since_;
+  return sealed_since_ + kStalled * static_cast<std::int64_t>(options_.self + 1);
+}
+
+/// Begins to have a configuration agreed, if that is this node's business: it wants its place, or somebody
+/// has sealed it and has not come back.
+void Node::propose_configuration(Time now) {
+  if (proposer_) return;
+  Configuration in, wanted;
+  if (acceptor_.is_serving() && acceptor_.is_sealed() && now >= takeover_at()) {
+    in = acceptor_.newest();
+    wanted = decode_configuration(acceptor_.kept().registers.at(kConfigurationRegister).value).value();
+  } else if (acceptor_.newest().epoch == 0 && known_.epoch != 0 && !known_.contains(acceptor_.kept().id) &&
+             synced_ > 0) {  // its id is durable: a restart does not lose the place again
+    in = known_;
+    wanted = {known_.epoch + 1, known_.acceptors, known_.epoch, known_.acceptors};
+    wanted.acceptors.resize(options_.nodes);
+    wanted.acceptors[options_.self] = acceptor_.kept().id;
+  } else {
+    return;
+  }
+  proposer_ = std::make_unique<Proposer>(
+      kFirstProposal + ++proposals_, kConfigurationRegister,
+      [wanted = encode(wanted)](const Accepted& current) {
+        return current.empty() ? std::optional(wanted) : std::nullopt;
+      },
+      ballots_);
+  proposer_->begin(in, now);
+}
+
+void Node::run_proposer(Time now) {
+  if (!proposer_) return;
+  if (const Request* const request = proposer_->take_request()) {
+    const Request asked = *request;
+    for (std::size_t node = 0; node < peers_.size(); ++node)
+      if (node != options_.self) requests_.push_back({node, asked});
+    if (acceptor_.is_serving()) receive(0, asked, now);
+  }
+  if (!proposer_ || !proposer_->is_done()) return;
+  const auto agreed = decode_configuration(proposer_->result().value);
+  proposer_.reset();
+  if (!agreed || agreed->epoch == 0) return;
+  ask_peers(Adopt{*agreed}, 0);
+  learn(*agreed, now);
+}
+
+bool Node::has_lost_majority() const {
+  const auto id_at = [this](std::size_t node) {
+    return node == options_.self ? acceptor_.kept().id : peers_[node].id;
+  };
+  const Configuration& last = known();
+  std::size_t lost = 0;
+  for (std::size_t node = 0; node < last.acceptors.size() && node < peers_.size(); ++node)
+    if (last.acceptors[node] && id_at(node) && id_at(node) != last.acceptors[node]) ++lost;
+  return last.epoch != 0 && lost > last.size() - last.majority();
+}
+
+bool Node::survive() {
+  if (failure_ || !acceptor_.has_state() || acceptor_.is_replaced()) return false;
+  acceptor_.survive(options_.self, options_.nodes);
+  known_ = acceptor_.newest();
+  proposer_.reset();
+  gathered_.clear();
+  ask_peers(Adopt{known_}, 0);
+  return true;
+}
+
+}  // namespace rdmc::store

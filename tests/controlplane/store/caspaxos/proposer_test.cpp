@@ -1,0 +1,104 @@
+#include "controlplane/store/caspaxos/proposer.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/controlplane/store/caspaxos/values.hpp"
+
+namespace rdmc::store::testing {
+BOOST_AUTO_TEST_SUITE(proposer_test)
+namespace {
+
+struct Reading {
+  explicit Reading(const Configuration& configuration, Proposer::Change change = nullptr)
+      : proposer(1, "g", std::move(change), ballots) {
+    proposer.begin(configuration, now);
+  }
+  template <typename Body>
+  Body asked() {
+    const Request* const request = proposer.take_request();
+    BOOST_TEST_REQUIRE(request != nullptr);
+    id = request->id;
+    BOOST_TEST_REQUIRE(std::holds_alternative<Body>(request->body));
+    return std::get<Body>(request->body);
+  }
+  template <typename Body>
+  void hear(std::uint64_t node, Body body) {
+    proposer.hear({.id = id, .acceptor = acceptor_id(node), .known = {}, .body = std::move(body)}, now);
+  }
+
+  Time now;
+  Ballots ballots{{5, 5}, 1};
+  Proposer proposer;
+  std::uint64_t id = 0;
+};
+
+BOOST_AUTO_TEST_CASE(a_reading_is_done_when_a_majority_has_accepted_the_same_proposal) {
+  Reading reading(first_configuration());
+  reading.asked<Query>();
+  reading.hear(0, Accepted{ballot(1, 3), value(1)});
+  BOOST_TEST(!reading.proposer.is_done());
+  reading.hear(0, Accepted{ballot(1, 3), value(1)});  // the same acceptor counts once
+  reading.hear(9, Accepted{ballot(1, 3), value(1)});  // a stranger does not count
+  BOOST_TEST(!reading.proposer.is_done());
+  reading.hear(1, Accepted{ballot(1, 3), value(1)});
+  BOOST_TEST(reading.proposer.is_done());
+}
+
+BOOST_AUTO_TEST_CASE(a_reading_that_hears_different_proposals_writes_the_highest_once_more) {
+  Reading reading(first_configuration());
+  reading.asked<Query>();
+  reading.hear(0, Accepted{ballot(1, 3), value(1)});
+  reading.hear(1, Accepted{ballot(1, 4), value(2)});
+  BOOST_TEST(!reading.proposer.is_done());
+  reading.hear(2, Accepted{});
+  const auto prepare = reading.asked<Prepare>();
+  reading.hear(0, Accepted{ballot(1, 3), value(1)});
+  reading.hear(1, Accepted{ballot(1, 4), value(2)});
+  const auto accept = reading.asked<Accept>();
+  BOOST_TEST((accept.proposal == Accepted{prepare.ballot, value(2)}));
+  reading.hear(0, Done{});
+  BOOST_TEST(!reading.proposer.is_done());
+  reading.hear(1, Done{});
+  BOOST_TEST(reading.proposer.is_done());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_majority_brought_along_from_an_earlier_epoch_is_written_once_more) {
+  Reading reading(second_configuration());
+  reading.asked<Query>();
+  for (const std::uint64_t node : {0, 1, 3}) reading.hear(node, Accepted{ballot(1, 3), value(1)});
+  BOOST_TEST(!reading.proposer.is_done());
+  reading.asked<Prepare>();
+  for (const std::uint64_t node : {0, 1}) reading.hear(node, Accepted{ballot(1, 3), value(1)});
+  BOOST_TEST((reading.asked<Accept>().proposal.value == value(1)));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_of_an_earlier_phase_counts_for_nothing) {
+  Reading change(first_configuration(), [](const Accepted&) { return value(7); });
+  change.asked<Prepare>();
+  change.hear(0, Accepted{});
+  const std::uint64_t earlier = change.id;
+  change.hear(1, Accepted{});
+  change.asked<Accept>();
+  const std::uint64_t current = std::exchange(change.id, earlier);
+  change.hear(0, Done{});
+  change.hear(1, Done{});
+  BOOST_TEST(!change.proposer.is_done());
+  change.id = current;
+  change.hear(0, Done{});
+  change.hear(1, Done{});
+  BOOST_TEST(change.proposer.is_done());
+  BOOST_TEST((change.proposer.result().value == value(7)));
+}
+
+BOOST_AUTO_TEST_CASE(a_proposer_that_met_a_higher_promise_goes_beyond_it) {
+  Reading change(first_configuration(), [](const Accepted&) { return value(7); });
+  change.asked<Prepare>();
+  for (const std::uint64_t node : {0, 1}) change.hear(node, Refusal{Refused::promised, ballot(1, 500), {}});
+  change.proposer.tick(change.proposer.next_deadline());
+  BOOST_TEST((change.asked<Prepare>().ballot > ballot(1, 500)));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rdmc::store::testing

@@ -1,0 +1,146 @@
+// Nodes of the embedded store on control loops of this process, which other things use as well.
+#include "controlplane/store/store_node.hpp"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <filesystem>
+
+#include "controlplane/auth/cluster_key.hpp"
+#include "controlplane/connect/socket.hpp"
+#include "controlplane/store/embedded_store.hpp"
+#include "tests/controlplane/store/store_client.hpp"
+
+namespace rdmc::store::testing {
+BOOST_AUTO_TEST_SUITE(store_node_test)
+namespace {
+
+struct Process {
+  Process() {
+    std::string name = (std::filesystem::temp_directory_path() / "rdmc-node-XXXXXX").string();
+    BOOST_TEST_REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Process() { std::filesystem::remove_all(path); }
+
+  void reserve(std::size_t nodes) {
+    for (std::size_t i = 0; i < nodes; ++i) {
+      reserved.push_back(control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value());
+      addresses.push_back(control::local_address(reserved.back().get()));
+    }
+  }
+  control::ChannelOptions channel() const { return {.security = control::TlsContext::create(key).value()}; }
+  NodeOptions options(std::size_t self, const std::string& directory) const {
+    return {.directory = directory,
+            .self = self,
+            .nodes = addresses,
+            .listen = addresses.at(self),
+            .channel = {.channel = channel()}};
+  }
+  std::unique_ptr<view::ViewStore> client_on(control::ControlLoop& on) const {
+    return EmbeddedStore::create(on, {.nodes = addresses, .channel = channel()}).value();
+  }
+  Errc refused(const NodeOptions& wrong) {
+    const auto node = StoreNode::start(*loop, wrong);
+    BOOST_TEST_REQUIRE(!node.has_value());
+    return node.error().code;
+  }
+
+  std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
+  control::ClusterKey key = control::ClusterKey::generate().value();
+  std::filesystem::path path;
+  std::vector<Descriptor> reserved;
+  std::vector<Address> addresses;
+};
+
+BOOST_FIXTURE_TEST_CASE(nodes_without_disks_live_on_the_loop_of_a_process_that_uses_the_store, Process) {
+  reserve(3);
+  std::vector<std::unique_ptr<StoreNode>> nodes;
+  for (std::size_t i = 0; i < 3; ++i) nodes.push_back(StoreNode::start(*loop, options(i, "")).value());
+  StoreClient client([&](control::ControlLoop& own) { return client_on(own); });
+  BOOST_TEST_REQUIRE(client.wait_until_up());
+  const auto first = client.advance("g", 1, [](const view::View&) {});
+  BOOST_TEST_REQUIRE(first.has_value());
+  // A node that ends and begins again has lost its state, and is let in by the others.
+  nodes[0].reset();
+  nodes[0] = StoreNode::start(*loop, options(0, "")).value();
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  const auto stage = [&] { return loop->call([&] { return nodes[0]->status().stage; }); };
+  while (stage() != Stage::serving && std::chrono::steady_clock::now() < limit) {
+  }
+  BOOST_TEST((stage() == Stage::serving));
+  nodes[1].reset();
+  BOOST_TEST_REQUIRE(client.wait_until_up());
+  BOOST_TEST((client.read("g").value() == *first));
+  BOOST_TEST(client.advance("g", 1, [](const view::View&) {}).has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_node_whose_disk_refuses_a_write_answers_nobody_until_it_is_started_again, Process) {
+  reserve(1);
+  const auto directory = (path / "node").string();
+  auto node = StoreNode::start(*loop, options(0, directory)).value();
+  StoreClient client([&](control::ControlLoop& own) { return client_on(own); });
+  BOOST_TEST_REQUIRE(client.wait_until_up());
+  BOOST_TEST_REQUIRE(client.swap("g", view_of(1, 1)).value().swapped);
+  // No file may grow beyond what the journal has now.
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto ignored = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{std::filesystem::file_size(directory + "/journal"), before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  const auto swapped = client.swap("g", view_of(2, 1));
+  const auto read = client.read("g");
+  const NodeStatus status = loop->call([&] { return node->status(); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, ignored);
+  BOOST_TEST(!swapped.has_value());
+  BOOST_TEST(!read.has_value());
+  BOOST_TEST((status.stage == Stage::failed));
+  BOOST_TEST(status.text.contains("its disk has failed it"));
+  node.reset();
+  node = StoreNode::start(*loop, options(0, directory)).value();
+  BOOST_TEST_REQUIRE(client.wait_until_up());
+  const view::View stands = client.read("g").value();
+  BOOST_TEST((stands == view_of(1, 1) || stands == view_of(2, 1)));
+  BOOST_TEST(client.advance("g", 1, [](const view::View&) {}).has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(what_cannot_be_a_node_is_refused_by_name, Process) {
+  reserve(3);
+  NodeOptions two = options(0, "");
+  two.nodes.pop_back();
+  BOOST_TEST((refused(two) == Errc::invalid_argument));
+  NodeOptions fourth = options(0, "");
+  fourth.self = 3;
+  BOOST_TEST((refused(fourth) == Errc::invalid_argument));
+  BOOST_TEST(!EmbeddedStore::create(*loop, {.nodes = two.nodes, .channel = channel()}).has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_directory_is_of_one_node_and_of_one_store, Process) {
+  reserve(3);
+  const auto directory = [&](std::size_t i) { return (path / std::to_string(i)).string(); };
+  {
+    std::vector<std::unique_ptr<StoreNode>> nodes;
+    for (std::size_t i = 0; i < 3; ++i)
+      nodes.push_back(StoreNode::start(*loop, options(i, directory(i))).value());
+    StoreClient client([&](control::ControlLoop& own) { return client_on(own); });
+    BOOST_TEST_REQUIRE(client.wait_until_up());
+    BOOST_TEST((refused(options(0, directory(0))) == Errc::already_exists));  // in use
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    for (const auto& node : nodes)
+      while (loop->call([&] { return node->status().stage; }) != Stage::serving &&
+             std::chrono::steady_clock::now() < limit) {
+      }
+  }
+  BOOST_TEST((refused(options(1, directory(0))) == Errc::invalid_argument));
+  NodeOptions alone = options(0, directory(0));
+  alone.nodes.clear();
+  BOOST_TEST((refused(alone) == Errc::invalid_argument));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rdmc::store::testing
