@@ -45,9 +45,8 @@ void Connection::open(std::string service, Offer offer, OpenDone done) {
 }
 
 std::optional<control::Channel> Connection::accept(ChannelId id, Offer offer) {
-  if (is_over_) return std::nullopt;
+  if (is_over_ || !conversation_.accept(id, std::move(offer))) return std::nullopt;
   const auto channel = make_channel(id);
-  conversation_.accept(id, std::move(offer));
   flush();
   return control::Channel(channel);
 }

@@ -7,6 +7,12 @@
 #include <utility>
 
 namespace rdmc::peer {
+namespace {
+
+/// Of a service, a view of all members for one; more is not heard, so that a peer cannot fill our memory.
+constexpr std::uint32_t kMostMessageBytes = 2 * 1024 * 1024;
+
+}  // namespace
 
 /// Contexts of this process and of those that it was forked from, the newest first. They are never destroyed:
 /// an application may let go of its last thread while the process exits, and a child must not touch what its
@@ -50,7 +56,8 @@ std::size_t Context::threads() const {
       std::ranges::count_if(threads_, [](const auto& thread) { return !thread.expired(); }));
 }
 
-Result<std::shared_ptr<control::ControlLoop>> Context::loop_with_lock() {
+Result<std::shared_ptr<control::ControlLoop>> Context::loop() {
+  const std::lock_guard lock(mutex_);
   if (auto loop = loop_.lock()) return loop;
   auto made = control::ControlLoop::create();
   if (!made) return std::unexpected(made.error());
@@ -59,29 +66,34 @@ Result<std::shared_ptr<control::ControlLoop>> Context::loop_with_lock() {
   return loop;
 }
 
-Result<std::shared_ptr<control::ControlLoop>> Context::loop() {
-  const std::lock_guard lock(mutex_);
-  return loop_with_lock();
-}
-
-Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity) {
-  const std::lock_guard lock(mutex_);
+std::shared_ptr<Peers> Context::known_peers(const control::Identity& identity) {
   std::erase_if(peers_, [](const KeptPeers& kept) { return kept.peers.expired(); });
   for (const KeptPeers& kept : peers_)
     if (auto peers = kept.peers.lock(); peers && kept.identity == identity) return peers;
+  return nullptr;
+}
+
+/// To make peers waits for the loop, and a task of the loop may want the mutex: they are made without it.
+Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto peers = known_peers(identity)) return peers;
+  }
   const auto security = control::security_of(identity);
   if (!security) return std::unexpected(security.error());
-  const auto loop = loop_with_lock();
-  if (!loop) return std::unexpected(loop.error());
-  auto peers = Peers::create(**loop, {.security = *security});
-  if (!peers) return std::unexpected(peers.error());
+  const auto with_loop = loop();
+  if (!with_loop) return std::unexpected(with_loop.error());
+  auto made = Peers::create(**with_loop, {.security = *security, .max_message_bytes = kMostMessageBytes});
+  if (!made) return std::unexpected(made.error());
   // In this order: the peers end before the loop that they live on.
   struct WithLoop {
     std::shared_ptr<control::ControlLoop> loop;
     std::shared_ptr<Peers> peers;
   };
-  const auto with_loop = std::make_shared<WithLoop>(WithLoop{*loop, std::move(*peers)});
-  std::shared_ptr<Peers> shared(with_loop, with_loop->peers.get());
+  const auto kept = std::make_shared<WithLoop>(WithLoop{*with_loop, std::move(*made)});
+  std::shared_ptr<Peers> shared(kept, kept->peers.get());
+  const std::lock_guard lock(mutex_);
+  if (auto peers = known_peers(identity)) return peers;  // somebody was faster: ours end after the lock
   peers_.push_back({identity, shared});
   return shared;
 }

@@ -50,7 +50,8 @@ class Context {
     control::Identity identity;
     std::weak_ptr<Peers> peers;
   };
-  Result<std::shared_ptr<control::ControlLoop>> loop_with_lock();
+  /// With the mutex; null: there are none.
+  std::shared_ptr<Peers> known_peers(const control::Identity& identity);
 
   const ContextOptions options_;
   mutable std::mutex mutex_;

@@ -39,11 +39,12 @@ Result<ChannelId> Conversation::open(std::string service, Offer offer) {
   return channel;
 }
 
-void Conversation::accept(ChannelId channel, Offer offer) {
+bool Conversation::accept(ChannelId channel, Offer offer) {
   State* const state = find(channel);
-  if (state == nullptr || *state != State::requested) return;
+  if (state == nullptr || *state != State::requested) return false;
   *state = State::open;
   say(Accept{channel, std::move(offer)});
+  return true;
 }
 
 Result<void> Conversation::send(ChannelId channel, Bytes body) {
@@ -66,6 +67,8 @@ void Conversation::reset(ChannelId channel, const Error& cause) {
 }
 
 Result<void> Conversation::on_message(std::span<const std::byte> bytes) {
+  if (!has_heard_ && bytes.size() > kMostHelloBytes) return out_of_order("more than a Hello at first");
+  if (transmit_.size() > kMostWaiting) return out_of_order("on without reading the answers");
   auto message = decode(bytes);
   if (!message) return std::unexpected(std::move(message.error()));
   return std::visit([this](auto& one) { return on(std::move(one)); }, *message);

@@ -48,6 +48,11 @@ class Conversation {
   /// resource_limit.
   static constexpr std::size_t kMostChannels = 1024;
 
+  /// Answers that wait because the peer does not read. Who asks for more breaks the protocol.
+  static constexpr std::size_t kMostWaiting = 4 * kMostChannels;
+  /// Of the first message, before we know who speaks.
+  static constexpr std::size_t kMostHelloBytes = 8 * 1024;
+
   /// `dials`: we have made the connection.
   explicit Conversation(bool dials) : dials_(dials), next_(dials ? 1 : 2) {}
 
@@ -61,8 +66,8 @@ class Conversation {
 
   /// Errors: resource_limit (kMostChannels). After both introductions.
   Result<ChannelId> open(std::string service, Offer offer);
-  /// Answers Requested. Nothing, when the channel has ended meanwhile.
-  void accept(ChannelId channel, Offer offer);
+  /// Answers Requested. False: the channel has ended meanwhile.
+  bool accept(ChannelId channel, Offer offer);
   /// Errors: cancelled (the channel is not open).
   Result<void> send(ChannelId channel, Bytes body);
   /// Ends the channel in order; Closed follows when the peer has answered. A channel that is not open ends at

@@ -205,7 +205,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     std::size_t unused = 0;
     Connection* oldest = nullptr;
     for (const auto& [raw, kept] : connections_) {
-      if (raw->dials() || raw->channels() != 0) continue;
+      if (raw->dials() || raw->channels() != 0 || kept.connection.use_count() > 1) continue;
       ++unused;
       if (oldest == nullptr || raw->number < oldest->number) oldest = raw;
     }
@@ -222,10 +222,13 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       from.secret = hello.secret;
       ++counters_.accepted;
       Hello answer{.identity = identity_, .nonce = {}, .secret = {}, .proofs = {}};
-      for (const auto& [raw, other] : connections_)
-        if (raw != &from && raw->is_open() && raw->identity == hello.identity &&
-            answer.proofs.size() < kMostProofs)
-          answer.proofs.push_back(proof_of(raw->secret, hello.nonce));
+      for (const auto& [raw, other] : connections_) {
+        if (raw == &from || !raw->is_open() || raw->identity != hello.identity ||
+            answer.proofs.size() >= kMostProofs)
+          continue;
+        answer.proofs.push_back(proof_of(raw->secret, hello.nonce));
+        if (raw->channels() == 0) idle(*raw);  // it may be used soon
+      }
       from.introduce(answer);
       return idle(from);
     }

@@ -5,6 +5,7 @@
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -63,12 +64,21 @@ class Mesh {
   ~Mesh() {
     service_ = {};
     listener_.reset();
-    peers_.loop().call([this] {
+    std::atomic<bool> has_ended = false;
+    const auto end = [this, &has_ended] {
       is_over_ = true;
+      alive_.reset();
       dials_.clear();
       again_.clear();
       channels_.clear();
-    });
+      has_ended = true;
+    };
+    if (node_.has_own_thread()) {
+      peers_.loop().call(end);
+    } else {  // the loop may wait for a turn of the node
+      peers_.loop().post(end);
+      while (!has_ended) node_.poll(kTurn);
+    }
   }
 
   Result<void> run(const MeshMember& us) {
@@ -154,8 +164,9 @@ class Mesh {
     auto offer = node_.offer(member.node);
     if (!offer) return give_up(offer.error());
     process.open(service_of(member.node, job_), {greeting_of(node_.id()), std::move(*offer)},
-                 [this, &member](Result<control::Channel> channel, const peer::Offer& theirs) {
-                   if (is_over_) return;
+                 [this, &member, alive = std::weak_ptr(alive_)](Result<control::Channel> channel,
+                                                                const peer::Offer& theirs) {
+                   if (alive.expired()) return;
                    if (channel) return finish(std::move(*channel), member, theirs);
                    give_up(channel.error().code == Errc::not_found
                                ? Error{Errc::not_found, "another job is where " + text(member.node) +
@@ -225,6 +236,7 @@ class Mesh {
 
   // The loop's.
   bool is_over_ = false;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  ///< for whoever may call after the end
   std::map<NodeId, peer::Peers::Handle> dials_;
   std::set<NodeId> asked_;  // with a dial that asks which key they have
   std::map<NodeId, control::Timer> again_;

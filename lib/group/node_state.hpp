@@ -69,11 +69,15 @@ std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber n
   if (!group) return no_group(number);
   auto answer = call(*group);
   if (!answer || !group->wants_to_run()) return answer;
-  static_assert(group::Peers::kMostGroups < engine::Engine::kQueueDepth);  // one task for each at most
-  [[maybe_unused]] const auto posted = thread->post([weak = std::weak_ptr(group)] {
+  // Others use the thread's queue, too: whoever is not the thread waits for room in it.
+  const auto run = [weak = std::weak_ptr(group)] {
     if (const auto alive = weak.lock()) alive->run();
-  });
-  assert(posted);
+  };
+  if (!thread->is_current()) {
+    thread->post_when_room(run);
+  } else if (!thread->post(run)) {
+    group->run();
+  }
   return answer;
 }
 

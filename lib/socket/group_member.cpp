@@ -17,6 +17,9 @@ constexpr Duration kDialing = seconds(30), kJoining = seconds(30);
 void GroupMember::join(const Address& root, int (*errno_of)(const Error&)) {
   later([root, errno_of](GroupSession& session) {
     auto& self = static_cast<GroupMember&>(session);
+    self.patience_ = self.options_.loop.after(kDialing + kJoining, [&self] {
+      if (!self.is_in_) self.give_up(ETIMEDOUT);
+    });
     const std::string at = to_string(root);
     const auto text = std::as_bytes(std::span(at));
     self.attempt_ = self.options_.peers.open(

@@ -139,17 +139,27 @@ Result<peer::Peers*> Stack::peers() {
   auto peers = options_.context->peers(
       {.key_file = options_.key_file, .certificates = options_.certificates, .insecure = options_.insecure});
   if (!peers) return std::unexpected(peers.error());
-  auto trunks = (*peers)->serve(
+  // Whoever asks finds them there.
+  loop_ = *loop;
+  peers_ = std::move(*peers);
+  const auto serves = serve_peers();
+  if (serves) return peers_.get();
+  services_.clear();
+  peers_.reset();
+  loop_.reset();
+  return std::unexpected(serves.error());
+}
+
+Result<void> Stack::serve_peers() {
+  auto trunks = peers_->serve(
       Peering::kService, [this](peer::Request request) { Peering::on_request(*this, std::move(request)); });
   if (!trunks) return std::unexpected(trunks.error());
-  auto groups = (*peers)->serve(GroupMember::kService,
-                                [this](peer::Request request) { on_group_request(std::move(request)); });
+  auto groups = peers_->serve(GroupMember::kService,
+                              [this](peer::Request request) { on_group_request(std::move(request)); });
   if (!groups) return std::unexpected(groups.error());
   services_.push_back(std::move(*trunks));
   services_.push_back(std::move(*groups));
-  loop_ = *loop;
-  peers_ = std::move(*peers);
-  return peers_.get();
+  return {};
 }
 
 /// What the ends of our own connections have to say to each other. Without memory for that they are lost, as

@@ -139,6 +139,7 @@ class Stack final : private Opens {
   std::expected<Held, int> find(int fd) const;
   Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
   Result<peer::Peers*> peers();
+  Result<void> serve_peers();
   std::shared_ptr<Mux> make_own(bool nearer);
   void deliver_own() noexcept;
   void exchange_own();

@@ -72,7 +72,7 @@ class Owner {
         break;
       case 1:
         if (requested_.erase(channel) == 0) break;
-        conversation_.accept(channel, {});
+        require(conversation_.accept(channel, {}));
         open_.insert(channel);
         break;
       case 2: {

@@ -58,6 +58,19 @@ BOOST_AUTO_TEST_CASE(a_host_that_falls_silent_is_removed_everywhere_within_700_m
   BOOST_TEST(times.back() <= 700'000u);
 }
 
+/// Most of the group: who is left has no majority, and removes them all the same.
+BOOST_AUTO_TEST_CASE(hosts_that_fall_silent_together_are_all_removed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    ViewsOptions options{.seed = seed,
+                         .members = static_cast<std::uint32_t>(3 + seed % 5),
+                         .restarts = false,
+                         .faulty_time = milliseconds(100)};
+    options[ViewsFault::silent_death] = options.members / 2 + 1;
+    const ScenarioResult result = run_views(options);
+    for (const auto& violation : result.violations) BOOST_ERROR("seed " << seed << ": " << violation);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_one_way_loss_between_two_of_three_or_more_removes_nobody) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ViewsOptions options{.seed = seed, .members = static_cast<std::uint32_t>(3 + seed % 6)};
