@@ -192,7 +192,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
                            },
                        .ended = later(&Impl::ended),
                        .idle = later(&Impl::idle)});
-    if (!dials) return make_room();
+    if (!dials) return make_room(*connection);
     const auto nonce = random_token(), secret = random_token();
     if (!nonce || !secret) return drop(*connection, nonce ? secret.error() : nonce.error());
     connection->nonce = *nonce;
@@ -201,11 +201,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   /// Of connections that others have made and do not use, the oldest goes when there are too many.
-  void make_room() {
+  void make_room(const Connection& newest) {
     std::size_t unused = 0;
     Connection* oldest = nullptr;
     for (const auto& [raw, kept] : connections_) {
-      if (raw->dials() || raw->channels() != 0 || kept.connection.use_count() > 1) continue;
+      if (raw->dials() || raw->channels() != 0 || (raw != &newest && kept.connection.use_count() > 1))
+        continue;
       ++unused;
       if (oldest == nullptr || raw->number < oldest->number) oldest = raw;
     }
