@@ -57,6 +57,10 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   Mux(const Mux&) = delete;
   Mux& operator=(const Mux&) = delete;
 
+  /// The peer is on another host: to it nobody listens at our loopback addresses. Before any frame.
+  void set_elsewhere() { is_elsewhere_ = true; }
+  bool is_elsewhere() const { return is_elsewhere_; }
+
   /// `kick` is called when there is something to say, from inside whatever caused it.
   void on_kick(std::function<void()> kick) { kick_ = std::move(kick); }
 
@@ -128,6 +132,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   std::uint64_t next_id_;
   std::uint64_t newest_of_peer_ = 0;
   bool dialled_;
+  bool is_elsewhere_ = false;
   bool is_lost_ = false, lanes_are_ready_ = false;
   std::shared_ptr<LanePool> lanes_;
   bool has_slots_ = false;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "dataplane/base/loopback.hpp"
+
 namespace rdmc::sockets {
 namespace {
 
@@ -13,6 +15,10 @@ Address host_of(Address address) {
 }
 
 }  // namespace
+
+bool is_on_this_host(const Address& local, const Address& peer) {
+  return is_loopback(local) || host_of(local) == host_of(peer);
+}
 
 Result<Carrier*> Stack::carrier(const Address& local) {
   if (is_ending_) return fail(Errc::cancelled, "the process ends its sockets");
@@ -92,6 +98,7 @@ void Peering::make_trunk(std::vector<std::byte> their_blob) {
   if (!carrier) return give_up(carrier.error());
   carrier_ = *carrier;
   mux_ = std::make_shared<Mux>(static_cast<Opens&>(stack_), is_opener_, carrier_->fabric_name());
+  if (!is_on_this_host(process_.local(), process_.address())) mux_->set_elsewhere();
   mux_->on_kick([to = carrier_] { to->kick(); });
   on_carrier(
       [this, loop = stack_.loop_.get(), blob = std::move(their_blob)]() -> Result<fabric::ConnectionBlob> {

@@ -15,6 +15,9 @@
 
 namespace rdmc::sockets {
 
+/// Whether a peer that is connected from `peer` to `local` of ours is a process of this host. Pure.
+bool is_on_this_host(const Address& local, const Address& peer);
+
 class Peering final : public std::enable_shared_from_this<Peering> {
  public:
   /// The service that others ask for a trunk.

@@ -71,6 +71,8 @@ class Stack final : private Opens {
 
   /// What it shares with others.
   peer::Context& context() { return *options_.context; }
+  /// Which of its sockets listens where, as its trunks ask.
+  Opens& opens() { return *this; }
 
   /// Closes all sockets, waits for a short time until what they have sent has arrived, and ends all else.
   /// Nothing is to be begun any more.

@@ -10,6 +10,7 @@
 
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/base/loopback.hpp"
 #include "dataplane/fabric/shm/process_memory.hpp"
 #include "dataplane/port/network_interface.hpp"
 #include "lib/socket/errno_of.hpp"
@@ -33,7 +34,7 @@ void set_host(Address& address, Address host) {
 
 /// Whether it is an address of this host: what is sent there comes from there.
 bool is_own(const Address& address) {
-  if (!address.ipv6 && address.bytes[0] == 127) return true;
+  if (is_loopback(address)) return true;
   const auto from = port::local_address_towards(address);
   return from && host_string(*from) == host_string(address);
 }
@@ -237,6 +238,9 @@ OpenSocket* Stack::find_listener(const Address& at, bool of_group) const {
 }
 
 bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
+  // What it asks for is its own word: a trunk from another host must not lead to what listens for this one.
+  const auto mux = asked.mux.lock();
+  if (mux && mux->is_elsewhere() && is_loopback(asked.to)) return false;
   OpenSocket* const listener = find_listener(asked.to, false);
   if (listener == nullptr || listener->socket.kind() != asked.kind) return false;
   if (!listener->socket.backlog()->add({asked, stream})) return false;

@@ -7,9 +7,11 @@
 #include <new>
 
 #include "controlplane/connect/socket.hpp"
+#include "dataplane/base/loopback.hpp"
 #include "lib/socket/errno_of.hpp"
 #include "lib/socket/group_member.hpp"
 #include "lib/socket/group_root.hpp"
+#include "lib/socket/peering.hpp"
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
@@ -57,10 +59,11 @@ void Stack::begin_group(OpenSocket& socket) {
 void Stack::on_group_request(peer::Request request) {
   const auto& greeting = request.offer().greeting;
   const auto at = parse_address({reinterpret_cast<const char*>(greeting.data()), greeting.size()}, 0);
+  const bool is_near = is_on_this_host(request.local(), request.address());
   std::shared_ptr<GroupSession> session;
-  {
+  if (at && (is_near || !is_loopback(*at))) {
     const Lock lock(lock_);
-    OpenSocket* const root = at ? find_listener(*at, true) : nullptr;
+    OpenSocket* const root = find_listener(*at, true);
     if (root != nullptr) session = root->session;
   }
   if (!session) return request.refuse({Errc::not_found, "no group is here"});

@@ -377,6 +377,35 @@ BOOST_AUTO_TEST_CASE(a_process_that_dials_again_and_again_has_four_trunks_and_no
   BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_is_of_this_host_over_loopback_or_at_an_address_of_ours) {
+  const auto host = [](std::uint8_t last, std::uint16_t port) { return Address::ipv4(10, 0, 0, last, port); };
+  BOOST_TEST(is_on_this_host(Address::ipv4(127, 0, 0, 1, 1), Address::ipv4(127, 0, 4, 2, 2)));
+  BOOST_TEST(is_on_this_host(host(1, 7700), host(1, 50000)));
+  BOOST_TEST(!is_on_this_host(host(1, 7700), host(2, 7700)));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_of_another_host_finds_nobody_at_our_loopback_addresses) {
+  struct Nobody final : Opens {
+    bool on_open(const Asked&, const std::shared_ptr<Stream>&) override { return false; }
+  } nobody;
+  Stack stack({.fabric = "udp", .insecure = true});
+  const auto at = listen_on(stack, TwoStacks::new_socket(stack));
+  for (const bool elsewhere : {false, true}) {
+    const auto theirs = std::make_shared<Mux>(nobody, true),
+               ours = std::make_shared<Mux>(stack.opens(), false);
+    if (elsewhere) ours->set_elsewhere();
+    const auto stream = std::make_shared<Stream>(ConnectionKind::bytes);
+    stream->connect();
+    theirs->open(stream, Address::ipv4(10, 0, 0, 2, 5), Address::ipv4(127, 0, 0, 1, ntohs(at.sin_port)));
+    std::vector<std::byte> frame(4096);
+    frame.resize(theirs->fill(frame));
+    BOOST_TEST(ours->on_frame(frame).has_value());
+    BOOST_TEST(ours->size() == (elsewhere ? 0U : 1U));
+    ours->lose(ECONNRESET);
+    theirs->lose(ECONNRESET);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(two_processes_have_one_trunk_for_the_sockets_of_both_directions) {
   TwoStacks two("udp");
   (void)two.pair();
