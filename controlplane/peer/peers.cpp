@@ -23,11 +23,17 @@ Result<Token> random_token() {
   return token;
 }
 
-Proof proof_of(const Token& secret, const Token& nonce) {
+/// That the process which listens has the secret of a connection to the one that dials. It names both, so
+/// that what one of them says as a listener is no proof of the other.
+Proof proof_of(const Token& secret, const Identity& dialer, const Identity& listener, const Token& nonce) {
+  std::array<std::byte, 3 * sizeof(Token)> said;
+  std::ranges::copy(dialer.incarnation, said.begin());
+  std::ranges::copy(listener.incarnation, said.begin() + sizeof(Token));
+  std::ranges::copy(nonce, said.begin() + 2 * sizeof(Token));
   Proof proof{};
   unsigned length = proof.size();
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(nonce.data()), nonce.size(),
+       reinterpret_cast<const unsigned char*>(said.data()), said.size(),
        reinterpret_cast<unsigned char*>(proof.data()), &length);
   return proof;
 }
@@ -227,7 +233,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
         if (raw == &from || !raw->is_open() || raw->identity != hello.identity ||
             answer.proofs.size() >= kMostProofs)
           continue;
-        answer.proofs.push_back(proof_of(raw->secret, hello.nonce));
+        answer.proofs.push_back(proof_of(raw->secret, hello.identity, identity_, hello.nonce));
         if (raw->channels() == 0) idle(*raw);  // it may be used soon
       }
       from.introduce(answer);
@@ -238,7 +244,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     // Another connection to the same process serves as well, if it can prove that it is the same.
     for (const auto& [raw, other] : connections_) {
       if (raw == &from || !raw->is_open() || raw->identity != hello.identity) continue;
-      if (std::ranges::find(hello.proofs, proof_of(raw->secret, from.nonce)) == hello.proofs.end()) continue;
+      if (std::ranges::find(hello.proofs, proof_of(raw->secret, identity_, hello.identity, from.nonce)) ==
+          hello.proofs.end())
+        continue;
       ++counters_.shared;
       const Peer peer(other.connection, true);
       forget(from);

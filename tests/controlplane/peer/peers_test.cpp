@@ -127,6 +127,48 @@ BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_ge
   loop->call([&] { taken.reset(); });
 }
 
+BOOST_AUTO_TEST_CASE(what_a_process_proves_as_a_listener_is_no_proof_of_another) {
+  Host one, other;
+  const auto known = one.dial(other.listener->address()).value();
+  // It has the one that dials it answer its own question, in the name of the other.
+  auto loop = control::ControlLoop::create().value();
+  std::optional<control::Channel> taken, mirror;
+  control::Connecting dialing;
+  const auto liar = *control::Listener::listen(
+      *loop, kAny, {.channel = {.security = control::Insecure{}}},
+      {.on_channel =
+           [&](control::Channel channel) {
+             taken.emplace(std::move(channel));
+             taken->start(
+                 [&](const Bytes& asked) {
+                   Hello question = std::get<Hello>(decode(asked).value());
+                   question.identity = other.peers->identity();
+                   dialing = control::connect(
+                       *loop, "127.0.0.1", one.listener->address().port, {.security = control::Insecure{}},
+                       seconds(60), [&, question](Result<control::Channel> made) {
+                         mirror.emplace(std::move(made.value()));
+                         mirror->start(
+                             [&](const Bytes& answered) {
+                               Hello answer = std::get<Hello>(decode(answered).value());
+                               BOOST_TEST(answer.proofs.size() == 1U);
+                               answer.identity = other.peers->identity();
+                               static_cast<void>(taken->send(encode(answer)));
+                             },
+                             [](const Error&) {});
+                         static_cast<void>(mirror->send(encode(question)));
+                       });
+                 },
+                 [](const Error&) {});
+           },
+       .on_refused = {}});
+  BOOST_TEST(!one.dial(liar.address()).value().was_connected());
+  loop->call([&] {
+    dialing = {};
+    taken.reset();
+    mirror.reset();
+  });
+}
+
 BOOST_AUTO_TEST_CASE(the_death_of_a_process_is_heard_on_every_channel_to_it) {
   Host one;
   std::promise<Errc> first, second;
