@@ -6,7 +6,7 @@
 namespace rdmc::store {
 namespace {
 
-/// Between questions to nodes that know of no configuration yet.
+/// Between questions to nodes that do not serve, while somebody waits for an answer.
 constexpr Duration kAskAgain = milliseconds(20);
 
 /// Why a node does not serve, as it says itself.
@@ -24,8 +24,19 @@ Requester::Requester(const Options& options)
 Requester::Operation& Requester::add(Time now) {
   Operation& operation = operations_[++last_operation_];
   operation.deadline = now + options_.answer_within;
-  if (configuration_.epoch == 0) ask_again_ = std::min(ask_again_, now + kAskAgain);
+  ask_again_soon(now);
   return operation;
+}
+
+/// A node that does not serve says why, and the reason can change: the last one is what people need to read.
+bool Requester::is_to_be_asked_again(const Link& link) const {
+  return link.up && (configuration_.epoch == 0 || !link.complaint.empty());
+}
+
+void Requester::ask_again_soon(Time now) {
+  if (ask_again_ == Time::never() && !operations_.empty() &&
+      std::ranges::any_of(links_, [this](const Link& link) { return is_to_be_asked_again(link); }))
+    ask_again_ = now + kAskAgain;
 }
 
 std::uint64_t Requester::change(const std::string& name, Proposer::Change change, Time now) {
@@ -50,10 +61,11 @@ void Requester::ask_state(std::size_t node) {
   requests_.push_back({node, Request{0, StateRequest{}}});
 }
 
-void Requester::link_up(std::size_t node, Time) {
+void Requester::link_up(std::size_t node, Time now) {
   links_[node] = {.up = true};
   for (auto& [number, operation] : operations_) operation.failed.erase(node);
   ask_state(node);
+  ask_again_soon(now);
 }
 
 void Requester::link_lost(std::size_t node) {
@@ -88,13 +100,13 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
                                                          : nullptr;
       if (request != nullptr) requests_.push_back({node, *request});
     }
+  ask_again_soon(now);
   pump(now);
 }
 
 void Requester::learn(const Configuration& known, Time now) {
   if (known.epoch <= configuration_.epoch) return;
   configuration_ = known;
-  ask_again_ = Time::never();
   for (auto& [number, operation] : operations_) {
     if (operation.proposer) operation.proposer->begin(configuration_, now);
     if (operation.listing) operation.listing->begin(configuration_, now);
@@ -111,8 +123,9 @@ void Requester::tick(Time now) {
   for (const std::uint64_t number : late) end(number, std::unexpected(lateness()));
   if (now >= ask_again_) {
     for (std::size_t node = 0; node < links_.size(); ++node)
-      if (links_[node].up) ask_state(node);
-    ask_again_ = operations_.empty() ? Time::never() : now + kAskAgain;
+      if (is_to_be_asked_again(links_[node])) ask_state(node);
+    ask_again_ = Time::never();
+    ask_again_soon(now);
   }
   pump(now);
 }

@@ -78,6 +78,8 @@ class Requester {
   Operation& add(Time now);
   void learn(const Configuration& known, Time now);
   void ask_state(std::size_t node);
+  bool is_to_be_asked_again(const Link& link) const;
+  void ask_again_soon(Time now);
   void pump(Time now);
   void read_rest(std::uint64_t number, Operation& operation, Time now);
   void end(std::uint64_t number, Result<Outcome> outcome);
@@ -91,7 +93,7 @@ class Requester {
   std::vector<Link> links_;
   std::uint64_t last_operation_ = 0;
   std::map<std::uint64_t, Operation> operations_;
-  Time ask_again_ = Time::never();  ///< the state of nodes, while no configuration is known
+  Time ask_again_ = Time::never();  ///< nodes that do not serve for their state
   std::vector<ToNode> requests_;
   std::vector<Finished> finished_;
 };
