@@ -14,7 +14,7 @@ namespace rdmc::session::test {
 BOOST_AUTO_TEST_SUITE(property_test)
 namespace {
 
-const std::uint64_t kWorlds = all_or(1000, 300);
+const std::uint64_t kWorlds = all_or(1000, 100);
 
 enum class Fault : std::uint8_t {
   kill,

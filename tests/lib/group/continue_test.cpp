@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "tests/lib/group/survivors.hpp"
+#include "tests/sampled.hpp"
 
 BOOST_AUTO_TEST_SUITE(continue_test)
 
@@ -105,7 +106,7 @@ BOOST_DATA_TEST_CASE(whoever_dies_at_whatever_step_the_survivors_go_on_and_lose_
     return;
   }
   Random random(static_cast<std::uint64_t>(members));
-  for (std::uint64_t sample = 0; sample < 7; ++sample) {
+  for (std::uint64_t sample = 0; sample < all_or(7u, 2u); ++sample) {
     const std::uint64_t blocks = random.between(1, 8);
     const auto victim = static_cast<std::size_t>(sample % 3 == 0 ? 0 : random.below(count));
     die(sample, count, blocks, {{victim, random.below(80)}});
@@ -116,7 +117,7 @@ BOOST_DATA_TEST_CASE(more_may_die_while_they_get_over_it, bdata::xrange(3, 9), m
   const auto count = static_cast<std::size_t>(members);
   const bool every = std::getenv("RDMC_EVERY_STEP") != nullptr;
   Random random(static_cast<std::uint64_t>(members));
-  for (std::uint64_t sample = 0; sample < (every ? 3000 : 20); ++sample) {
+  for (std::uint64_t sample = 0; sample < (every ? 3000u : all_or(20u, 6u)); ++sample) {
     std::vector<std::size_t> victims(count);
     std::iota(victims.begin(), victims.end(), std::size_t{0});
     const std::size_t most = members > 3 && sample % 3 == 0 ? 3 : 2;
