@@ -1,8 +1,10 @@
 #include "controlplane/peer/fabric_thread.hpp"
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <cassert>
+#include <utility>
 
 #include "controlplane/auth/random.hpp"
 #include "dataplane/base/quiet_thread.hpp"
@@ -43,6 +45,30 @@ FabricThread::~FabricThread() {
   assert(!is_current());
   engine_->stop();
   thread_.join();
+}
+
+Result<int> FabricThread::descriptor() {
+  if (options_.own_thread) return fail(Errc::invalid_argument, "it has a thread of its own");
+  if (!loop_) {
+    const auto watched = agent_->wait_descriptors();
+    if (!watched) return std::unexpected(watched.error());
+    auto loop = engine::LoopDescriptor::make(*watched);
+    if (!loop) return std::unexpected(loop.error());
+    loop_.emplace(std::move(*loop));
+    note_work();
+  }
+  return loop_->get();
+}
+
+void FabricThread::turn(Duration longest) {
+  if (!loop_) return engine_->turn(longest);
+  if (longest.ns > 0) {
+    pollfd any{loop_->get(), POLLIN, 0};
+    const timespec patience{.tv_sec = longest.ns / 1'000'000'000, .tv_nsec = longest.ns % 1'000'000'000};
+    ppoll(&any, 1, &patience, nullptr);
+  }
+  loop_->take();
+  loop_->readable_at(engine_->run_while_busy());
 }
 
 void FabricThread::post_when_room(Task task) {

@@ -13,6 +13,7 @@
 #include <future>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -21,6 +22,7 @@
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/engine/engine.hpp"
+#include "dataplane/engine/loop_descriptor.hpp"
 #include "dataplane/fabric/fabric_agent.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
@@ -63,7 +65,9 @@ class FabricThread {
   void post_when_room(Task task);
   /// Runs `function` on the thread - at once, if that is the calling one - and waits for its result. A
   /// function whose result is a Result answers resource_limit when it meets std::bad_alloc; another one
-  /// throws it to the caller.
+  /// throws it to the caller. Nobody waits for turns of the application's: without a thread of its own and
+  /// from another thread than the one that drives it, a Result is invalid_argument, and anything else is
+  /// not to be asked for.
   template <typename Function>
   std::invoke_result_t<Function> call(Function function);
   void wake() noexcept { agent_->wake(); }
@@ -83,8 +87,14 @@ class FabricThread {
   engine::Engine& engine() { return *engine_; }
   /// What the fabric found to do in this turn, for an agent in its own: the fabric goes first.
   std::size_t last_progress() const { return agent_->last_progress(); }
-  /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`.
-  void turn(Duration longest) { engine_->turn(longest); }
+  /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. Who
+  /// has asked for the descriptor waits first, and then has turns as long as there is something to do, but
+  /// not for ever.
+  void turn(Duration longest);
+  /// Without a thread of its own: what an application's loop (epoll, poll, io_uring) can watch. It is
+  /// readable while turn() has something to do; so it is at first. Errors: invalid_argument (there is such a
+  /// thread); unsupported (the fabric shows nothing); those of making it.
+  Result<int> descriptor();
 
  private:
   /// Tells all others when the fabric itself lacked memory.
@@ -98,11 +108,16 @@ class FabricThread {
   };
 
   FabricThread() = default;
+  /// The application's thread has given the engine something to do, outside of its turns.
+  void note_work() {
+    if (loop_) loop_->readable_at({});
+  }
 
   FabricThreadOptions options_;
   fabric::OpenedFabric opened_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<engine::Engine> engine_;
+  std::optional<engine::LoopDescriptor> loop_;
   std::atomic<std::thread::id> owner_ = std::this_thread::get_id();
   std::thread thread_;
 };
@@ -127,7 +142,14 @@ std::invoke_result_t<Function> FabricThread::call(Function function) {
       return function();
     }
   };
-  if (is_current()) return guarded();
+  if (is_current()) {
+    note_work();
+    return guarded();
+  }
+  if constexpr (IsResult<Value>) {
+    if (!options_.own_thread)
+      return fail(Errc::invalid_argument, "only the thread that drives it may ask for that");
+  }
   std::packaged_task<Value()> task(guarded);
   auto result = task.get_future();
   post_when_room([&task] { task(); });

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "dataplane/base/clock.hpp"
 
@@ -68,12 +69,32 @@ std::size_t Engine::poll(Time now) {
   return done;
 }
 
-void Engine::block_until_due(Time latest) {
+/// Until when the engine may wait.
+Time Engine::announce_wait(Time latest) {
   sleep_.announce();  // before the last look at the queue
   Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
   for (const Entry& entry : agents_) deadline = std::min(deadline, entry.agent->next_deadline());
-  waiter_.wait(deadline);
+  return deadline;
+}
+
+void Engine::block_until_due(Time latest) {
+  waiter_.wait(announce_wait(latest));
   sleep_.withdraw();
+}
+
+Time Engine::run_while_busy() {
+  constexpr int kMostTurns = 64;  // the application has other things to do
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    if (std::exchange(prepared_, false)) {
+      waiter_.finish_wait();
+      sleep_.withdraw();
+    }
+    const Time now = monotonic_now();
+    if (poll(now) != 0) continue;
+    prepared_ = true;
+    if (const Time until = waiter_.prepare_wait(announce_wait(Time::never())); until > now) return until;
+  }
+  return Time{};
 }
 
 void Engine::turn(Duration longest) {

@@ -38,6 +38,9 @@ class Waiter {
   virtual void wait(Time deadline) = 0;
   virtual void wake() noexcept = 0;  ///< from any thread
   virtual void pause() {}            ///< between two looks while spinning
+  // As in fabric::Fabric.
+  virtual Time prepare_wait(Time) { return Time{}; }
+  virtual void finish_wait() {}
 };
 
 class Engine {
@@ -72,6 +75,11 @@ class Engine {
   /// `longest`.
   void turn(Duration longest);
 
+  /// For an application that watches a descriptor: turns as long as there is something to do, but not for
+  /// ever. Until when the application may wait then, if the waiter's descriptor does not become readable; a
+  /// time that has passed: there is more to do.
+  Time run_while_busy();
+
   /// Runs turns until stop(). Work posted before stop() is done before run returns.
   void run();
   /// Any thread.
@@ -85,6 +93,7 @@ class Engine {
 
   std::size_t run_tasks();
   std::size_t give_turn(std::size_t index, Time now);
+  Time announce_wait(Time latest);
   void block_until_due(Time latest);
   void pause();
 
@@ -95,6 +104,7 @@ class Engine {
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   SleepHandshake<> sleep_;
+  bool prepared_ = false;  ///< run_while_busy() has let the application wait
 };
 
 }  // namespace rdmc::engine

@@ -2,6 +2,8 @@
 // fabric outlives the agent.
 #pragma once
 
+#include <vector>
+
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 
@@ -15,6 +17,9 @@ class FabricAgent : public engine::Agent, public engine::Waiter {
   void wait(Time deadline) override { fabric_.wait(deadline); }
   void wake() noexcept override { fabric_.wake(); }
   void pause() override { fabric_.pause(); }
+  Result<std::vector<int>> wait_descriptors() { return fabric_.wait_descriptors(); }
+  Time prepare_wait(Time deadline) override { return fabric_.prepare_wait(deadline); }
+  void finish_wait() override { fabric_.finish_wait(); }
   /// What the fabric found to do in the last turn; the engine's thread.
   std::size_t last_progress() const { return last_progress_; }
 

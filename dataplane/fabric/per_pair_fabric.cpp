@@ -176,10 +176,21 @@ void PerPairFabric::pause() {
 // then.
 void PerPairFabric::wait(Time deadline) {
   if (remote_pairs_ == 0 && local_pairs_ > 0) return local_->wait(deadline);
-  if (local_->begin_sleep(shm::Sleep::elsewhere)) {
-    const Time latest = local_pairs_ == 0 ? Time::never() : monotonic_now() + shm::Doorbell::kLongestSleep;
-    remote_->wait(std::min(deadline, latest));
-  }
+  if (local_->begin_sleep(shm::Sleep::elsewhere)) remote_->wait(std::min(deadline, latest_sleep()));
+  local_->end_sleep();
+}
+
+Time PerPairFabric::latest_sleep() const {
+  return local_pairs_ == 0 ? Time::never() : monotonic_now() + shm::Doorbell::kLongestSleep;
+}
+
+Time PerPairFabric::prepare_wait(Time deadline) {
+  if (!local_->begin_sleep(shm::Sleep::elsewhere)) return Time{};
+  return remote_->prepare_wait(std::min(deadline, latest_sleep()));
+}
+
+void PerPairFabric::finish_wait() {
+  remote_->finish_wait();
   local_->end_sleep();
 }
 

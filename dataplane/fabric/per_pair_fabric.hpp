@@ -27,6 +27,9 @@ class PerPairFabric final : public Fabric {
   void pause() override;
   void wait(Time deadline) override;
   void wake() noexcept override;
+  Result<std::vector<int>> wait_descriptors() override { return remote_->wait_descriptors(); }
+  Time prepare_wait(Time deadline) override;
+  void finish_wait() override;
   std::uint64_t bytes_copied() const override { return local_->bytes_copied() + remote_->bytes_copied(); }
 
  private:
@@ -35,6 +38,8 @@ class PerPairFabric final : public Fabric {
 
   PerPairFabric(std::unique_ptr<ShmFabric> local, std::unique_ptr<Fabric> remote)
       : remote_(std::move(remote)), local_(std::move(local)) {}
+
+  Time latest_sleep() const;
 
   std::unique_ptr<Fabric> remote_;
   std::unique_ptr<ShmFabric> local_;  // goes first: its thread wakes who sleeps in the other

@@ -228,6 +228,18 @@ class Fabric {
   virtual void pause() {}
   virtual void wait(Time deadline) = 0;
   virtual void wake() noexcept = 0;
+
+  // In wait()'s place, for a caller that watches descriptors itself (epoll, poll, io_uring).
+
+  /// One of them becomes readable when wait() would return, but for the deadline. To be watched for edges
+  /// (EPOLLET). Errors: unsupported; those of making them.
+  virtual Result<std::vector<int>> wait_descriptors() {
+    return fail(Errc::unsupported, "nothing shows when this fabric has something to do");
+  }
+  /// Before the caller waits: until when it may, at most `deadline`. A time that has passed: there is
+  /// something to do. Before the next progress() comes finish_wait().
+  virtual Time prepare_wait(Time) { return Time{}; }
+  virtual void finish_wait() {}
   /// Payload bytes that this process copied so far, beside what the kernel's sockets do.
   virtual std::uint64_t bytes_copied() const = 0;
 };

@@ -70,6 +70,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   Time next_deadline() const override;
   void wait(Time deadline) override { port_.wait(deadline); }
   void wake() noexcept override { port_.wake(); }
+  Result<std::vector<int>> wait_descriptors() override { return port_.wait_descriptors(); }
+  Time prepare_wait(Time deadline) override { return port_.prepare_wait(deadline); }
   std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const SoftwareFabricCounters& counters() const noexcept { return counters_; }

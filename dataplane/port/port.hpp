@@ -128,6 +128,17 @@ class Port {
   /// Ends a present or the next wait. Any thread.
   virtual void wake() noexcept = 0;
 
+  // In wait()'s place, for a caller that watches descriptors itself (epoll, poll, io_uring).
+
+  /// One of them becomes readable when wait() would return, but for the deadline. To be watched for edges
+  /// (EPOLLET). Errors: unsupported; those of making them.
+  virtual Result<std::vector<int>> wait_descriptors() {
+    return fail(Errc::unsupported, "nothing shows when this port has something");
+  }
+  /// Before the caller waits: until when it may, at most `deadline`. A time that has passed: there is
+  /// something to do.
+  virtual Time prepare_wait(Time) { return Time{}; }
+
   virtual const PortCounters& counters() const noexcept = 0;
 };
 

@@ -28,6 +28,12 @@ class Readiness {
   virtual void poll(std::vector<FlowId>& readable) = 0;
   /// The same, but blocks until there is one, or `deadline` (CLOCK_MONOTONIC) or wake().
   virtual void wait(Time deadline, std::vector<FlowId>& readable) = 0;
+  /// For who waits in wait()'s place, by watching the descriptors: the same as poll(). False: there is
+  /// something readable, or wake() was called.
+  virtual bool may_wait(std::vector<FlowId>& readable) = 0;
+  /// One of them becomes readable with the first event after may_wait(), and with wake(). To be watched for
+  /// edges. Errors: resource_limit.
+  virtual Result<std::vector<int>> descriptors() = 0;
   /// Ends a present or the next wait. Any thread.
   virtual void wake() noexcept = 0;
 };

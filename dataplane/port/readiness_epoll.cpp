@@ -44,12 +44,18 @@ class EpollReadiness final : public Readiness {
   }
 
   void wait(Time deadline, std::vector<FlowId>& readable) override {
+    while (may_wait(readable) && sleep_until(deadline)) {
+    }
+  }
+
+  bool may_wait(std::vector<FlowId>& readable) override {
     // The flag is looked at after poll() has consumed the eventfd's event, so that no wake is lost between
     // the two.
-    do {
-      poll(readable);
-    } while (readable.empty() && !wake_.take() && sleep_until(deadline));
+    poll(readable);
+    return readable.empty() && !wake_.take();
   }
+
+  Result<std::vector<int>> descriptors() override { return std::vector{epoll_.get()}; }
 
   void wake() noexcept override { wake_.set(); }
 

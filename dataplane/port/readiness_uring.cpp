@@ -1,13 +1,16 @@
 #include <liburing.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/base/clock.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/own_descriptors.hpp"
 #include "dataplane/port/readiness.hpp"
 #include "dataplane/port/wake_event.hpp"
@@ -78,8 +81,27 @@ class UringReadiness final : public Readiness {
   }
 
   void wait(Time deadline, std::vector<FlowId>& readable) override {
+    while (may_wait(readable) && sleep_until(deadline)) {
+    }
+  }
+
+  bool may_wait(std::vector<FlowId>& readable) override {
     poll(readable);
-    while (readable.empty() && !wake_.take() && sleep_until(deadline)) reap(readable);
+    return readable.empty() && !wake_.take();
+  }
+
+  /// Not the ring's own: the kernel puts off the ring's work until its thread looks, and nobody else sees
+  /// that there is some. It says so through an eventfd, which is never read: each write is an edge. But what
+  /// comes from another eventfd, it says milliseconds later (call_rcu), so that one is watched itself.
+  Result<std::vector<int>> descriptors() override {
+    enable();
+    if (notices_) return std::vector{notices_.get(), wake_.descriptor()};
+    Descriptor notices(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!notices) return fail_errno("eventfd", errno);
+    if (const int failed = io_uring_register_eventfd(&ring_, notices.get()); failed != 0)
+      return fail_errno("io_uring_register_eventfd", -failed);
+    notices_ = std::move(notices);
+    return std::vector{notices_.get(), wake_.descriptor()};
   }
 
   void wake() noexcept override { wake_.set(); }
@@ -168,6 +190,7 @@ class UringReadiness final : public Readiness {
   bool enabled_ = false;
   std::vector<int> descriptors_;  // by FlowId; -1: none
   WakeEvent wake_;
+  Descriptor notices_;  // if anybody watches it
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ class UdpPort final : public Port {
   std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
   void wait(Time deadline) override;
   void wake() noexcept override { readiness_->wake(); }
+  Result<std::vector<int>> wait_descriptors() override { return readiness_->descriptors(); }
+  Time prepare_wait(Time deadline) override;
   const PortCounters& counters() const noexcept override { return counters_; }
 
  private:

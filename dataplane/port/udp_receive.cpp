@@ -164,4 +164,12 @@ void UdpPort::wait(Time deadline) {
   list_readable();
 }
 
+Time UdpPort::prepare_wait(Time deadline) {
+  if (!readable_.empty()) return Time{};
+  ++counters_.waits;
+  const bool may_wait = readiness_->may_wait(reported_);
+  list_readable();
+  return may_wait ? deadline : Time{};
+}
+
 }  // namespace rdmc::port

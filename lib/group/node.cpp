@@ -86,6 +86,10 @@ void Node::poll(Duration longest) {
   state_->thread->turn(longest);
 }
 
+Result<int> Node::descriptor() {
+  return state_->thread->descriptor();
+}
+
 Result<std::vector<std::byte>> Node::offer(NodeId peer) {
   if (peer == id()) return fail(Errc::invalid_argument, "a node needs no connection to itself");
   return state_->in_engine([&] { return state_->peers->offer(peer_of(peer)); });
@@ -96,11 +100,15 @@ Result<void> Node::connect(NodeId peer, std::span<const std::byte> offered) {
 }
 
 bool Node::is_connected(NodeId peer) const {
-  return state_->in_engine([&] { return state_->peers->is_connected(peer_of(peer)); });
+  return state_->in_engine([&]() -> Result<bool> { return state_->peers->is_connected(peer_of(peer)); })
+      .value_or(false);
 }
 
 void Node::disconnect(NodeId peer) {
-  state_->in_engine([&] { state_->peers->disconnect(peer_of(peer), {Errc::cancelled, "disconnected"}); });
+  static_cast<void>(state_->in_engine([&]() -> Result<void> {
+    state_->peers->disconnect(peer_of(peer), {Errc::cancelled, "disconnected"});
+    return {};
+  }));
 }
 
 Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members, NodeId root,

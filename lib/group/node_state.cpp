@@ -57,6 +57,8 @@ void Node::State::leave() {
 }
 
 std::size_t Node::State::work(Time now) {
+  if (all_run_.exchange(false))
+    for (const auto& group : all_groups()) group->run();
   if (!leaving_) return tidy_groups() ? 1 : 0;
   ++leaving_->turns;
   if (may_leave(now)) leave();

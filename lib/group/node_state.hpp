@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <future>
 #include <map>
@@ -56,7 +57,8 @@ struct Node::State final : private engine::Agent {
     int turns = 0;
     std::promise<void> left;
   };
-  std::optional<Leaving> leaving_;  // the engine's
+  std::optional<Leaving> leaving_;    // the engine's
+  std::atomic<bool> all_run_{false};  // a command found no room in the queue of a thread of the application's
 };
 
 inline std::unexpected<Error> no_group(GroupNumber number) {
@@ -73,10 +75,12 @@ std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber n
   const auto run = [weak = std::weak_ptr(group)] {
     if (const auto alive = weak.lock()) alive->run();
   };
-  if (!thread->is_current()) {
+  if (thread->is_current()) {
+    if (!thread->post(run)) group->run();
+  } else if (options.own_thread) {
     thread->post_when_room(run);
   } else if (!thread->post(run)) {
-    group->run();
+    all_run_ = true;
   }
   return answer;
 }

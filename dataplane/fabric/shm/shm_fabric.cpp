@@ -1,9 +1,11 @@
 #include "dataplane/fabric/shm/shm_fabric.hpp"
 
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "dataplane/base/clock.hpp"
@@ -170,7 +172,28 @@ void ShmFabric::wait(Time deadline) {
 void ShmFabric::wake() noexcept {
   woken_ = true;
   // Not by what the shared word says: a peer may have taken it and not woken us yet.
-  if (sleeping_ == shm::Sleep::on_futex) doorbell_.wake();
+  const shm::Sleep sleeping = sleeping_;
+  if (sleeping == shm::Sleep::on_futex) doorbell_.wake();
+  if (const int watched = watched_wake_; watched >= 0 && sleeping == shm::Sleep::elsewhere) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = write(watched, &one, sizeof one);
+  }
+}
+
+/// Never read: each write is an edge.
+Result<std::vector<int>> ShmFabric::wait_descriptors() {
+  if (!own_wake_) {
+    own_wake_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!own_wake_) return fail_errno("eventfd", errno);
+    watched_wake_ = own_wake_.get();
+  }
+  return std::vector{own_wake_.get()};
+}
+
+Time ShmFabric::prepare_wait(Time deadline) {
+  if (!begin_sleep(shm::Sleep::elsewhere)) return Time{};
+  ++counters_.sleeps;
+  return std::min(deadline, monotonic_now() + shm::Doorbell::kLongestSleep);
 }
 
 std::size_t ShmFabric::serve_sockets(Time now) {

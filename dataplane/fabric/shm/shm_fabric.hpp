@@ -65,6 +65,9 @@ class ShmFabric final : public Fabric {
   void pause() override;
   void wait(Time deadline) override;
   void wake() noexcept override;
+  Result<std::vector<int>> wait_descriptors() override;
+  Time prepare_wait(Time deadline) override;
+  void finish_wait() override { end_sleep(); }
   std::uint64_t bytes_copied() const override { return counters().bytes_copied; }
 
   /// For an engine that sleeps elsewhere: announces it to the peers. False: there is something to do. Then,
@@ -112,6 +115,8 @@ class ShmFabric final : public Fabric {
   std::atomic<bool> attention_{false};  // the watch has noted something
   std::atomic<bool> woken_{false};
   std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};  // ours to say, unlike the doorbell's word
+  Descriptor own_wake_;                                  // an eventfd, if anybody watches it
+  std::atomic<int> watched_wake_{-1};                    // the same, for all threads
   std::vector<std::uint64_t> tags_;                      // scratch
   std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
   ShmFabricCounters counters_;  // of destroyed queue pairs, too

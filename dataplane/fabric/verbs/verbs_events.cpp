@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <vector>
 
 #include "dataplane/base/clock.hpp"
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
@@ -108,19 +109,36 @@ void VerbsFabric::fail_all(const std::string& cause) {
   for (const auto& [serial, queue_pair] : by_serial_) queue_pair->fail(cause);
 }
 
-void VerbsFabric::wait(Time deadline) {
-  if (undelivered_ != 0 || news_) return;
+Time VerbsFabric::prepare_wait(Time deadline) {
+  if (undelivered_ != 0 || news_) return Time{};
   // Ask to be told first, then look once more: what comes in between is seen by one of the two.
-  if (ibv_req_notify_cq(completions_.get(), 0) != 0 || poll_device() != 0) return;
-  const Time now = monotonic_now();
-  if (deadline <= now) return;
-  const std::int64_t left = std::min(deadline - now, seconds(3600)).ns;
+  if (ibv_req_notify_cq(completions_.get(), 0) != 0 || poll_device() != 0) return Time{};
+  return deadline;
+}
+
+std::array<pollfd, 3> VerbsFabric::events_to_wait_for() const {
+  return {{{.fd = wake_.get(), .events = POLLIN, .revents = 0},
+           {.fd = channel_->fd, .events = POLLIN, .revents = 0},
+           {.fd = broken_ ? -1 : device_.context->async_fd, .events = POLLIN, .revents = 0}}};
+}
+
+void VerbsFabric::wait(Time deadline) {
+  const Time until = prepare_wait(deadline), now = monotonic_now();
+  if (until <= now) return;
+  const std::int64_t left = std::min(until - now, seconds(3600)).ns;
   const timespec longest{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
-  std::array<pollfd, 3> watched{
-      {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
-       {.fd = channel_->fd, .events = POLLIN, .revents = 0},
-       {.fd = broken_ ? -1 : device_.context->async_fd, .events = POLLIN, .revents = 0}}};
-  if (ppoll(watched.data(), watched.size(), &longest, nullptr) <= 0) return;
+  auto watched = events_to_wait_for();
+  if (ppoll(watched.data(), watched.size(), &longest, nullptr) > 0) finish_wait();
+}
+
+Result<std::vector<int>> VerbsFabric::wait_descriptors() {
+  return std::vector{wake_.get(), channel_->fd, device_.context->async_fd};
+}
+
+void VerbsFabric::finish_wait() {
+  auto watched = events_to_wait_for();
+  constexpr timespec kNoTime{};
+  if (ppoll(watched.data(), watched.size(), &kNoTime, nullptr) <= 0) return;
   std::uint64_t wakes = 0;
   if (watched[0].revents != 0) [[maybe_unused]]
     const auto drained = read(wake_.get(), &wakes, sizeof wakes);

@@ -5,6 +5,9 @@
 // outlives its queue pairs and memory regions.
 #pragma once
 
+#include <poll.h>
+
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,6 +58,9 @@ class VerbsFabric final : public Fabric {
   Time next_deadline() const override;
   void wait(Time deadline) override;
   void wake() noexcept override;
+  Result<std::vector<int>> wait_descriptors() override;
+  Time prepare_wait(Time deadline) override;
+  void finish_wait() override;
   std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const std::string& device() const { return device_.name; }
@@ -105,6 +111,8 @@ class VerbsFabric final : public Fabric {
   VerbsDevice device_;
   std::function<std::uint32_t()> entropy_;
   std::uint8_t traffic_class_;
+  std::array<pollfd, 3> events_to_wait_for() const;
+
   Descriptor wake_;
   VerbsHandle<ibv_comp_channel> channel_;
   VerbsHandle<ibv_cq> completions_;

@@ -66,6 +66,8 @@ class DpdkPort final : public Port {
   std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
   void wait(Time deadline) override;
   void wake() noexcept override { wake_.set(); }
+  Result<std::vector<int>> wait_descriptors() override { return std::vector{wake_.descriptor()}; }
+  Time prepare_wait(Time deadline) override;
   const PortCounters& counters() const noexcept override { return counters_; }
 
  private:

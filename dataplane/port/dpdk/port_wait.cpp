@@ -55,6 +55,19 @@ void DpdkPort::wait(Time deadline) {
   }
 }
 
+/// Interrupts would have to be armed and disarmed around each wait. Instead, the caller naps and looks again.
+Time DpdkPort::prepare_wait(Time deadline) {
+  register_this_thread();
+  release_received();
+  ++counters_.waits;
+  count_drops();
+  const Time now = monotonic_now();
+  tick(now);
+  if (fetched_ == 0) fetched_ = fetch(kBurst);
+  if (fetched_ > 0 || wake_.take()) return Time{};
+  return std::min(deadline, now + kLongestNap);
+}
+
 /// False if the device has no interrupt to wait for just now.
 bool DpdkPort::sleep_until_interrupt(Time until) {
   std::uint16_t armed = 0;

@@ -45,7 +45,9 @@ struct NodeOptions {
   /// With whom the node shares its thread and connections; null: with all that this process has without a
   /// Context of its own.
   std::shared_ptr<Context> context = nullptr;
-  /// False: the thread that creates the node calls poll(), and destroys the node; nothing is shared.
+  /// False: the thread that creates the node calls poll(), and destroys the node; nothing is shared. Other
+  /// threads may send, post_receive_buffer, release and destroy_group; to what would have to wait for a turn
+  /// they get invalid_argument.
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.
   bool busy_poll = false;
@@ -218,6 +220,12 @@ class Node {
   /// Without an own thread, by the thread that created the node: one turn, and if there is nothing to do a
   /// wait of at most `longest`. Not in an upcall.
   void poll(Duration longest);
+  /// Without an own thread, for a loop of the application's: a descriptor that is readable while poll({}) has
+  /// something to do. Any of epoll, poll and io_uring can watch it. It is the node's, and the same each time;
+  /// the thread that created the node asks for it. From then on poll() waits first, if it may, and returns
+  /// when nothing is left to do, or after 64 turns. Errors: invalid_argument (the node has a thread of its
+  /// own), unsupported (by this fabric), resource_limit.
+  Result<int> descriptor();
 
  private:
   struct State;
