@@ -52,6 +52,7 @@ Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root roo
 
 Agent::~Agent() {
   stop();
+  surroundings_.peers.reset();  // who has not introduced himself is refused now, while we can still be told
 }
 
 void Agent::on_channel(control::Channel channel) {

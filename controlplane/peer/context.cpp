@@ -6,11 +6,32 @@
 #include <atomic>
 #include <utility>
 
+#include "dataplane/base/quiet_thread.hpp"
+
 namespace rdmc::peer {
 namespace {
 
 /// Of a service, a view of all members for one; more is not heard, so that a peer cannot fill our memory.
 constexpr std::uint32_t kMostMessageBytes = 2 * 1024 * 1024;
+
+/// Peers and the loop that they live on, which ends after them.
+struct WithLoop {
+  WithLoop(std::shared_ptr<control::ControlLoop> on, std::shared_ptr<Peers> made)
+      : loop(std::move(on)), peers(std::move(made)) {}
+  WithLoop(const WithLoop&) = delete;
+  WithLoop& operator=(const WithLoop&) = delete;
+  ~WithLoop() {
+    peers.reset();
+    if (!loop->on_loop_thread()) return;
+    // A handler had the last reference. The loop's thread cannot wait for its own end, so another one does.
+    auto* const last = new std::shared_ptr(std::move(loop));
+    auto thread = start_quiet_thread("to end the control loop", [last] { delete last; });
+    if (thread) thread->detach();  // otherwise the loop goes on with nothing to do
+  }
+
+  std::shared_ptr<control::ControlLoop> loop;
+  std::shared_ptr<Peers> peers;
+};
 
 }  // namespace
 
@@ -85,12 +106,7 @@ Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity)
   if (!with_loop) return std::unexpected(with_loop.error());
   auto made = Peers::create(**with_loop, {.security = *security, .max_message_bytes = kMostMessageBytes});
   if (!made) return std::unexpected(made.error());
-  // In this order: the peers end before the loop that they live on.
-  struct WithLoop {
-    std::shared_ptr<control::ControlLoop> loop;
-    std::shared_ptr<Peers> peers;
-  };
-  const auto kept = std::make_shared<WithLoop>(WithLoop{*with_loop, std::move(*made)});
+  const auto kept = std::make_shared<WithLoop>(*with_loop, std::move(*made));
   std::shared_ptr<Peers> shared(kept, kept->peers.get());
   const std::lock_guard lock(mutex_);
   if (auto peers = known_peers(identity)) return peers;  // somebody was faster: ours end after the lock

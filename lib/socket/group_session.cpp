@@ -49,8 +49,13 @@ void GroupSession::end_all() {
   }
   say_goodbye();
   again_ = {};
-  node_.reset();
-  if (const auto done = std::exchange(left_, nullptr)) done();
+  // Until the node is gone, it may call the session.
+  options_.ender.end(std::move(node_),
+                     [self = shared_from_this(), done = std::exchange(left_, nullptr)]() mutable {
+                       if (done) done();
+                       control::ControlLoop& loop = self->options_.loop;
+                       loop.post([last = std::move(self)] {});
+                     });
 }
 
 Result<void> GroupSession::open_node(std::uint32_t id, Address local) {

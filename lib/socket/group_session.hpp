@@ -22,6 +22,7 @@
 #include "lib/socket/fair_mutex.hpp"
 #include "lib/socket/group_end.hpp"
 #include "lib/socket/group_words.hpp"
+#include "lib/socket/node_ender.hpp"
 
 namespace rdmc::sockets {
 
@@ -32,6 +33,7 @@ struct GroupSessionOptions {
   std::string fabric, device, group;
   bool encrypt = false;
   std::shared_ptr<peer::Context> context = nullptr;  ///< whose thread the node shares
+  NodeEnder& ender;
   Duration introduction = seconds(10);  ///< how long a caller has to say whom it joins, and again to be ready
 };
 
@@ -46,9 +48,10 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   /// With the lock.
   void attach();
   /// The socket is closed: tells the others when what was sent is everywhere, or `longest` is over, ends all,
-  /// and calls `done` on the loop's thread. Returns at once; any thread. Once; keeps the session until then.
+  /// and calls `done` on the ender's thread. Returns at once; any thread. Once; keeps the session until then.
   void leave(Duration longest, std::function<void()> done);
-  /// Ends all now, wherever leave() has come to. Not with the lock; any thread but the engine's.
+  /// Ends all now, wherever leave() has come to; only the node is left to the ender. Not with the lock; any
+  /// thread but the engine's.
   void stop();
 
  protected:

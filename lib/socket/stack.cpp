@@ -74,6 +74,8 @@ void Stack::end() {
     peerings_.clear();
     carriers_.clear();
   });
+  ender_.finish();  // its sessions end on the loop
+  loop_->call([] {});
   peers_.reset();
   loop_.reset();
 }

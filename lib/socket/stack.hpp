@@ -23,6 +23,7 @@
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/clock.hpp"
 #include "lib/socket/carrier.hpp"
+#include "lib/socket/node_ender.hpp"
 #include "lib/socket/open_socket.hpp"
 
 struct pollfd;
@@ -230,6 +231,7 @@ class Stack final : private Opens {
   std::shared_ptr<control::ControlLoop> loop_;  // once there are peers
   std::shared_ptr<peer::Peers> peers_;
   std::vector<peer::Peers::Handle> services_;
+  NodeEnder ender_;
 
   std::optional<UnderWay> fork_;
   std::atomic<bool> is_parked_ = false;       // the loop, for a fork

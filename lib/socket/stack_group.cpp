@@ -47,6 +47,7 @@ GroupSessionOptions Stack::session_options(const OpenSocket& socket) {
           .group = socket.group_name,
           .encrypt = options_.encrypt,
           .context = options_.context,
+          .ender = ender_,
           .introduction = options_.introduction};
 }
 

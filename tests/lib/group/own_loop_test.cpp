@@ -156,7 +156,8 @@ BOOST_AUTO_TEST_CASE(more_commands_than_the_queue_holds_all_run) {
   constexpr int kMessages = 10'000;  // the engine's queue has 4096 places
   const std::byte byte{7};
   std::thread([&] {
-    for (int i = 0; i < kMessages; ++i) BOOST_TEST_REQUIRE(pair.nodes[0]->send(kGroup, {&byte, 1}).has_value());
+    for (int i = 0; i < kMessages; ++i)
+      BOOST_TEST_REQUIRE(pair.nodes[0]->send(kGroup, {&byte, 1}).has_value());
   }).join();
   pair.run_until_stable(kWays[0], kMessages);
   BOOST_TEST(pair.heard[1].delivered.size() == std::size_t{kMessages});
