@@ -8,7 +8,7 @@ namespace rdmc::peer::testing {
 BOOST_AUTO_TEST_SUITE(context_test)
 namespace {
 
-constexpr control::Identity kInsecure{.insecure = true};
+const control::Identity kInsecure{.insecure = true};
 
 BOOST_AUTO_TEST_CASE(who_asks_with_the_same_identity_shares_the_peers_and_the_loop) {
   Context context;
