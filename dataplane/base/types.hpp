@@ -86,6 +86,9 @@ constexpr bool permits(RemoteAccess granted, RemoteAccess needed) {
   const auto wanted = static_cast<std::uint8_t>(needed);
   return (static_cast<std::uint8_t>(granted) & wanted) == wanted;
 }
+/// The connection that alone may use a remote key; its fabric never gives the number to another one.
+/// `anyone`: every connection may that knows the key.
+enum class KeyHolder : std::uint64_t { anyone = 0 };
 /// A member's position in its group's member list, 0 … members-1.
 enum class Rank : std::uint32_t {};
 /// The number of a view. Everything that belongs to one membership carries it; it only grows.

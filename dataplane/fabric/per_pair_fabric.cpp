@@ -64,6 +64,11 @@ class PerPairFabric::Pair final : public QueuePair {
   Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override {
     return chosen_ == nullptr ? QueuePair::view(offer, bytes) : chosen_->view(offer, bytes);
   }
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        RemoteAccess access) override {
+    if (chosen_ == nullptr) return fail(Errc::invalid_argument, "the queue pair is not connected");
+    return chosen_->register_memory(memory, access);
+  }
   std::size_t poll_completions(std::span<Completion> out) override {
     return chosen_ == nullptr ? 0 : chosen_->poll_completions(out);
   }

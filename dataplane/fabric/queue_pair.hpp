@@ -15,35 +15,11 @@
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/fabric/peer_memory.hpp"
+#include "dataplane/fabric/work_status.hpp"
 #include "dataplane/memory/arena.hpp"
 #include "dataplane/memory/shared_pages.hpp"
 
 namespace rdmc::fabric {
-
-enum class WorkKind : std::uint8_t {
-  send,                     ///< our SEND was acknowledged
-  write,                    ///< our WRITE (with or without immediate) was acknowledged
-  receive,                  ///< a SEND arrived in a posted receive
-  receive_write_immediate,  ///< a WRITE with immediate arrived; it consumed a posted receive, the bytes are
-                            ///< in place
-  read,                     ///< the bytes that our READ asked for are here
-  atomic,                   ///< our COMPARE & SWAP or FETCH & ADD was executed, once
-};
-
-/// Named as in verbs (ibv_wc_status). Every status but success means that the queue pair is in the error
-/// state.
-enum class WorkStatus : std::uint8_t {
-  success,
-  retry_exceeded,          ///< the peer never acknowledged: gone or unreachable
-  rnr_retry_exceeded,      ///< the peer never posted a receive
-  remote_invalid_request,  ///< NAK 0x61
-  remote_access,           ///< NAK 0x62: key, range or rights
-  remote_operational,      ///< NAK 0x63
-  local_length,            ///< a SEND longer than the posted receive
-  bad_response,            ///< the answer to a READ or atomic did not fit it
-  flushed,                 ///< the queue pair went to the error state before this request's turn
-};
-std::string_view name(WorkStatus status) noexcept;
 
 struct Completion {
   std::uint64_t work_id = 0;
@@ -112,6 +88,16 @@ struct PeerView {
 
 enum class QueuePairState : std::uint8_t { reset, ready, error };
 
+/// Memory that peers may reach while they know its key, as far as its registration permits. Revoked when
+/// destroyed: from then on no packet, however late, changes a byte of it.
+class MemoryRegion {
+ public:
+  virtual ~MemoryRegion() = default;
+  virtual RemoteKey remote_key() const noexcept = 0;
+  /// What a peer must name as the remote address of the region's first byte.
+  virtual std::uint64_t remote_address() const noexcept = 0;
+};
+
 class QueuePair {
  public:
   virtual ~QueuePair() = default;
@@ -148,6 +134,14 @@ class QueuePair {
     return fail(Errc::unsupported, "nothing is seen of a peer's memory here");
   }
 
+  /// Memory that the peer of this queue pair alone may reach: a packet that names its key is refused on every
+  /// other queue pair, as if the key were wrong. The queue pair is connected; the fabric outlives the region,
+  /// and the queue pair may end before it. Errors: unsupported (this provider's keys are good for all queue
+  /// pairs), invalid_argument (not connected), those of Fabric::register_memory.
+  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte>, RemoteAccess) {
+    return fail(Errc::unsupported, "this provider ties no key to a queue pair");
+  }
+
   /// Takes up to out.size() completions in order; returns how many.
   virtual std::size_t poll_completions(std::span<Completion> out) = 0;
 
@@ -164,16 +158,6 @@ class QueuePair {
   virtual ConnectionBlob local_blob() const = 0;
   /// reset -> ready. Errors: protocol_error or version_mismatch (bad blob), unsupported (no common path MTU).
   virtual Result<void> connect(std::span<const std::byte> peer_blob) = 0;
-};
-
-/// Memory that peers may reach while they know its key, as far as its registration permits. Revoked when
-/// destroyed: from then on no packet, however late, changes a byte of it.
-class MemoryRegion {
- public:
-  virtual ~MemoryRegion() = default;
-  virtual RemoteKey remote_key() const noexcept = 0;
-  /// What a peer must name as the remote address of the region's first byte.
-  virtual std::uint64_t remote_address() const noexcept = 0;
 };
 
 /// What a region is for. relayed: nobody but peers writes it while it is registered, and what they wrote may

@@ -125,7 +125,7 @@ bool SoftwareFabric::is_in_place(const port::RxTrain& train) const {
     if (at.payload.size() + between_payloads() != at.bytes) return false;
     const auto packet = parse(at);
     if (!packet || !is_extended_write(packet->bth.opcode) || packet->bth.pad_bytes != 0 ||
-        regions_.resolve(packet->x_write.key, packet->x_write.address, at.payload.size()) !=
+        regions_.locate(packet->x_write.key, packet->x_write.address, at.payload.size()) !=
             at.payload.data()) {
       return false;
     }

@@ -109,7 +109,8 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
     for (std::size_t at = 0; at < local.key_share->size(); at += 4)
       store_be(&(*local.key_share)[at], fresh_number());
   }
-  auto queue_pair = std::make_unique<SoftwareQueuePair>(*this, options, local, *flow);
+  auto queue_pair =
+      std::make_unique<SoftwareQueuePair>(*this, options, local, *flow, KeyHolder{next_holder_++});
   queue_pairs_.emplace(qpn, queue_pair.get());
   const auto index = static_cast<std::size_t>(value_of(*flow));
   if (by_flow_.size() <= index) by_flow_.resize(index + 1);
@@ -140,9 +141,15 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
 
 Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory,
                                                                       MemoryUse use, RemoteAccess access) {
+  return register_for(KeyHolder::anyone, memory, use, access);
+}
+
+Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_for(KeyHolder holder,
+                                                                   std::span<std::byte> memory, MemoryUse use,
+                                                                   RemoteAccess access) {
   RemoteKey key;
   do key = RemoteKey{fresh_number()};
-  while (!regions_.add(key, 0, memory, access));
+  while (!regions_.add(key, 0, memory, access, holder));
   if (use == MemoryUse::relayed && !options_.encrypt) arrived_.add_region(memory);
   return std::make_unique<Region>(*this, key, memory);
 }

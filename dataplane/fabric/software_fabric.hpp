@@ -83,6 +83,9 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   friend class ManagementQueuePair;
   class Region;
 
+  /// `holder`: the connection that alone may use the key.
+  Result<std::unique_ptr<MemoryRegion>> register_for(KeyHolder holder, std::span<std::byte> memory,
+                                                     MemoryUse use, RemoteAccess access);
   bool icrc_optional() const;
 
   // receive.cpp
@@ -151,6 +154,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   };
   std::vector<Ready> ready_;                 // a heap, the least place first; each queue pair at most once
   std::vector<SoftwareQueuePair*> answers_;  // may have answers to send; they become ready afterwards
+  std::uint64_t next_holder_ = 1;            // of keys: the next queue pair
   std::uint64_t next_place_ = 0;             // of what is posted next, in the order in which works leave
   std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
   std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst

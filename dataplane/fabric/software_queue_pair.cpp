@@ -201,6 +201,12 @@ void SoftwareQueuePair::expect_write(std::span<std::byte> where) {
   if (connected_) connected_->connection.expect_write(where);
 }
 
+Result<std::unique_ptr<MemoryRegion>> SoftwareQueuePair::register_memory(std::span<std::byte> memory,
+                                                                         RemoteAccess access) {
+  if (!connected_) return fail(Errc::invalid_argument, "the queue pair is not connected");
+  return fabric_.register_for(holder_, memory, MemoryUse::general, access);
+}
+
 std::uint64_t SoftwareQueuePair::place() const {
   const auto work = connected_->connection.next_to_leave();
   return work ? posted_[*work].place : ready_since_;
@@ -269,6 +275,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   const roce::ConnectionConfig config{
       .local_qpn = local_.qpn,
       .remote_qpn = peer->qpn,
+      .key_holder = holder_,
       .send_psn = peer->psn_for_other ? peer->first_psn : local_.first_psn,
       .receive_psn = peer->psn_for_other ? local_.first_psn : peer->first_psn,
       .path_mtu = *mtu,

@@ -35,8 +35,13 @@ class TrainLength {
 class SoftwareQueuePair final : public QueuePair {
  public:
   SoftwareQueuePair(SoftwareFabric& fabric, const QueuePairOptions& options, ConnectionInfo local,
-                    port::FlowId flow)
-      : fabric_(fabric), options_(options), local_(local), flow_(flow), posted_(options.send_depth) {}
+                    port::FlowId flow, KeyHolder holder)
+      : fabric_(fabric),
+        options_(options),
+        local_(local),
+        flow_(flow),
+        holder_(holder),
+        posted_(options.send_depth) {}
   ~SoftwareQueuePair() override { fabric_.forget(*this); }
   SoftwareQueuePair(const SoftwareQueuePair&) = delete;
   SoftwareQueuePair& operator=(const SoftwareQueuePair&) = delete;
@@ -49,6 +54,8 @@ class SoftwareQueuePair final : public QueuePair {
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
   void expect_write(std::span<std::byte> where) override;
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        RemoteAccess access) override;
   std::size_t poll_completions(std::span<Completion> out) override;
   ConnectionBlob local_blob() const override { return encode(local_); }
   Result<void> connect(std::span<const std::byte> peer_blob) override;
@@ -96,6 +103,7 @@ class SoftwareQueuePair final : public QueuePair {
   QueuePairOptions options_;
   ConnectionInfo local_;
   port::FlowId flow_;
+  KeyHolder holder_;
   std::optional<Connected> connected_;
   roce::FixedRing<Posted> posted_;                 // by index: the connection's works
   std::uint64_t batch_filling_ = 0;                // of the batch that has packets of ours, …

@@ -27,8 +27,9 @@ namespace rdmc::roce {
 struct ConnectionConfig {
   Qpn local_qpn{};
   Qpn remote_qpn{};
-  Psn send_psn;                     ///< of the first request packet we send
-  Psn receive_psn;                  ///< of the first request packet we expect
+  KeyHolder key_holder = KeyHolder::anyone;  ///< whose keys the peer may use beside those that anyone may
+  Psn send_psn;                              ///< of the first request packet we send
+  Psn receive_psn;                           ///< of the first request packet we expect
   std::uint32_t path_mtu = 1024;    ///< payload bytes of a full packet; 256 … 4096 towards strangers
   bool selective_repeat = false;    ///< the extension, agreed by both ends
   bool congestion_control = false;  ///< delay-based (Swift); off where no link can be congested

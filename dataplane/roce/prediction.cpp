@@ -4,11 +4,15 @@
 
 namespace rdmc::roce {
 
-Prediction::Prediction(RegionTable& regions, std::uint32_t path_mtu)
-    : regions_(regions), claims_(regions.claims()), path_mtu_(path_mtu), expected_(kExpectedWrites) {}
+Prediction::Prediction(RegionTable& regions, std::uint32_t path_mtu, KeyHolder holder)
+    : regions_(regions),
+      claims_(regions.claims()),
+      path_mtu_(path_mtu),
+      holder_(holder),
+      expected_(kExpectedWrites) {}
 
 void Prediction::expect(std::span<std::byte> where) {
-  if (where.empty() || !regions_.is_writable(where)) return;
+  if (where.empty() || !regions_.is_writable(where, holder_)) return;
   // A hint whose claim has ended waits for nothing. One behind a hint that still holds waits for that one.
   while (!expected_.empty() && !holds(expected_.front())) expected_.pop();
   if (expected_.size() == kExpectedWrites) return;
@@ -27,10 +31,13 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
   const bool continues =
       rest_ > 0 && header.address == next_address_ && header.key == key_ && header.remaining == rest_;
   // A WRITE of no bytes has no destination, but was foretold like any other.
-  if (!continues) use_up_hints(bytes > 0 ? destination : regions_.resolve(header.key, header.address, 0));
+  const auto place = [&](std::uint64_t length) {
+    return regions_.resolve(header.key, header.address, length, RemoteAccess::write, holder_);
+  };
+  if (!continues) use_up_hints(bytes > 0 ? destination : place(0));
   std::span<std::byte> message;  // from this packet on, as far as its region reaches
   if (destination != nullptr && (!continues || !holds(message_))) {
-    const bool fits = regions_.resolve(header.key, header.address, header.remaining) == destination;
+    const bool fits = place(header.remaining) == destination;
     message = {destination, fits ? header.remaining : bytes};
     // Whoever expects something else there must not: from now on valid bytes lie there.
     claims_.end_within(message, message_.claim);

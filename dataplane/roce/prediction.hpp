@@ -18,8 +18,8 @@ namespace rdmc::roce {
 
 class Prediction {
  public:
-  /// `regions` outlives it.
-  Prediction(RegionTable& regions, std::uint32_t path_mtu);
+  /// `regions` outlives it. `holder`: of the connection whose packets they are.
+  Prediction(RegionTable& regions, std::uint32_t path_mtu, KeyHolder holder = KeyHolder::anyone);
   ~Prediction() { forget(); }
   Prediction(const Prediction&) = delete;
   Prediction& operator=(const Prediction&) = delete;
@@ -55,6 +55,7 @@ class Prediction {
   RegionTable& regions_;
   LandingClaims& claims_;
   const std::uint32_t path_mtu_;
+  const KeyHolder holder_;
   // The message under way. Its claim begins with the first byte that was seen of it.
   Claimed message_;
   RemoteKey key_{};

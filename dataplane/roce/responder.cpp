@@ -13,7 +13,7 @@ Responder::Responder(const ConnectionConfig& config, RegionTable& regions,
       completions_(completions),
       counters_(counters),
       space_(config.receive_psn),
-      prediction_(regions, config.path_mtu),
+      prediction_(regions, config.path_mtu, config.key_holder),
       receives_(config.receive_depth),
       resources_(config.max_dest_rd_atomic) {}
 

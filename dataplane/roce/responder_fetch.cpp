@@ -36,8 +36,8 @@ void Responder::accept(const Resource& resource) {
 Arrival Responder::take_read(const Packet& packet) {
   const Reth& asked = packet.reth;
   if (asked.length > kMaxMessageBytes) return refuse(kInvalidRequest, FailureCause::local_invalid_request);
-  if (asked.length > 0 &&
-      regions_.resolve(asked.key, asked.address, asked.length, RemoteAccess::read) == nullptr)
+  if (asked.length > 0 && regions_.resolve(asked.key, asked.address, asked.length, RemoteAccess::read,
+                                           config_.key_holder) == nullptr)
     return refuse(kRemoteAccess, FailureCause::local_access);
   const Sequence packets = asked.length == 0 ? 1 : (asked.length - 1) / config_.path_mtu + 1;
   // With selective repeat packets behind may have come already; none of them has a PSN of ours.
@@ -61,7 +61,8 @@ Arrival Responder::take_atomic(const Packet& packet) {
   const AtomicEth& asked = packet.atomic;
   if (asked.address % kAtomicAckBytes != 0)
     return refuse(kInvalidRequest, FailureCause::local_invalid_request);
-  std::byte* const memory = regions_.resolve(asked.key, asked.address, kAtomicAckBytes, RemoteAccess::atomic);
+  std::byte* const memory =
+      regions_.resolve(asked.key, asked.address, kAtomicAckBytes, RemoteAccess::atomic, config_.key_holder);
   if (memory == nullptr) return refuse(kRemoteAccess, FailureCause::local_access);
   // A region that does not begin at a multiple of 8 has no place for atomics.
   if (reinterpret_cast<std::uintptr_t>(memory) % kAtomicAckBytes != 0)
@@ -152,8 +153,8 @@ bool Responder::write_response(Resource& resource, TxPacket& out) {
       static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.path_mtu, resource.length - offset));
   out.payload = {};
   if (bytes > 0) {
-    const std::byte* const memory =
-        regions_.resolve(resource.key, resource.address + offset, bytes, RemoteAccess::read);
+    const std::byte* const memory = regions_.resolve(resource.key, resource.address + offset, bytes,
+                                                     RemoteAccess::read, config_.key_holder);
     if (memory == nullptr) {
       refuse_at(s, kRemoteAccess, FailureCause::local_access);
       return false;

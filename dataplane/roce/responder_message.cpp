@@ -49,7 +49,7 @@ Arrival Responder::take_send(const Packet& packet) {
   if (bytes > receive.size() - offset) return refuse(kInvalidRequest, FailureCause::local_length);
 
   const bool invalidate = invalidates(packet.bth.opcode);
-  if (invalidate && !regions_.invalidate(packet.invalidated))
+  if (invalidate && !regions_.invalidate(packet.invalidated, config_.key_holder))
     return refuse(kRemoteAccess, FailureCause::local_access);
 
   counters_.payload_bytes_received += bytes;
@@ -80,7 +80,8 @@ Arrival Responder::take_write(const Packet& packet) {
   // bad one places nothing.
   std::byte* destination = nullptr;
   if (bytes > 0) {
-    destination = regions_.resolve(key, address, first ? rest : bytes);
+    destination =
+        regions_.resolve(key, address, first ? rest : bytes, RemoteAccess::write, config_.key_holder);
     if (destination == nullptr) return refuse(kRemoteAccess, FailureCause::local_access);
   }
   if (with_immediate(place) && receives_.empty()) return not_ready();

@@ -20,7 +20,8 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
   Record& kept = record(s);
   std::byte* destination = nullptr;
   if (bytes > 0 && !(in_order && kept.placed)) {
-    destination = regions_.resolve(packet.x_write.key, packet.x_write.address, bytes);
+    destination = regions_.resolve(packet.x_write.key, packet.x_write.address, bytes, RemoteAccess::write,
+                                   config_.key_holder);
     if (destination == nullptr)
       return in_order ? refuse(kRemoteAccess, FailureCause::local_access) : Arrival{};
     counters_.payload_bytes_received += bytes;

@@ -16,6 +16,7 @@
 
 #include "controlplane/peer/context.hpp"
 #include "dataplane/base/bytes.hpp"
+#include "lib/identity_of.hpp"
 
 namespace rdmc {
 namespace {
@@ -27,15 +28,6 @@ constexpr Duration kTurn = milliseconds(10);
 /// too.
 constexpr std::chrono::milliseconds kFoundOutWithin(500);
 constexpr std::size_t kMostJobBytes = 255;
-
-control::Identity identity_of(const MeshOptions& options) {
-  const Certificates& files = options.certificates;
-  return {.key_file = options.key_file,
-          .certificates = {.authority = files.authority,
-                           .certificate = files.certificate,
-                           .private_key = files.private_key},
-          .insecure = options.insecure};
-}
 
 std::string service_of(NodeId node, const std::string& job) {
   return "mesh/" + std::to_string(value_of(node)) + "/" + job;

@@ -44,7 +44,7 @@ bool is_well_formed(const RequestSlot& slot, std::uint32_t next_offset) {
 std::byte* Responder::resolve(RemoteAccess access) const {
   const std::uint64_t bytes =
       slot_.operation == Operation::write || slot_.operation == Operation::read ? slot_.message_bytes : 8;
-  return regions_.resolve(RemoteKey{slot_.key}, slot_.remote_address, bytes, access);
+  return regions_.resolve(RemoteKey{slot_.key}, slot_.remote_address, bytes, access, holder_);
 }
 
 /// Of the write under way.
@@ -178,7 +178,7 @@ Responder::Step Responder::finish_message() {
   if ((slot_.flags & kHasImmediate) != 0) completion.immediate = slot_.immediate;
   if (sends && (slot_.flags & kInvalidates) != 0) {
     const RemoteKey key{slot_.immediate};
-    if (!regions_.invalidate(key)) return refuse(Refusal::remote_access, kOutside);
+    if (!regions_.invalidate(key, holder_)) return refuse(Refusal::remote_access, kOutside);
     completion.invalidated = key;
   }
   receives_.pop();

@@ -23,10 +23,11 @@ class Responder {
  public:
   using Completions = roce::FixedRing<Completion>;
 
-  /// `done` has room for the completion of each receive.
-  Responder(QueueMemory& ours, PayloadSource& payload, roce::RegionTable& regions, Completions& done,
-            std::uint32_t depth)
-      : ours_(ours), payload_(payload), regions_(regions), done_(done), receives_(depth) {}
+  /// `done` has room for the completion of each receive. `holder`: whose keys the peer may use beside those
+  /// that anyone may.
+  Responder(QueueMemory& ours, PayloadSource& payload, roce::RegionTable& regions, KeyHolder holder,
+            Completions& done, std::uint32_t depth)
+      : ours_(ours), payload_(payload), regions_(regions), holder_(holder), done_(done), receives_(depth) {}
 
   void attach(const QueueMemory& peers) { peers_ = &peers; }
 
@@ -77,6 +78,7 @@ class Responder {
   const QueueMemory* peers_ = nullptr;
   PayloadSource& payload_;
   roce::RegionTable& regions_;
+  const KeyHolder holder_;
   Completions& done_;
   roce::FixedRing<ReceiveRequest> receives_;
   std::uint32_t handled_ = 0, answered_ = 0;

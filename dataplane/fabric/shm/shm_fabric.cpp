@@ -98,8 +98,13 @@ void ShmFabric::forget(ShmQueuePair& queue_pair) {
 
 Result<std::unique_ptr<MemoryRegion>> ShmFabric::register_memory(std::span<std::byte> memory, MemoryUse,
                                                                  RemoteAccess access) {
+  return register_for(KeyHolder::anyone, memory, access);
+}
+
+Result<std::unique_ptr<MemoryRegion>> ShmFabric::register_for(KeyHolder holder, std::span<std::byte> memory,
+                                                              RemoteAccess access) {
   while (true) {
-    auto region = register_as(RemoteKey{options_.entropy()}, 0, memory, access);
+    auto region = add_region(RemoteKey{options_.entropy()}, 0, memory, access, holder);
     if (region || region.error().code != Errc::already_exists) return region;
   }
 }
@@ -107,7 +112,13 @@ Result<std::unique_ptr<MemoryRegion>> ShmFabric::register_memory(std::span<std::
 Result<std::unique_ptr<MemoryRegion>> ShmFabric::register_as(RemoteKey key, std::uint64_t remote_address,
                                                              std::span<std::byte> memory,
                                                              RemoteAccess access) {
-  if (!regions_.add(key, remote_address, memory, access))
+  return add_region(key, remote_address, memory, access, KeyHolder::anyone);
+}
+
+Result<std::unique_ptr<MemoryRegion>> ShmFabric::add_region(RemoteKey key, std::uint64_t remote_address,
+                                                            std::span<std::byte> memory, RemoteAccess access,
+                                                            KeyHolder holder) {
+  if (!regions_.add(key, remote_address, memory, access, holder))
     return fail(Errc::already_exists, "that key names another region");
   return std::make_unique<Region>(*this, key, remote_address);
 }

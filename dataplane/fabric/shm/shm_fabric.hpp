@@ -91,6 +91,12 @@ class ShmFabric final : public Fabric {
         name_(name),
         listener_(std::move(listener)) {}
   void forget(ShmQueuePair& queue_pair);
+  /// `holder`: the connection that alone may use the key.
+  Result<std::unique_ptr<MemoryRegion>> add_region(RemoteKey key, std::uint64_t remote_address,
+                                                   std::span<std::byte> memory, RemoteAccess access,
+                                                   KeyHolder holder);
+  Result<std::unique_ptr<MemoryRegion>> register_for(KeyHolder holder, std::span<std::byte> memory,
+                                                     RemoteAccess access);
   void ring_all();
   std::size_t serve_sockets(Time now);
   void take_visitors(Time now);

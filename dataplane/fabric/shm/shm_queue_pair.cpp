@@ -37,7 +37,7 @@ ShmQueuePair::ShmQueuePair(ShmFabric& fabric, const QueuePairOptions& options, c
       probe_(std::uint64_t{fabric.options_.entropy()} << 32 | fabric.options_.entropy()),
       done_(std::size_t{options.send_depth} + options.receive_depth),
       requester_(ours_, *this, done_, options.send_depth),
-      responder_(ours_, *this, fabric.regions_, done_, options.receive_depth) {}
+      responder_(ours_, *this, fabric.regions_, KeyHolder{serial}, done_, options.receive_depth) {}
 
 ShmQueuePair::~ShmQueuePair() {
   close(shm::Closed::left);
@@ -47,6 +47,12 @@ ShmQueuePair::~ShmQueuePair() {
 QueuePairState ShmQueuePair::state() const noexcept {
   if (failed_) return QueuePairState::error;
   return peer_ ? QueuePairState::ready : QueuePairState::reset;
+}
+
+Result<std::unique_ptr<MemoryRegion>> ShmQueuePair::register_memory(std::span<std::byte> memory,
+                                                                    RemoteAccess access) {
+  if (!peer_) return rdmc::fail(Errc::invalid_argument, "the queue pair is not connected");
+  return fabric_.register_for(KeyHolder{serial_}, memory, access);
 }
 
 Result<void> ShmQueuePair::check_room() const {

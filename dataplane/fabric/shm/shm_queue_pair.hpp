@@ -44,6 +44,8 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   }
   std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override;
   Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override;
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        RemoteAccess access) override;
   std::size_t poll_completions(std::span<Completion> out) override;
   bool can_share_pages() const override { return !failed_ && peer_memory_ && socket_; }
   bool share_pages(const memory::SharedPages& pages) override;

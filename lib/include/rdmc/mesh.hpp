@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include <rdmc/certificates.hpp>
 #include <rdmc/group.hpp>
 
 namespace rdmc {
@@ -15,13 +16,6 @@ struct MeshMember {
   NodeId node{};
   std::string host;
   std::uint16_t port = 0;
-};
-
-/// PEM files, in a cluster key's place: whoever the authority has signed takes part.
-struct Certificates {
-  std::string certificate;
-  std::string private_key;  ///< of the certificate; mode 0600
-  std::string authority;    ///< must sign for this cluster and nothing else
 };
 
 /// With a key file, certificates, or insecure: one of the three.

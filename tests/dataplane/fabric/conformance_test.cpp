@@ -259,6 +259,41 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_written_outside_of_a_region_or_after_it
   }
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_key_of_one_queue_pair_is_wrong_on_every_other, World, Worlds) {
+  for (const WorkKind kind : {WorkKind::write, WorkKind::read, WorkKind::atomic}) {
+    World world;
+    // Beside its queue pair each end has another one, to the same peer.
+    std::array<std::unique_ptr<QueuePair>, 2> others;
+    for (std::size_t i = 0; i < 2; ++i) others[i] = *world.fabric(i).create_queue_pair({});
+    BOOST_TEST(!others[1]->register_memory({}, kAll));
+    for (std::size_t i = 0; i < 2; ++i) BOOST_REQUIRE(others[i]->connect(others[1 - i]->local_blob()));
+    alignas(8) std::array<std::byte, 64> memory{}, local{};
+    memory.fill(std::byte{1});
+    local.fill(std::byte{2});
+    const auto memory_before = memory, local_before = local;
+    const auto region = *world.queue_pair(1).register_memory(memory, kAll);
+    const RemoteKey key = region->remote_key();
+    const std::uint64_t at = region->remote_address();
+    const auto post = [&](QueuePair& to) -> Result<void> {
+      if (kind == WorkKind::read) return to.post_read({1, local, at, key});
+      if (kind == WorkKind::atomic)
+        return to.post_atomic({.remote_address = at, .remote_key = key, .swap_or_add = 1});
+      return to.post_write({.bytes = local, .remote_address = at, .remote_key = key});
+    };
+
+    BOOST_REQUIRE(post(*others[0]));
+    std::array<Completion, 1> refused;
+    BOOST_REQUIRE(world.run_until([&] { return others[0]->poll_completions(refused) == 1; }));
+    BOOST_TEST((refused[0].status == WorkStatus::remote_access));
+    BOOST_TEST((memory == memory_before && local == local_before));
+
+    BOOST_REQUIRE(post(world.queue_pair(0)));
+    BOOST_REQUIRE(world.run_until_completed(0, 1));
+    BOOST_TEST((world.completions(0)[0].status == WorkStatus::success));
+    BOOST_TEST((memory != memory_before || local != local_before));
+  }
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_refused_work_fails_by_name_and_what_follows_it_is_flushed, World, Worlds) {
   World world;
   std::vector<std::byte> receive(100), bytes(101);

@@ -49,9 +49,12 @@ class SimPair {
 
   /// Until end `i` has so many completions; false: nothing more happens, or 100 virtual seconds have passed.
   bool run_until_completed(std::size_t i, std::size_t count) {
+    return run_until([&] { return completions(i).size() >= count; });
+  }
+  template <typename Done>
+  bool run_until(Done done) {
     for (const auto id : ids()) simulation.wake(id);
-    return simulation.run_until([&] { return completions(i).size() >= count; },
-                                simulation.now() + seconds(100));
+    return simulation.run_until(done, simulation.now() + seconds(100));
   }
 
   struct Member final : sim::Process {

@@ -58,7 +58,7 @@ struct End {
   roce::RegionTable regions;
   roce::FixedRing<Completion> done;
   Requester requester{*memory, payload, done, kDepth};
-  Responder responder{*memory, payload, regions, done, kDepth};
+  Responder responder{*memory, payload, regions, KeyHolder{1}, done, kDepth};
 };
 
 struct Ends {

@@ -1,0 +1,282 @@
+// Reliable messages and one-sided operations between two processes, for programs that want neither sockets
+// nor groups: send, receive, write, read, compare-and-swap and fetch-and-add on connections, over whichever
+// fabric there is. It is the verbs model without its objects: an Endpoint has connections, a Connection takes
+// operations, and each operation has one completion. Memory is opened to one peer at a time, with a key that
+// can be taken back (the permission switch of Mu: Aguilera et al., OSDI 2020).
+//
+// Any thread may call anything, except where a function says otherwise. Upcalls come on the engine's thread,
+// one at a time for the whole endpoint. They may call back in, and must not block. Memory that an operation
+// names stays the application's, which neither writes nor frees it until the operation's completion came.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rdmc/certificates.hpp>
+#include <rdmc/context.hpp>
+
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+#include "dataplane/fabric/work_status.hpp"
+
+namespace rdmc {
+
+namespace unicast {
+class Link;
+class DataPath;
+class Introductions;
+struct RegionState;
+}  // namespace unicast
+
+using fabric::WorkKind;
+using fabric::WorkStatus;
+
+/// Names a connection among all that an endpoint ever has.
+enum class ConnectionId : std::uint64_t {};
+
+/// The end of one operation.
+struct Completion {
+  ConnectionId connection{};
+  std::uint64_t work_id = 0;  ///< what the application gave
+  WorkKind kind = WorkKind::send;
+  WorkStatus status = WorkStatus::success;
+  std::uint32_t byte_count = 0;            ///< of a receive, or of the write that came with an immediate
+  std::optional<std::uint32_t> immediate;  ///< of a receive
+  std::uint64_t original = 0;              ///< of an atomic operation: the value before it
+};
+
+/// Memory of a peer that we may reach: what the peer's Region::grant() gave. The peer sends it to us, as
+/// bytes for instance.
+struct RemoteMemory {
+  static constexpr std::size_t kEncodedBytes = 20;
+
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  RemoteKey key{};
+
+  std::array<std::byte, kEncodedBytes> encode() const;
+  /// Errors: protocol_error (not so many bytes).
+  static Result<RemoteMemory> decode(std::span<const std::byte> bytes);
+  friend bool operator==(const RemoteMemory&, const RemoteMemory&) = default;
+};
+
+/// Who is at the other end of a connection.
+struct PeerInfo {
+  std::string name;                     ///< of its endpoint
+  Address address;                      ///< of its control connection
+  std::vector<std::byte> private_data;  ///< what its application says of itself
+};
+
+/// A handle of a connection. Copies are alike. It may outlive the connection and the endpoint: operations
+/// then fail with peer_failed.
+///
+/// Errors of all operations: would_block (as many are under way as the endpoint's depths allow: take
+/// completions first), peer_failed (the connection is over), invalid_argument (longer than 2^31 - 1 bytes, or
+/// outside of the RemoteMemory; an atomic operation at an address that is no multiple of 8). An operation
+/// that was refused so has no completion.
+class Connection {
+ public:
+  /// No connection: every operation fails with peer_failed.
+  Connection() = default;
+
+  ConnectionId id() const;
+  const PeerInfo& peer() const;
+  /// It takes operations.
+  bool is_open() const;
+
+  /// A message, into the receive that the peer posted first.
+  Result<void> send(std::span<const std::byte> bytes, std::uint64_t work_id,
+                    std::optional<std::uint32_t> immediate = {}) const;
+  /// The same, and `bytes` are the caller's again at once. At most Endpoint::kMostCopiedBytes.
+  Result<void> send_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
+                         std::optional<std::uint32_t> immediate = {}) const;
+  /// Memory for one message of the peer's, or for none (an empty one takes the immediate of a write). A peer
+  /// that finds no receive waits, for as long as EndpointOptions::receive_patience.
+  Result<void> post_receive(std::span<std::byte> bytes, std::uint64_t work_id) const;
+  /// Into `to`, from its byte `offset` on.
+  Result<void> write(std::span<const std::byte> bytes, const RemoteMemory& to, std::uint64_t offset,
+                     std::uint64_t work_id) const;
+  /// The same, and then takes one receive of the peer's, whose completion tells it `immediate`.
+  Result<void> write_with_immediate(std::span<const std::byte> bytes, const RemoteMemory& to,
+                                    std::uint64_t offset, std::uint32_t immediate,
+                                    std::uint64_t work_id) const;
+  /// From `from`, from its byte `offset` on, into `bytes`. What is posted behind a read is not ordered behind
+  /// the read's own look at the memory (IBTA vol. 1, table 79): wait for its completion.
+  Result<void> read(std::span<std::byte> bytes, const RemoteMemory& from, std::uint64_t offset,
+                    std::uint64_t work_id) const;
+  /// On 8 bytes of the peer's, in its byte order: `swap` takes the place of the value if that is `expected`.
+  Result<void> compare_and_swap(const RemoteMemory& at, std::uint64_t offset, std::uint64_t expected,
+                                std::uint64_t swap, std::uint64_t work_id) const;
+  Result<void> fetch_and_add(const RemoteMemory& at, std::uint64_t offset, std::uint64_t add,
+                             std::uint64_t work_id) const;
+
+  /// Ends the connection, soon. Operations whose completion has not come by then are flushed, and
+  /// disconnected() is called with Errc::cancelled, here and at the peer.
+  void disconnect() const;
+
+ private:
+  friend class Endpoint;
+  friend class Region;
+  friend class unicast::Introductions;
+  explicit Connection(std::shared_ptr<unicast::Link> link) : link_(std::move(link)) {}
+  std::shared_ptr<unicast::Link> link_;
+};
+
+/// Memory that peers may be let into. It ends with its last grant when it is destroyed: by then no packet,
+/// however late, changes a byte of it. The functions and the destructor wait for the engine's thread; without
+/// an own thread the thread that polls calls them.
+class Region {
+ public:
+  Region() = default;
+  Region(Region&&) noexcept = default;
+  Region& operator=(Region&& other) noexcept;
+  ~Region();
+
+  std::span<std::byte> bytes() const;
+  /// Lets the peer of this connection alone in, by a key that is good on no other connection. A fabric that
+  /// cannot tie a key to a connection (verbs) gives a key that nobody else is told. Errors: already_exists
+  /// (it has a key: revoke that first), peer_failed (the connection is over), unsupported (this fabric cannot
+  /// permit it), resource_limit.
+  Result<RemoteMemory> grant(const Connection& connection);
+  /// Takes the key back. When this returns, no packet of that peer, however late, changes a byte of the
+  /// memory, and the keys of other peers are as good as before. An operation of the peer with the old key
+  /// fails there with WorkStatus::remote_access, and ends the connection for both sides. The end of a
+  /// connection takes its keys back, too. To revoke what was not granted is no error.
+  void revoke(const Connection& connection);
+
+ private:
+  friend class Endpoint;
+  explicit Region(std::shared_ptr<unicast::RegionState> state) : state_(std::move(state)) {}
+  std::shared_ptr<unicast::RegionState> state_;
+};
+
+/// With a key file, certificates, or insecure: one of the three.
+struct EndpointOptions {
+  /// What others connect to; endpoints that talk to each other commonly have the same. At most 255 bytes, and
+  /// unique among those that share a Context and an identity.
+  std::string name;
+  /// The address of the network to use. The port is that of the control connections; 0: any.
+  Address address = Address::ipv4(127, 0, 0, 1, 0);
+  /// False: nobody connects to us by this endpoint.
+  bool listens = true;
+  std::string fabric = "auto";  ///< "auto", "udp", "shm", "verbs", "dpdk"
+  std::string device = {};      ///< where the fabric needs one named (dpdk)
+  std::string key_file = {};
+  Certificates certificates = {};
+  /// Without a key, and without any protection: must be said.
+  bool insecure = false;
+  /// AES-256-GCM for all that leaves this host, at both ends alike. Not with insecure.
+  bool encrypt = false;
+  /// With whom the endpoint shares its thread and control connections; null: with all that this process has
+  /// without a Context of its own.
+  std::shared_ptr<Context> context = nullptr;
+  /// False: the thread that creates the endpoint calls poll(), and destroys the endpoint.
+  bool own_thread = true;
+  /// Never sleep while waiting: for a dedicated core.
+  bool busy_poll = false;
+  /// Operations of a connection whose completions have not been taken yet: those that are sent, and receives.
+  /// From 1 to 65,536.
+  std::uint32_t send_depth = 256, receive_depth = 512;
+  /// A peer that has posted no receive for so long is given up (rnr_retry_exceeded); 0: never.
+  Duration receive_patience = seconds(10);
+  /// Connections at a time; a peer beyond it is refused with resource_limit.
+  std::uint32_t most_connections = 1024;
+  /// What peers learn of us when they connect. At most 4096 bytes.
+  std::vector<std::byte> private_data = {};
+};
+
+/// Upcalls; any may be empty.
+struct EndpointCallbacks {
+  /// A peer has connected to us. Post receives here: the peer may send at once.
+  std::function<void(const Connection&)> connected;
+  /// A connection that connected() or a successful connect() gave is over: once, after the completions of all
+  /// its operations were handed out - or, without completed(), queued for poll(). The cause:
+  ///   cancelled          one side has ended it in order
+  ///   permission_denied  an operation of ours named memory that the peer does not let us into
+  ///   peer_failed        the peer has died, is unreachable, has posted no receive, or has named memory that
+  ///   we
+  ///                      do not let it into
+  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive
+  ///   resource_limit     this process has no memory for it
+  std::function<void(const Connection&, const Error& cause)> disconnected;
+  /// Operations have ended: a batch of one connection. Those of one connection come in the order of posting,
+  /// receives in their own. Empty: poll() gives them.
+  std::function<void(std::span<const Completion>)> completed;
+};
+
+/// What an endpoint has done so far; monotone.
+struct EndpointCounters {
+  std::uint64_t connections_made = 0, connections_accepted = 0;
+  std::uint64_t peers_refused = 0;  ///< that wanted to connect: malformed, of another version, too many
+  std::uint64_t disconnected = 0;
+  std::uint64_t sends = 0, writes = 0, reads = 0, atomics = 0;  ///< ours that succeeded
+  std::uint64_t receives = 0;                                   ///< messages and immediates that arrived
+  std::uint64_t bytes_received = 0;                             ///< of messages, and of writes with immediate
+  std::uint64_t failed = 0;  ///< operations with another status than success
+  std::uint64_t grants = 0, revocations = 0;
+  std::uint64_t completions_dropped = 0;  ///< for want of memory; the connection ends then
+};
+
+class Endpoint {
+ public:
+  static constexpr std::size_t kMostCopiedBytes = 4096;
+
+  /// Where another endpoint is.
+  struct Place {
+    std::string host;
+    std::uint16_t port = 0;
+    std::string name = {};  ///< of that endpoint; empty: as ours
+  };
+  using ConnectDone = std::function<void(Result<Connection>)>;
+
+  /// Errors: invalid_argument (options that make no sense), already_exists (the name or the port is in use),
+  /// those of opening the fabric, of reading the key or certificates, and of listening.
+  static Result<std::unique_ptr<Endpoint>> create(const EndpointOptions& options,
+                                                  EndpointCallbacks callbacks = {});
+  /// Ends all connections and waits for it: operations are flushed, and the upcalls for all of that come
+  /// before it returns. Not in an upcall.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  /// Where it listens, with the port that it got.
+  const Address& address() const;
+  /// "udp", "shm+udp", …
+  const std::string& fabric_name() const;
+
+  /// Connects to the endpoint there; `done` is an upcall, which comes once, within `timeout`. After a
+  /// connection was lost, connect() makes a new one; regions are granted on it anew. Errors for `done`: those
+  /// of reaching the host, peer_failed (nobody listens there), authentication, not_found (no endpoint of that
+  /// name), timed_out, cancelled (the endpoint is being destroyed), resource_limit, version_mismatch,
+  /// protocol_error.
+  void connect(Place to, Duration timeout, ConnectDone done);
+  /// The same, and waits. Not in an upcall.
+  Result<Connection> connect(Place to, Duration timeout);
+
+  /// Memory that peers may be let into, as far as `access` says: a set of RemoteAccess::write, read and
+  /// atomic. The memory outlives the Region. Waits for the engine's thread. Errors: invalid_argument (other
+  /// flags, or none), resource_limit (it cannot be pinned).
+  Result<Region> register_memory(std::span<std::byte> memory, RemoteAccess access);
+
+  /// Takes up to out.size() completions and returns how many; waits for the first at most `longest`. Where
+  /// the endpoint has no thread of its own, this gives it its turns - also with an empty `out`, for one turn
+  /// - and only the thread that created it may call it. Not in an upcall.
+  std::size_t poll(std::span<Completion> out, Duration longest = {});
+
+  EndpointCounters counters() const;
+
+ private:
+  struct State;
+  explicit Endpoint(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rdmc

@@ -1,0 +1,307 @@
+#include "lib/unicast/data_path.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <new>
+
+namespace rdmc::unicast {
+namespace {
+
+/// An acknowledgement leaves in the turn after the one in which its message came, and more may have arrived
+/// that no turn has seen: a link that ends gets so many turns at least, then those that find something to do,
+/// up to the most.
+constexpr int kLeastLastTurns = 3, kMostLastTurns = 64;
+/// The control plane hears of a peer's end about as soon as the fabric does.
+constexpr Duration kWordPatience = seconds(5);
+/// Of completions of one link in one turn: others get theirs.
+constexpr std::size_t kMostInTurn = 1024;
+
+}  // namespace
+
+EndpointCounters Counters::values() const {
+  return {.connections_made = connections_made,
+          .connections_accepted = connections_accepted,
+          .peers_refused = peers_refused,
+          .disconnected = disconnected,
+          .sends = sends,
+          .writes = writes,
+          .reads = reads,
+          .atomics = atomics,
+          .receives = receives,
+          .bytes_received = bytes_received,
+          .failed = failed,
+          .grants = grants,
+          .revocations = revocations,
+          .completions_dropped = completions_dropped};
+}
+
+DataPath::DataPath(std::shared_ptr<peer::FabricThread> thread, Handlers handlers, Counters& counters)
+    : thread_(std::move(thread)), handlers_(std::move(handlers)), counters_(counters) {}
+
+void DataPath::start() {
+  thread_->call([this] { thread_->engine().add(*this); });
+}
+
+void DataPath::stop() {
+  std::future<void> stopped;
+  thread_->call([&] {
+    stopped = stopping_.emplace().get_future();
+    for (auto& [id, entry] : links_) end(*entry.link, {Errc::cancelled, "the endpoint was destroyed"});
+  });
+  kick();
+  while (thread_->is_current() && stopped.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    thread_->turn(milliseconds(1));
+  stopped.get();
+}
+
+void DataPath::run(std::move_only_function<void()> task) {
+  {
+    const std::lock_guard lock(tasks_mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  kick();
+}
+
+void DataPath::kick() {
+  // A queue that is full wakes the engine as well.
+  if (!kicked_.exchange(true)) static_cast<void>(thread_->post([] {}));
+}
+
+void DataPath::add(std::shared_ptr<Link> link) {
+  const ConnectionId id = link->id();
+  Link& added = *(links_[id].link = std::move(link));
+  if (stopping_) end(added, {Errc::cancelled, "the endpoint is being destroyed"}, true);
+}
+
+void DataPath::end(Link& link, const Error& cause, bool at_once) {
+  const auto found = links_.find(link.id());
+  if (found == links_.end()) return;
+  link.close();
+  std::optional<Ending>& ending = found->second.ending;
+  if (!ending) {
+    ending.emplace(Ending{.cause = cause, .at_once = at_once});
+  } else if (ending->word_until) {
+    if (cause.code == Errc::cancelled) ending->cause = cause;
+    ending->word_until.reset();
+    ending->at_once = true;
+  } else {
+    ending->at_once |= at_once;
+  }
+}
+
+/// The queue pair is in the error state.
+void DataPath::on_fault(Entry& entry, const Link::Fault& fault, Time now) {
+  if (!entry.ending) {
+    entry.link->close();
+    entry.ending.emplace(Ending{.cause = fault.error, .at_once = fault.is_explained});
+    if (!fault.is_explained) entry.ending->word_until = now + kWordPatience;
+  } else if (!entry.ending->word_until) {
+    if (fault.is_explained && entry.ending->cause.code != Errc::cancelled) entry.ending->cause = fault.error;
+    entry.ending->at_once = true;
+  }
+}
+
+std::size_t DataPath::run_tasks() {
+  std::vector<std::move_only_function<void()>> tasks;
+  {
+    const std::lock_guard lock(tasks_mutex_);
+    std::swap(tasks, tasks_);
+  }
+  for (auto& task : tasks) {
+    try {
+      task();
+    } catch (const std::bad_alloc&) {  // the others are run all the same
+      on_out_of_memory();
+    }
+  }
+  return tasks.size();
+}
+
+std::size_t DataPath::work(Time now) {
+  kicked_ = false;  // before the look at what was asked for
+  std::size_t done = run_tasks();
+  for (auto next = links_.begin(); next != links_.end();) {
+    Entry& entry = next->second;
+    const std::size_t done_here = turn(entry, now);
+    done += done_here;
+    if (may_finish(entry, done_here, now)) {
+      const Entry over = std::move(entry);
+      next = links_.erase(next);
+      finish(over);
+      ++done;
+    } else {
+      ++next;
+    }
+  }
+  return leave_if_over() ? 0 : done;
+}
+
+Time DataPath::next_deadline() const {
+  if (stopping_) return Time{};
+  Time earliest = Time::never();
+  for (const auto& [id, entry] : links_)
+    if (entry.ending) earliest = std::min(earliest, entry.ending->word_until.value_or(Time{}));
+  return earliest;
+}
+
+std::size_t DataPath::turn(Entry& entry, Time now) {
+  Link& link = *entry.link;
+  if (entry.ending) ++entry.ending->turns;
+  std::size_t done = link.post_asked();
+  std::array<Completion, 64> completions;
+  std::size_t count = 0, taken = 0;
+  do {
+    count = link.poll(completions);
+    taken += count;
+    if (count == 0) break;
+    deliver(entry.link, std::span(completions).first(count));
+    done += count + link.post_asked();
+  } while (taken < kMostInTurn);
+  if (link.take_end_wish()) end(link, {Errc::cancelled, "disconnected"});
+  // Every completion was taken, and with them the one that says why.
+  if (count == 0)
+    if (const auto fault = link.fault()) on_fault(entry, *fault, now);
+  return done;
+}
+
+bool DataPath::may_finish(const Entry& entry, std::size_t done, Time now) const {
+  if (!entry.ending) return false;
+  const Ending& ending = *entry.ending;
+  if (ending.word_until) return now >= *ending.word_until;
+  if (ending.at_once || ending.turns >= kMostLastTurns) return true;
+  return ending.turns >= kLeastLastTurns && done + thread_->last_progress() == 0;
+}
+
+/// Its keys go first, then what the queue pair has told, then what it has not.
+void DataPath::finish(const Entry& entry) {
+  Link& link = *entry.link;
+  for (const auto& region : regions_) region->grants.erase(link.id());
+  std::array<Completion, 64> completions;
+  while (const std::size_t count = link.poll(completions))
+    deliver(entry.link, std::span(completions).first(count));
+  link.destroy_queue_pair();
+  while (const std::size_t count = link.flush(completions))
+    deliver(entry.link, std::span(completions).first(count));
+  handlers_.ended(entry.link, entry.ending->cause);
+}
+
+void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions) {
+  for (const Completion& completion : completions) count(completion);
+  if (handlers_.completed) {
+    link->hand_over(completions);
+    handlers_.completed(completions);
+    return;
+  }
+  const std::lock_guard lock(taken_mutex_);
+  for (const Completion& completion : completions) {
+    try {
+      ended_.emplace_back(link, completion);
+    } catch (const std::bad_alloc&) {
+      ++counters_.completions_dropped;
+      end(*link, {Errc::resource_limit, "no memory for a completion"}, true);
+    }
+  }
+  some_.notify_all();
+}
+
+void DataPath::count(const Completion& completion) {
+  if (completion.status != WorkStatus::success) {
+    ++counters_.failed;
+    return;
+  }
+  switch (completion.kind) {
+    case WorkKind::send: ++counters_.sends; break;
+    case WorkKind::write: ++counters_.writes; break;
+    case WorkKind::read: ++counters_.reads; break;
+    case WorkKind::atomic: ++counters_.atomics; break;
+    case WorkKind::receive:
+    case WorkKind::receive_write_immediate:
+      ++counters_.receives;
+      counters_.bytes_received += completion.byte_count;
+      break;
+  }
+}
+
+std::size_t DataPath::take(std::span<Completion> out, Duration longest) {
+  std::unique_lock lock(taken_mutex_);
+  if (ended_.empty() && longest.ns > 0 && !out.empty())
+    some_.wait_for(lock, std::chrono::nanoseconds(longest.ns), [this] { return !ended_.empty(); });
+  std::size_t count = 0;
+  for (; count < out.size() && !ended_.empty(); ended_.pop_front()) {
+    const auto& [link, completion] = ended_.front();
+    out[count++] = completion;
+    link->hand_over({&completion, 1});
+  }
+  return count;
+}
+
+Result<void> DataPath::add(const std::shared_ptr<RegionState>& region) {
+  return thread_->call([&]() -> Result<void> {
+    if (fabric().info().pins_memory) {
+      auto pinned = fabric().register_memory(region->memory, fabric::MemoryUse::general, RemoteAccess::none);
+      if (!pinned) return std::unexpected(pinned.error());
+      region->pinned = std::move(*pinned);
+    }
+    regions_.insert(region);
+    return {};
+  });
+}
+
+void DataPath::remove(const std::shared_ptr<RegionState>& region) {
+  thread_->call([&] {
+    counters_.revocations += region->grants.size();
+    region->grants.clear();
+    region->pinned.reset();
+    regions_.erase(region);
+  });
+}
+
+Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link) {
+  return thread_->call([&]() -> Result<RemoteMemory> {
+    if (!link.is_open() || link.queue_pair() == nullptr)
+      return fail(Errc::peer_failed, "the connection is over");
+    auto& kept = region.grants[link.id()];
+    if (kept) return fail(Errc::already_exists, "this connection has a key of the region");
+    auto made = link.queue_pair()->register_memory(region.memory, region.access);
+    if (!made && made.error().code == Errc::unsupported)
+      made = fabric().register_memory(region.memory, fabric::MemoryUse::general, region.access);
+    if (!made) {
+      region.grants.erase(link.id());
+      return std::unexpected(made.error());
+    }
+    kept = std::move(*made);
+    ++counters_.grants;
+    return RemoteMemory{kept->remote_address(), region.memory.size(), kept->remote_key()};
+  });
+}
+
+void DataPath::revoke(RegionState& region, ConnectionId connection) {
+  thread_->call([&] { counters_.revocations += region.grants.erase(connection); });
+}
+
+/// All of them begin anew: each may lack a piece.
+void DataPath::on_out_of_memory() {
+  for (auto& [id, entry] : links_) end(*entry.link, {Errc::resource_limit, "no memory"}, true);
+}
+
+/// Whoever waits for it may destroy this at once.
+bool DataPath::leave_if_over() {
+  if (!stopping_ || !links_.empty()) return false;
+  {
+    const std::lock_guard lock(tasks_mutex_);
+    if (!tasks_.empty()) return false;
+  }
+  for (const auto& region : regions_) {
+    region->grants.clear();
+    region->pinned.reset();
+  }
+  regions_.clear();
+  thread_->engine().remove(*this);
+  std::promise<void> stopped = std::move(*stopping_);
+  stopping_.reset();
+  stopped.set_value();
+  return true;
+}
+
+}  // namespace rdmc::unicast

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "controlplane/peer/context.hpp"
+#include "dataplane/base/clock.hpp"
+#include "lib/identity_of.hpp"
+#include "lib/unicast/introductions.hpp"
+
+namespace rdmc {
+namespace {
+
+constexpr std::uint32_t kMostDepth = 65'536;
+
+Result<void> check(const EndpointOptions& options) {
+  const auto wrong = [](const char* what) { return fail(Errc::invalid_argument, what); };
+  if (options.name.empty() || options.name.size() > unicast::kMostNameBytes)
+    return wrong("an endpoint's name has 1 to 255 bytes");
+  if (options.private_data.size() > unicast::kMostPrivateBytes)
+    return wrong("private data of more than 4096 bytes");
+  if (options.send_depth == 0 || options.send_depth > kMostDepth || options.receive_depth == 0 ||
+      options.receive_depth > kMostDepth)
+    return wrong("depths lie between 1 and 65,536");
+  if (options.receive_patience < Duration{}) return wrong("a receive_patience below 0");
+  if (options.insecure && options.encrypt)
+    return wrong("an insecure endpoint would show the keys that it encrypts with");
+  return {};
+}
+
+}  // namespace
+
+struct Endpoint::State {
+  ~State() {
+    if (introductions) introductions->close();
+    if (data_path) data_path->stop();
+    if (introductions) introductions->stop();
+  }
+
+  Result<void> start(std::shared_ptr<peer::FabricThread> thread);
+  void on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause);
+
+  EndpointOptions options;
+  EndpointCallbacks on;
+  Address address;
+  unicast::Counters counters;
+  std::shared_ptr<peer::Context> context;
+  std::shared_ptr<peer::Peers> peers;
+  std::shared_ptr<unicast::DataPath> data_path;
+  std::shared_ptr<unicast::Introductions> introductions;
+};
+
+Result<void> Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) {
+  auto path = std::make_shared<unicast::DataPath>(
+      std::move(thread),
+      unicast::DataPath::Handlers{.completed = on.completed,
+                                  .ended = [this](const std::shared_ptr<unicast::Link>& link,
+                                                  const Error& cause) { on_ended(link, cause); }},
+      counters);
+  introductions = std::make_shared<unicast::Introductions>(
+      *path, *peers,
+      unicast::IntroductionOptions{.name = options.name,
+                                   .private_data = options.private_data,
+                                   .most_connections = options.most_connections,
+                                   .link = {.send_depth = options.send_depth,
+                                            .receive_depth = options.receive_depth,
+                                            .receive_patience = options.receive_patience}},
+      on.connected, counters);
+  data_path = std::move(path);
+  data_path->start();
+  address = options.address;
+  if (!options.listens) return {};
+  auto listening = introductions->listen(options.address);
+  if (listening) address = introductions->address();
+  return listening;
+}
+
+/// On the engine's thread.
+void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause) {
+  introductions->forget(link->id(), cause);
+  if (!link->was_opened()) return;
+  ++counters.disconnected;
+  if (on.disconnected) on.disconnected(Connection(link), cause);
+}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::create(const EndpointOptions& options,
+                                                   EndpointCallbacks callbacks) {
+  if (auto checked = check(options); !checked) return std::unexpected(checked.error());
+  auto state = std::make_unique<State>();
+  state->options = options;
+  state->on = std::move(callbacks);
+  state->context = options.context ? options.context : peer::Context::of_process();
+  auto peers = state->context->peers(identity_of(options));
+  if (!peers) return std::unexpected(peers.error());
+  state->peers = std::move(*peers);
+  Address data_address = options.address;
+  data_address.port = 0;
+  peer::FabricThreadOptions wanted{.fabric = options.fabric,
+                                   .address = data_address,
+                                   .device = options.device,
+                                   .encrypt = options.encrypt,
+                                   .own_thread = options.own_thread};
+  wanted.idle.busy_poll = options.busy_poll;
+  auto thread = options.own_thread ? state->context->fabric_thread(wanted) : peer::FabricThread::open(wanted);
+  if (!thread) return std::unexpected(thread.error());
+  if (auto started = state->start(std::move(*thread)); !started) return std::unexpected(started.error());
+  return std::unique_ptr<Endpoint>(new Endpoint(std::move(state)));
+}
+
+Endpoint::Endpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Endpoint::~Endpoint() = default;
+
+const Address& Endpoint::address() const {
+  return state_->address;
+}
+
+const std::string& Endpoint::fabric_name() const {
+  return state_->data_path->thread().fabric_name();
+}
+
+void Endpoint::connect(Place to, Duration timeout, ConnectDone done) {
+  state_->introductions->connect(std::move(to), timeout, std::move(done));
+}
+
+Result<Connection> Endpoint::connect(Place to, Duration timeout) {
+  if (state_->options.own_thread && state_->data_path->thread().is_current())
+    return fail(Errc::invalid_argument, "an upcall cannot wait for a connection");
+  // Kept by the upcall, which may come while we are on our way out.
+  const auto made = std::make_shared<std::promise<Result<Connection>>>();
+  auto result = made->get_future();
+  connect(std::move(to), timeout, [made](Result<Connection> done) { made->set_value(std::move(done)); });
+  if (!state_->options.own_thread)
+    while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      state_->data_path->thread().turn(milliseconds(10));
+  return result.get();
+}
+
+Result<Region> Endpoint::register_memory(std::span<std::byte> memory, RemoteAccess access) {
+  constexpr RemoteAccess kAll = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
+  if (access == RemoteAccess::none || !permits(kAll, access))
+    return fail(Errc::invalid_argument, "a region permits write, read, atomic, or several of these");
+  auto region = std::make_shared<unicast::RegionState>(
+      unicast::RegionState{.memory = memory, .access = access, .data_path = state_->data_path});
+  if (auto added = state_->data_path->add(region); !added) return std::unexpected(added.error());
+  return Region(std::move(region));
+}
+
+std::size_t Endpoint::poll(std::span<Completion> out, Duration longest) {
+  unicast::DataPath& path = *state_->data_path;
+  if (state_->options.own_thread) return path.take(out, longest);
+  const Time end = monotonic_now() + longest;
+  std::size_t count = path.take(out, {});
+  for (bool first = true; count == 0; first = false) {
+    const Duration left = end - monotonic_now();
+    if (!first && (out.empty() || left <= Duration{})) break;
+    path.thread().turn(std::max(left, Duration{}));
+    count = path.take(out, {});
+  }
+  return count;
+}
+
+EndpointCounters Endpoint::counters() const {
+  return state_->counters.values();
+}
+
+}  // namespace rdmc

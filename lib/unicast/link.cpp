@@ -1,0 +1,238 @@
+#include "lib/unicast/link.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rdmc::unicast {
+namespace {
+
+constexpr std::size_t kSlotBytes = Endpoint::kMostCopiedBytes;
+
+bool is_receive(WorkKind kind) {
+  return kind == WorkKind::receive || kind == WorkKind::receive_write_immediate;
+}
+
+WorkKind kind_of(const Work& work) {
+  struct Kind {
+    WorkKind operator()(const fabric::SendRequest&) const { return WorkKind::send; }
+    WorkKind operator()(const fabric::WriteRequest&) const { return WorkKind::write; }
+    WorkKind operator()(const fabric::ReadRequest&) const { return WorkKind::read; }
+    WorkKind operator()(const fabric::AtomicRequest&) const { return WorkKind::atomic; }
+    WorkKind operator()(const fabric::ReceiveRequest&) const { return WorkKind::receive; }
+  };
+  return std::visit(Kind(), work);
+}
+
+std::uint64_t work_id_of(const Work& work) {
+  return std::visit([](const auto& request) { return request.work_id; }, work);
+}
+
+/// What ends a connection, by the status of the first operation that failed.
+Errc code_of(WorkStatus status) {
+  switch (status) {
+    case WorkStatus::remote_access: return Errc::permission_denied;
+    case WorkStatus::remote_invalid_request:
+    case WorkStatus::bad_response:
+    case WorkStatus::local_length: return Errc::protocol_error;
+    case WorkStatus::success:
+    case WorkStatus::retry_exceeded:
+    case WorkStatus::rnr_retry_exceeded:
+    case WorkStatus::remote_operational:
+    case WorkStatus::flushed: return Errc::peer_failed;
+  }
+  return Errc::peer_failed;
+}
+
+}  // namespace
+
+Link::Link(ConnectionId id, const LinkOptions& options, std::function<void()> kick)
+    : id_(id),
+      options_(options),
+      kick_(std::move(kick)),
+      sends_(options.send_depth),
+      receives_(options.receive_depth) {
+  // All at once: to ask for an operation allocates nothing.
+  asked_.reserve(std::size_t{options.send_depth} + options.receive_depth);
+  posting_.reserve(asked_.capacity());
+  free_slots_.reserve(kSlots);
+  for (std::uint32_t slot = kSlots; slot > 0; --slot) free_slots_.push_back(slot - 1);
+}
+
+/// With the mutex.
+Result<void> Link::reserve(bool receives) {
+  if (state_ != State::open) return fail(Errc::peer_failed, "the connection is over");
+  std::uint32_t& held = receives ? receives_held_ : sends_held_;
+  if (held == (receives ? options_.receive_depth : options_.send_depth))
+    return fail(Errc::would_block, receives ? "the receive queue is full" : "the send queue is full");
+  ++held;
+  return {};
+}
+
+/// With the mutex. The first of a batch wakes the engine.
+void Link::note(Asked asked) {
+  asked_.push_back(std::move(asked));
+  if (asked_.size() == 1) kick_();
+}
+
+Result<void> Link::ask(const Work& work) {
+  const std::lock_guard lock(mutex_);
+  if (auto reserved = reserve(is_receive(kind_of(work))); !reserved) return reserved;
+  note({work, std::nullopt});
+  return {};
+}
+
+Result<void> Link::ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
+                            std::optional<std::uint32_t> immediate) {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::open && free_slots_.empty())
+    return fail(Errc::would_block, "too many copies are on their way");
+  if (auto reserved = reserve(false); !reserved) return reserved;
+  const std::uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  const auto copy = bytes_of(slot).first(bytes.size());
+  std::ranges::copy(bytes, copy.begin());
+  note({fabric::SendRequest{.work_id = work_id, .bytes = copy, .immediate = immediate, .invalidate = {}},
+        slot});
+  return {};
+}
+
+void Link::ask_for_end() {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::open || end_wish_.exchange(true)) return;
+  kick_();
+}
+
+void Link::hand_over(std::span<const Completion> completions) {
+  const std::lock_guard lock(mutex_);
+  for (const Completion& completion : completions)
+    --(is_receive(completion.kind) ? receives_held_ : sends_held_);
+}
+
+Result<fabric::ConnectionBlob> Link::make_queue_pair(fabric::Fabric& fabric) {
+  auto slots = fabric.make_arena(kSlots * kSlotBytes);
+  if (!slots) return std::unexpected(slots.error());
+  slots_ = std::move(*slots);
+  if (fabric.info().pins_memory) {
+    auto pinned = fabric.register_memory(slots_.bytes(), fabric::MemoryUse::general, RemoteAccess::none);
+    if (!pinned) return std::unexpected(pinned.error());
+    pinned_ = std::move(*pinned);
+  }
+  auto made = fabric.create_queue_pair({.send_depth = options_.send_depth,
+                                        .receive_depth = options_.receive_depth,
+                                        .rnr_patience = options_.receive_patience});
+  if (!made) return std::unexpected(made.error());
+  queue_pair_ = std::move(*made);
+  return queue_pair_->local_blob();
+}
+
+Result<void> Link::connect(std::span<const std::byte> blob) {
+  if (queue_pair_ == nullptr) return fail(Errc::cancelled, "the connection has ended in between");
+  return queue_pair_->connect(blob);
+}
+
+bool Link::open(PeerInfo peer) {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::connecting) return false;
+  peer_ = std::move(peer);
+  was_opened_ = true;
+  state_ = State::open;
+  return true;
+}
+
+void Link::close() {
+  const std::lock_guard lock(mutex_);
+  state_ = State::closed;
+}
+
+Result<void> Link::post(const Work& work) {
+  struct Post {
+    fabric::QueuePair& to;
+    Result<void> operator()(const fabric::SendRequest& request) const { return to.post_send(request); }
+    Result<void> operator()(const fabric::WriteRequest& request) const { return to.post_write(request); }
+    Result<void> operator()(const fabric::ReadRequest& request) const { return to.post_read(request); }
+    Result<void> operator()(const fabric::AtomicRequest& request) const { return to.post_atomic(request); }
+    Result<void> operator()(const fabric::ReceiveRequest& request) const { return to.post_receive(request); }
+  };
+  return std::visit(Post{*queue_pair_}, work);
+}
+
+/// What the queue pair does not take is flushed in its turn, and so is all that follows.
+std::size_t Link::post_asked() {
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(asked_, posting_);
+  }
+  for (const Asked& asked : posting_) {
+    const WorkKind kind = kind_of(asked.work);
+    (is_receive(kind) ? receives_ : sends_).push({work_id_of(asked.work), kind, asked.slot});
+    if (fault_ || queue_pair_ == nullptr) continue;
+    if (auto posted = post(asked.work); !posted) fault_ = posted.error();
+  }
+  const std::size_t count = posting_.size();
+  posting_.clear();
+  return count;
+}
+
+std::size_t Link::poll(std::span<Completion> out) {
+  if (queue_pair_ == nullptr) return 0;
+  std::array<fabric::Completion, 64> done;
+  const std::size_t count =
+      queue_pair_->poll_completions(std::span(done).first(std::min(done.size(), out.size())));
+  for (std::size_t i = 0; i < count; ++i) {
+    const fabric::Completion& one = done[i];
+    if (one.status != WorkStatus::success && first_failure_ == WorkStatus::success)
+      first_failure_ = one.status;
+    roce::FixedRing<Posted>& posted = is_receive(one.kind) ? receives_ : sends_;
+    give_back(posted.front().slot);
+    posted.pop();
+    out[i] = {.connection = id_,
+              .work_id = one.work_id,
+              .kind = one.kind,
+              .status = one.status,
+              .byte_count = one.byte_count,
+              .immediate = one.immediate,
+              .original = one.original};
+  }
+  return count;
+}
+
+void Link::give_back(std::optional<std::uint32_t> slot) {
+  if (!slot) return;
+  const std::lock_guard lock(mutex_);
+  free_slots_.push_back(*slot);
+}
+
+std::span<std::byte> Link::bytes_of(std::uint32_t slot) const {
+  return slots_.bytes().subspan(slot * kSlotBytes, kSlotBytes);
+}
+
+std::optional<Link::Fault> Link::fault() const {
+  if (queue_pair_ != nullptr && queue_pair_->state() == fabric::QueuePairState::error) {
+    const bool is_explained = first_failure_ != WorkStatus::success && first_failure_ != WorkStatus::flushed;
+    return Fault{{code_of(first_failure_), queue_pair_->error_cause()}, is_explained};
+  }
+  if (fault_) return Fault{*fault_, true};
+  return std::nullopt;
+}
+
+void Link::destroy_queue_pair() {
+  queue_pair_.reset();
+  pinned_.reset();
+  slots_ = {};
+}
+
+std::size_t Link::flush(std::span<Completion> out) {
+  post_asked();  // to the end of the rings
+  std::size_t count = 0;
+  for (roce::FixedRing<Posted>* const posted : {&sends_, &receives_}) {
+    for (; count < out.size() && !posted->empty(); posted->pop())
+      out[count++] = {.connection = id_,
+                      .work_id = posted->front().work_id,
+                      .kind = posted->front().kind,
+                      .status = WorkStatus::flushed};
+  }
+  return count;
+}
+
+}  // namespace rdmc::unicast

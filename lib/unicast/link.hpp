@@ -1,0 +1,129 @@
+// One connection of an endpoint. Two sides meet here under a mutex that is held for moments: applications'
+// threads, which ask for operations, and the engine's thread, which posts them to the queue pair a batch at a
+// time and takes the completions. It exists apart from DataPath so that a handle of it can outlive the
+// endpoint; the queue pair and its memory live and end on the engine's thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/roce/fixed_ring.hpp"
+#include "lib/include/rdmc/unicast.hpp"
+
+namespace rdmc::unicast {
+
+/// An operation as an application's thread asks for it.
+using Work = std::variant<fabric::SendRequest, fabric::WriteRequest, fabric::ReadRequest,
+                          fabric::AtomicRequest, fabric::ReceiveRequest>;
+
+struct LinkOptions {
+  std::uint32_t send_depth = 256, receive_depth = 512;
+  Duration receive_patience = seconds(10);
+};
+
+class Link {
+ public:
+  /// Places for the bytes of send_copy().
+  static constexpr std::uint32_t kSlots = 64;
+
+  /// `kick` tells the engine's thread that something was asked for; it is called with the mutex, and not
+  /// after close().
+  Link(ConnectionId id, const LinkOptions& options, std::function<void()> kick);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // -- any thread --
+
+  ConnectionId id() const { return id_; }
+  bool is_open() const { return state_ == State::open; }
+  /// Errors: would_block, peer_failed.
+  Result<void> ask(const Work& work);
+  Result<void> ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
+                        std::optional<std::uint32_t> immediate);
+  /// The application wants its end.
+  void ask_for_end();
+  /// The application has these completions of ours now: it may ask for as many operations more.
+  void hand_over(std::span<const Completion> completions);
+  /// Who is at the other end: known when the link opens.
+  const PeerInfo& peer() const { return peer_; }
+
+  // -- the engine's thread --
+
+  /// Errors: those of the fabric.
+  Result<fabric::ConnectionBlob> make_queue_pair(fabric::Fabric& fabric);
+  /// Errors: those of QueuePair::connect; cancelled (it has ended in between).
+  Result<void> connect(std::span<const std::byte> blob);
+  /// Takes operations from now on. False: it was closed before.
+  bool open(PeerInfo peer);
+  bool was_opened() const { return was_opened_; }
+  /// Posts what was asked for; returns how much.
+  std::size_t post_asked();
+  /// Takes completions from the queue pair; returns how many.
+  std::size_t poll(std::span<Completion> out);
+  struct Fault {
+    Error error;
+    bool is_explained = false;  ///< one of our operations failed, by name; false: the peer may know why
+  };
+  /// Why it cannot go on; nothing: it can.
+  std::optional<Fault> fault() const;
+  /// Takes no more operations.
+  void close();
+  /// The application wanted its end since the last call.
+  bool take_end_wish() { return end_wish_.exchange(false); }
+  /// Destroys the queue pair. From then on flush() gives what was not completed.
+  void destroy_queue_pair();
+  /// Completions of operations that were not completed, in order; how many of them there were, 0: no more.
+  std::size_t flush(std::span<Completion> out);
+  /// For regions; null: it is over.
+  fabric::QueuePair* queue_pair() { return queue_pair_.get(); }
+
+ private:
+  enum class State : std::uint8_t { connecting, open, closed };
+  struct Posted {
+    std::uint64_t work_id = 0;
+    WorkKind kind = WorkKind::send;
+    std::optional<std::uint32_t> slot;  // of a copy
+  };
+  struct Asked {
+    Work work;
+    std::optional<std::uint32_t> slot;
+  };
+
+  Result<void> reserve(bool receives);
+  void note(Asked asked);
+  Result<void> post(const Work& work);
+  void give_back(std::optional<std::uint32_t> slot);
+  std::span<std::byte> bytes_of(std::uint32_t slot) const;
+
+  const ConnectionId id_;
+  const LinkOptions options_;
+  const std::function<void()> kick_;
+  PeerInfo peer_;  // written before state_ is open
+  std::atomic<State> state_ = State::connecting;
+  std::atomic<bool> end_wish_ = false;
+
+  std::mutex mutex_;  // of what follows
+  std::vector<Asked> asked_;
+  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // asked for, and not handed over
+  std::vector<std::uint32_t> free_slots_;
+
+  // The engine's.
+  std::vector<Asked> posting_;  // asked_'s other half: the two change places
+  memory::Arena slots_;
+  std::unique_ptr<fabric::MemoryRegion> pinned_;
+  std::unique_ptr<fabric::QueuePair> queue_pair_;  // goes before the memory that it uses
+  roce::FixedRing<Posted> sends_, receives_;       // posted, and not completed
+  std::optional<Error> fault_;
+  WorkStatus first_failure_ = WorkStatus::success;
+  bool was_opened_ = false;
+};
+
+}  // namespace rdmc::unicast

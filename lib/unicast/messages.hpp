@@ -1,0 +1,46 @@
+// What two endpoints say to each other on the control plane, as values, and its encoding (unicast.proto).
+// What a peer may send is bounded here: whatever is decoded keeps to the bounds. Stateless; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::unicast {
+
+using Bytes = std::vector<std::byte>;
+
+/// Grows when a message changes in a way that an older program would misunderstand.
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::size_t kMostNameBytes = 255;
+inline constexpr std::size_t kMostPrivateBytes = 4096;
+/// Of the text of Ended; longer ones are cut.
+inline constexpr std::size_t kMostTextBytes = 1024;
+
+struct Greeting {
+  std::string name;
+  Bytes private_data;
+
+  friend bool operator==(const Greeting&, const Greeting&) = default;
+};
+
+struct Ready {};
+struct Ended {
+  Error cause;
+};
+using Message = std::variant<Ready, Ended>;
+
+Bytes encode(const Greeting& greeting);
+/// Errors: protocol_error (not a greeting, or beyond a bound), version_mismatch.
+Result<Greeting> decode_greeting(std::span<const std::byte> bytes);
+
+Bytes encode(const Message& message);
+/// Errors: protocol_error (not a message).
+Result<Message> decode_message(std::span<const std::byte> bytes);
+
+}  // namespace rdmc::unicast

@@ -1,0 +1,246 @@
+// How connections begin and end: in order, by death, and with peers that are wrong.
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+
+#include "controlplane/peer/context.hpp"
+#include "lib/unicast/messages.hpp"
+#include "tests/lib/unicast/endpoints.hpp"
+
+BOOST_AUTO_TEST_SUITE(ending_test)
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+namespace {
+
+constexpr std::array<const char*, 3> kFabrics{"udp", "shm", "auto"};
+
+/// A process that opens the channel of an endpoint by hand.
+class RawPeer {
+ public:
+  struct Answer {
+    Result<control::Channel> channel;
+    peer::Offer offer;
+  };
+
+  Result<peer::Offer> open(Party& to, const std::string& service, peer::Offer offer) {
+    std::promise<Result<peer::Offer>> answered;
+    handle_ = peers_->open("127.0.0.1", to->address().port, kPatience, service, std::move(offer),
+                           [&](Result<control::Channel> channel, peer::Offer theirs) {
+                             if (!channel) return answered.set_value(std::unexpected(channel.error()));
+                             channel_.emplace(std::move(*channel));
+                             channel_->start([](const auto&) {}, [](const Error&) {});
+                             answered.set_value(std::move(theirs));
+                           });
+    return answered.get_future().get();
+  }
+  void say(const unicast::Bytes& bytes) {
+    peers_->loop().call([&] { BOOST_REQUIRE(channel_->send(bytes)); });
+  }
+  fabric::ConnectionBlob blob() {
+    return thread_->call([&] {
+      queue_pair_ = std::move(*thread_->fabric().create_queue_pair({}));
+      return queue_pair_->local_blob();
+    });
+  }
+  ~RawPeer() {
+    peers_->loop().call([&] { channel_.reset(); });
+    thread_->call([&] { queue_pair_.reset(); });
+  }
+
+ private:
+  peer::Context context_;
+  std::shared_ptr<peer::Peers> peers_ =
+      context_.peers({.key_file = {}, .certificates = {}, .insecure = true}).value();
+  std::shared_ptr<peer::FabricThread> thread_ = context_.fabric_thread({.fabric = "udp"}).value();
+  std::unique_ptr<fabric::QueuePair> queue_pair_;
+  peer::Peers::Handle handle_;
+  std::optional<control::Channel> channel_;
+};
+
+unicast::Bytes greeting() {
+  return unicast::encode(unicast::Greeting{"raw peer", {}});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(peers_learn_who_the_other_one_is) {
+  Party other({.name = "theirs", .fabric = "udp", .private_data = bytes_of("other")});
+  Party us({.name = "ours", .fabric = "udp", .private_data = bytes_of("us")});
+  auto place = other.place();
+  const auto wrong = us->connect(place, kPatience);
+  BOOST_TEST(failed_with(wrong, Errc::not_found));
+  place.name = "theirs";
+  const auto here = us->connect(place, kPatience);
+  BOOST_REQUIRE(here);
+  const auto there = other.connection();
+  BOOST_TEST((here->peer().name == "theirs" && there.peer().name == "ours"));
+  BOOST_TEST((here->peer().private_data == bytes_of("other") && there.peer().private_data == bytes_of("us")));
+  BOOST_TEST(here->peer().address.port == place.port);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_one_side_ends_is_over_for_both_with_all_it_had_to_do) {
+  for (const char* const fabric : kFabrics) {
+    for (const Way way : kWays) {
+      BOOST_TEST_CONTEXT(fabric << ", way " << static_cast<int>(way)) {
+        Party other({.fabric = fabric}), us({.fabric = fabric}, way);
+        const auto [here, there] = connect(us, other);
+        std::vector<std::byte> room(8);
+        const auto message = bytes_of("in time!");
+        for (std::uint64_t i = 0; i < 3; ++i) BOOST_REQUIRE(here.post_receive(room, i));
+        BOOST_REQUIRE(there.post_receive(room, 7));
+        BOOST_REQUIRE(there.send(message, 8));
+        BOOST_TEST(is(us.next(), WorkKind::receive, 0));
+        here.disconnect();
+        BOOST_TEST((us.end_of(here).code == Errc::cancelled));
+        BOOST_TEST((other.end_of(there).code == Errc::cancelled));
+        for (std::uint64_t i = 1; i < 3; ++i)
+          BOOST_TEST(is(us.next(), WorkKind::receive, i, WorkStatus::flushed));
+        // It had arrived, and its acknowledgement left before the end.
+        BOOST_TEST(is(other.next(), WorkKind::send, 8));
+        BOOST_TEST(is(other.next(), WorkKind::receive, 7, WorkStatus::flushed));
+        BOOST_TEST(failed_with(here.send({}, 0), Errc::peer_failed));
+        BOOST_TEST(failed_with(there.send({}, 0), Errc::peer_failed));
+        BOOST_TEST((us.disconnected() == 1 && other.disconnected() == 1));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_endpoint_that_ends_flushes_what_it_had_to_do_and_tells_its_peers) {
+  for (const char* const fabric : kFabrics) {
+    BOOST_TEST_CONTEXT(fabric) {
+      Party other({.fabric = fabric}), us({.fabric = fabric}, Way::upcalls);
+      const auto [here, there] = connect(us, other);
+      const auto message = bytes_of("never");
+      BOOST_REQUIRE(here.send(message, 1));  // there is no receive
+      us.destroy();
+      BOOST_TEST(is(us.next(), WorkKind::send, 1, WorkStatus::flushed));
+      BOOST_TEST((us.end_of(here).code == Errc::cancelled));
+      BOOST_TEST((other.end_of(there).code == Errc::cancelled));
+      BOOST_TEST(failed_with(here.send(message, 1), Errc::peer_failed));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_death_of_a_peer_flushes_what_was_under_way_and_is_told_once) {
+  for (const char* const fabric : kFabrics) {
+    BOOST_TEST_CONTEXT(fabric) {
+      std::array<int, 2> pipe{};
+      BOOST_REQUIRE(::pipe(pipe.data()) == 0);
+      const pid_t child = ::fork();
+      if (child == 0) {
+        const auto endpoint = Endpoint::create({.name = "test", .fabric = fabric, .insecure = true});
+        const std::uint16_t port = endpoint ? (*endpoint)->address().port : 0;
+        if (::write(pipe[1], &port, sizeof port) == sizeof port) ::pause();
+        ::_exit(1);
+      }
+      std::uint16_t port = 0;
+      BOOST_REQUIRE(::read(pipe[0], &port, sizeof port) == sizeof port);
+      Party us({.fabric = fabric});
+      const auto here = us->connect({.host = "127.0.0.1", .port = port}, kPatience);
+      BOOST_REQUIRE(here);
+      std::vector<std::byte> room(8);
+      BOOST_REQUIRE(here->post_receive(room, 1));
+      BOOST_REQUIRE(here->send(room, 2));
+      ::kill(child, SIGKILL);
+      const auto ended = us.next(2);
+      BOOST_TEST((ended[0].status != WorkStatus::success && ended[1].status != WorkStatus::success));
+      const Error cause = us.end_of(*here);
+      BOOST_TEST((cause.code == Errc::peer_failed));
+      BOOST_TEST(!cause.what.empty());
+      BOOST_TEST(!us->connect({.host = "127.0.0.1", .port = port}, kPatience));
+      BOOST_TEST(us.disconnected() == 1U);
+      ::waitpid(child, nullptr, 0);
+      ::close(pipe[0]);
+      ::close(pipe[1]);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_attempt_ends_by_name_and_in_time) {
+  Party us({.fabric = "udp"});
+  const auto nobody = us->connect({.host = "127.0.0.1", .port = 1}, kPatience);
+  BOOST_TEST(failed_with(nobody, Errc::peer_failed));
+  // A listener that never says anything.
+  const int silent = ::socket(AF_INET, SOCK_STREAM, 0);
+  BOOST_REQUIRE(::listen(silent, 1) == 0);
+  sockaddr_in bound{};
+  socklen_t length = sizeof bound;
+  BOOST_REQUIRE(::getsockname(silent, reinterpret_cast<sockaddr*>(&bound), &length) == 0);
+  const Endpoint::Place place{.host = "127.0.0.1", .port = ntohs(bound.sin_port)};
+  BOOST_TEST(failed_with(us->connect(place, milliseconds(50)), Errc::timed_out));
+  // One that is under way when the endpoint ends.
+  std::promise<Result<Connection>> made;
+  us->connect(place, kPatience, [&](Result<Connection> done) { made.set_value(std::move(done)); });
+  us.destroy();
+  BOOST_TEST(failed_with(made.get_future().get(), Errc::cancelled));
+  ::close(silent);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_wrong_is_refused_by_name_and_counted) {
+  Party us({.fabric = "udp"});
+  RawPeer peer;
+  BOOST_TEST(failed_with(peer.open(us, "unicast/nobody", {greeting(), {}}), Errc::not_found));
+  BOOST_TEST(failed_with(peer.open(us, "unicast/test", {bytes_of("\xFF"), {}}), Errc::protocol_error));
+  BOOST_TEST(failed_with(peer.open(us, "unicast/test", {bytes_of("\x08\x02"), {}}), Errc::version_mismatch));
+  BOOST_TEST(failed_with(
+      peer.open(us, "unicast/test", {unicast::encode(unicast::Greeting{std::string(256, 'x'), {}}), {}}),
+      Errc::protocol_error));
+  BOOST_TEST(us->counters().peers_refused == 3U);
+  BOOST_TEST(
+      failed_with(peer.open(us, "unicast/test", {greeting(), bytes_of("no blob")}), Errc::protocol_error));
+  BOOST_TEST(us->counters().peers_refused == 4U);
+  BOOST_TEST(us->counters().connections_accepted == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_breaks_the_protocol_on_its_channel_is_cut_off) {
+  Party us({.fabric = "udp"});
+  for (const auto& nonsense : {bytes_of("\xFF\xFF"), unicast::encode(unicast::Message(unicast::Ready{}))}) {
+    RawPeer peer;
+    const std::size_t index = us->counters().connections_accepted;
+    BOOST_REQUIRE(peer.open(us, "unicast/test", {greeting(), peer.blob()}));
+    peer.say(unicast::encode(unicast::Message(unicast::Ready{})));
+    const Connection connection = us.connection(index);
+    BOOST_TEST(connection.peer().name == "raw peer");
+    peer.say(nonsense);
+    BOOST_TEST((us.end_of(connection).code == Errc::protocol_error));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_endpoint_has_as_many_connections_as_it_may) {
+  Party other({.fabric = "udp", .most_connections = 1}), us({.fabric = "udp"});
+  const auto [here, there] = connect(us, other);
+  BOOST_TEST(failed_with(us->connect(other.place(), kPatience), Errc::resource_limit));
+  BOOST_TEST(failed_with(other->connect(us.place(), kPatience), Errc::resource_limit));
+  here.disconnect();
+  other.end_of(there);
+  BOOST_TEST(us->connect(other.place(), kPatience).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(options_that_make_no_sense_are_refused) {
+  const auto refused = [](const EndpointOptions& options) {
+    return failed_with(Endpoint::create(options), Errc::invalid_argument);
+  };
+  BOOST_TEST(refused({.name = "", .insecure = true}));
+  BOOST_TEST(refused({.name = std::string(256, 'x'), .insecure = true}));
+  BOOST_TEST(refused({.name = "x"}));
+  BOOST_TEST(refused({.name = "x", .insecure = true, .encrypt = true}));
+  BOOST_TEST(refused({.name = "x", .insecure = true, .send_depth = 0}));
+  BOOST_TEST(refused({.name = "x", .insecure = true, .receive_depth = 65'537}));
+  BOOST_TEST(refused({.name = "x", .insecure = true, .private_data = std::vector<std::byte>(4097)}));
+  const auto context = std::make_shared<Context>();
+  const auto first = Endpoint::create({.name = "x", .fabric = "udp", .insecure = true, .context = context});
+  BOOST_TEST(first.has_value());
+  BOOST_TEST(
+      failed_with(Endpoint::create({.name = "x", .fabric = "udp", .insecure = true, .context = context}),
+                  Errc::already_exists));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

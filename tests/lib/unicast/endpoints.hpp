@@ -1,0 +1,157 @@
+// Endpoints of this process that stand for processes of their own - each has its own Context -, and what each
+// has heard. Waiting is for a condition, up to a limit that only a failing test reaches.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controlplane/peer/context.hpp"
+#include "lib/include/rdmc/unicast.hpp"
+
+namespace rdmc::testing {
+
+inline constexpr Duration kPatience = seconds(30);
+inline constexpr RemoteAccess kAllAccess = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
+
+/// How an application takes completions, and on which thread the engine runs.
+enum class Way : std::uint8_t { polls, upcalls, drives_and_polls, drives_with_upcalls };
+inline constexpr std::array kWays{Way::polls, Way::upcalls, Way::drives_and_polls, Way::drives_with_upcalls};
+
+class Party {
+ public:
+  explicit Party(EndpointOptions options, Way way = Way::polls) : way_(way) {
+    options.insecure = true;
+    if (options.name.empty()) options.name = "test";
+    options.own_thread = way == Way::polls || way == Way::upcalls;
+    options.context = std::make_shared<Context>();
+    EndpointCallbacks on;
+    on.connected = [this](const Connection& connection) {
+      if (when_connected) when_connected(connection);
+      note([&] { connected_.push_back(connection); });
+    };
+    on.disconnected = [this](const Connection& connection, const Error& cause) {
+      note([&] { disconnected_.emplace_back(connection.id(), cause); });
+    };
+    if (way == Way::upcalls || way == Way::drives_with_upcalls)
+      on.completed = [this](std::span<const Completion> some) {
+        note([&] { completed_.insert(completed_.end(), some.begin(), some.end()); });
+      };
+    auto made = Endpoint::create(options, on);
+    if (made)
+      endpoint_ = std::move(*made);
+    else
+      error_ = made.error();
+  }
+
+  explicit operator bool() const { return endpoint_ != nullptr; }
+  const Error& error() const { return error_; }
+  Endpoint& operator*() { return *endpoint_; }
+  Endpoint* operator->() { return endpoint_.get(); }
+  void destroy() { endpoint_.reset(); }
+  Endpoint::Place place() { return {.host = "127.0.0.1", .port = endpoint_->address().port}; }
+
+  /// The next completion; fails the test when none comes.
+  Completion next() {
+    std::array<Completion, 1> one;
+    if (way_ == Way::polls || way_ == Way::drives_and_polls) {
+      BOOST_REQUIRE(endpoint_->poll(one, kPatience) == 1);
+      return one[0];
+    }
+    BOOST_REQUIRE(wait_until([&] { return !completed_.empty(); }));
+    const std::lock_guard lock(mutex_);
+    one[0] = completed_.front();
+    completed_.pop_front();
+    return one[0];
+  }
+  std::vector<Completion> next(std::size_t count) {
+    std::vector<Completion> all;
+    while (all.size() < count) all.push_back(next());
+    return all;
+  }
+  /// The peer that has connected first, second, …
+  Connection connection(std::size_t index = 0) {
+    BOOST_REQUIRE(wait_until([&] { return connected_.size() > index; }));
+    const std::lock_guard lock(mutex_);
+    return connected_[index];
+  }
+  /// Why that connection is over.
+  Error end_of(const Connection& connection) {
+    std::optional<Error> cause;
+    BOOST_REQUIRE(wait_until([&] {
+      for (const auto& [id, why] : disconnected_)
+        if (id == connection.id()) cause = why;
+      return cause.has_value();
+    }));
+    return *cause;
+  }
+  std::size_t disconnected() {
+    const std::lock_guard lock(mutex_);
+    return disconnected_.size();
+  }
+
+  std::function<void(const Connection&)> when_connected;  ///< set before anybody connects
+
+ private:
+  template <typename Change>
+  void note(Change change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+  template <typename Condition>
+  bool wait_until(Condition condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatience.ns);
+    std::unique_lock lock(mutex_);
+    if (way_ == Way::polls || way_ == Way::upcalls) return changed_.wait_until(lock, end, condition);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      lock.unlock();
+      endpoint_->poll({}, milliseconds(10));
+      lock.lock();
+    }
+    return true;
+  }
+
+  const Way way_;
+  Error error_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Connection> connected_;
+  std::vector<std::pair<ConnectionId, Error>> disconnected_;
+  std::deque<Completion> completed_;
+  std::unique_ptr<Endpoint> endpoint_;  // ends first
+};
+
+/// `dialer` connects to `other`, which has a thread of its own: the two handles.
+inline std::pair<Connection, Connection> connect(Party& dialer, Party& other, std::size_t index = 0) {
+  auto made = dialer->connect(other.place(), kPatience);
+  BOOST_REQUIRE_MESSAGE(made, made.error().what);
+  return {*made, other.connection(index)};
+}
+
+inline std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+inline bool is(const Completion& completion, WorkKind kind, std::uint64_t work_id,
+               WorkStatus status = WorkStatus::success) {
+  return completion.kind == kind && completion.work_id == work_id && completion.status == status;
+}
+
+template <typename T>
+bool failed_with(const Result<T>& result, Errc code) {
+  return !result && result.error().code == code && !result.error().what.empty();
+}
+
+}  // namespace rdmc::testing
