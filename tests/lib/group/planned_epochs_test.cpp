@@ -83,6 +83,24 @@ BOOST_DATA_TEST_CASE(whoever_joins_gets_all_messages_from_then_on, bdata::xrange
     BOOST_TEST(group.members[joiner].copies.size() == group.sent.size(), what);
 }
 
+BOOST_DATA_TEST_CASE(a_group_may_begin_with_all_joining_while_one_of_them_dies, bdata::xrange(0, 30), seed) {
+  Random random(static_cast<std::uint64_t>(seed));
+  Survivors group(static_cast<std::uint64_t>(seed), 0, true, relay::Algorithm::binomial_pipeline, alone,
+                  2 + random.below(5));
+  const std::string what = "seed " + std::to_string(seed);
+  group.let_all_in();
+  if (seed % 2 == 0) {
+    run_a_while(group, random);
+    group.kill(static_cast<std::size_t>(random.below(group.view.size())));
+    group.world.run_for(milliseconds(1500));  // by then everybody knows
+  }
+  BOOST_TEST_REQUIRE(settles(group), what << ": not settled");
+  if (!group.members[group.root()].is_alive) return;  // nobody had anything to notice
+  send_some(group, random);
+  BOOST_TEST_REQUIRE(settles(group), what << ": does not go on");
+  check(group, what);
+}
+
 BOOST_DATA_TEST_CASE(members_may_die_while_others_join_and_the_root_changes, bdata::xrange(0, 120), seed) {
   Random random(static_cast<std::uint64_t>(seed));
   Survivors group(static_cast<std::uint64_t>(seed), 3 + random.below(3), true,

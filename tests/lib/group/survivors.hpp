@@ -213,6 +213,14 @@ class Survivors {
     members[joiner].is_in = true;
     change();
   }
+  /// A group that begins with all of them at the same time.
+  void let_all_in() {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      view.push_back(NodeId{static_cast<std::uint32_t>(i)});
+      members[i].is_in = true;
+    }
+    change();
+  }
   void change() {
     ++epoch;
     for (std::size_t i = 0; i < members.size(); ++i)
