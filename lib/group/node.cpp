@@ -147,13 +147,17 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
         relay::AutoConfig{.racks_are_hosts = hosts_count, .guess = guess_of(ranking->racks)});
     if (options.block_bytes != 0 || options.can_continue) automatic.fixed.block_bytes = config.block_bytes;
   }
+  if (options.joins && !options.can_continue)
+    return fail(Errc::invalid_argument, "nobody joins a group that was not made to be continued");
   return state_->in_engine([&]() -> Result<void> {
     if (state_->find(number))
       return fail(Errc::already_exists,
                   "group " + std::to_string(value_of(number)) + " is in use: destroy it first");
-    const auto made = std::make_shared<group::NodeGroup>(ranks, std::move(*rack_of), options.can_continue,
-                                                         std::move(callbacks), state_->some_changed);
-    if (auto opened = made->open(*state_->peers, config); !opened) return opened;
+    const auto made =
+        std::make_shared<group::NodeGroup>(ranks, std::move(*rack_of), options.can_continue,
+                                           std::move(callbacks), state_->some_changed, hosts_count);
+    auto opened = options.joins ? made->join(*state_->peers, config) : made->open(*state_->peers, config);
+    if (!opened) return opened;
     const std::lock_guard lock(state_->mutex);
     state_->groups[number] = made;
     return {};
@@ -185,6 +189,14 @@ Result<void> Node::continue_group(GroupNumber number, std::uint64_t epoch, std::
     const auto group = state_->find(number);
     if (!group) return no_group(number);
     return group->continue_as(epoch, std::move(survivors), root, id());
+  });
+}
+
+Result<std::uint64_t> Node::epoch(GroupNumber number) const {
+  return state_->in_engine([&]() -> Result<std::uint64_t> {
+    const auto group = state_->find(number);
+    if (!group) return no_group(number);
+    return group->epoch();
   });
 }
 

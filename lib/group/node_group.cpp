@@ -1,6 +1,8 @@
 // What the application calls: from any thread into the queue of commands, and from there to the engine's.
 #include "lib/group/node_group.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace rdmc::group {
@@ -12,6 +14,18 @@ Result<void> NodeGroup::open(Peers& peers, const GroupConfig& config) {
   peers_ = &peers;
   config_ = config;
   is_root_ = value_of(config.rank) == 0;
+  return {};
+}
+
+Result<void> NodeGroup::join(Peers& peers, const GroupConfig& config) {
+  auto succession = Succession::create(peers, config, *this);
+  if (!succession) return std::unexpected(succession.error());
+  succession_ = std::move(*succession);
+  peers_ = &peers;
+  config_ = config;
+  joins_ = true;
+  phase_ = Phase::continuing;
+  succession_->begin();
   return {};
 }
 
@@ -66,13 +80,22 @@ bool NodeGroup::wants_to_run() {
 
 void NodeGroup::run() {
   tidy();
-  std::deque<Command> commands;
+  execute_commands();
+}
+
+/// In their order, although the upcalls of one may lead here again.
+void NodeGroup::execute_commands() {
   {
     const std::lock_guard lock(mutex_);
-    commands.swap(commands_);
+    std::ranges::move(commands_, std::back_inserter(executing_));
+    commands_.clear();
     told_ = false;
   }
-  for (Command& command : commands) std::visit([this](auto& one) { execute(one); }, command);
+  while (!executing_.empty()) {
+    Command command = std::move(executing_.front());
+    executing_.pop_front();
+    std::visit([this](auto& one) { execute(one); }, command);
+  }
 }
 
 void NodeGroup::execute(Send& send) {

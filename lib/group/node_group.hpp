@@ -42,11 +42,13 @@ class NodeGroup final : public Survivor {
   };
   using Command = std::variant<Send, Buffer, Release, Destroy>;
 
-  /// `members` by rank, of whom `rack_of` knows all or nobody. `some_changed` is set when somebody must call
+  /// `members` by rank, of whom `rack_of` knows all or nobody; `racks_are_hosts`: where they are the hosts of
+  /// connected nodes, members may join later. `some_changed` is set when somebody must call
   /// tidy().
   NodeGroup(std::vector<NodeId> members, RackOf rack_of, bool can_continue, GroupCallbacks callbacks,
-            bool& some_changed)
-      : members_(std::move(members)),
+            bool& some_changed, bool racks_are_hosts = false)
+      : racks_are_hosts_(racks_are_hosts),
+        members_(std::move(members)),
         rack_of_(std::move(rack_of)),
         can_continue_(can_continue),
         callbacks_(std::move(callbacks)),
@@ -54,6 +56,8 @@ class NodeGroup final : public Survivor {
 
   /// Errors: those of Group::create.
   Result<void> open(Peers& peers, const GroupConfig& config);
+  /// Takes part in a group that others continue in this epoch. Errors: those of Group::create.
+  Result<void> join(Peers& peers, const GroupConfig& config);
 
   // -- any thread --
 
@@ -69,6 +73,8 @@ class NodeGroup final : public Survivor {
 
   /// Does what was asked.
   void run();
+  /// The present one, or the one that a continuation has begun.
+  std::uint64_t epoch() const { return config_.name.epoch; }
   /// Errors: as Node::continue_group.
   Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId root, NodeId us);
   /// From one epoch to the next, which no upcall can do. Between turns.
@@ -99,6 +105,7 @@ class NodeGroup final : public Survivor {
   };
 
   Result<void> may_call() const;
+  void execute_commands();
   void execute(Send& send);
   void execute(Buffer& buffer);
   void execute(Release& release);
@@ -145,8 +152,9 @@ class NodeGroup final : public Survivor {
   void all_recovered() override;
   void succeeded() override;
 
+  const bool racks_are_hosts_;
   std::vector<NodeId> members_;
-  const RackOf rack_of_;
+  RackOf rack_of_;
   const bool can_continue_;
   GroupCallbacks callbacks_;
   bool& some_changed_;
@@ -157,9 +165,11 @@ class NodeGroup final : public Survivor {
 
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
-  bool told_ = false;  // that there are commands
+  std::deque<Command> executing_;  // the engine's
+  bool told_ = false;              // that there are commands
   std::uint64_t next_send_ = 0;
   bool is_root_ = false, destroying_ = false;
+  bool joins_ = false;  // it has not been in an open epoch yet
   Phase phase_ = Phase::open;
 
   std::map<std::uint64_t, Held> held_;

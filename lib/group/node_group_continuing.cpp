@@ -19,7 +19,8 @@ void NodeGroup::failed(std::optional<Rank> member, const Error& error) {
   }
   failure_ = error;
   if (next_) return;  // the epoch was left behind by our own wish
-  fail_with(member, error);
+  const bool was_wished = can_continue_ && error.code == Errc::cancelled;  // by a member that goes on
+  fail_with(was_wished ? std::nullopt : member, error);
 }
 
 void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
@@ -50,24 +51,37 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
   if (done_) return fail(Errc::cancelled, "the group is being destroyed");
   if (!can_continue_) return refuse("a group that was not made to be continued");
   if (epoch <= (next_ ? next_->epoch : config_.name.epoch)) return refuse("an epoch that is not later");
+  RackOf rack_of = rack_of_;
   for (auto at = survivors.begin(); at != survivors.end(); ++at) {
-    if (std::ranges::find(members_, *at) == members_.end()) return refuse("a survivor who was no member");
+    const bool joins = std::ranges::find(members_, *at) == members_.end();
+    if (joins && *at != us && !peers_->is_connected(PeerId{value_of(*at)}))
+      return refuse("a survivor who was no member and is not connected");
+    if (!rack_of_.empty() && !rack_of_.contains(*at)) {
+      if (!racks_are_hosts_) return refuse("a member that joins, whose rack is not known");
+      auto hosts = hosts_of(survivors, us, *peers_);
+      if (!hosts) return std::unexpected(hosts.error());
+      rack_of = std::move(*hosts);
+    }
     if (std::find(survivors.begin(), at, *at) != at) return refuse("the same survivor twice");
   }
   const auto is_left_out = [&](NodeId member) {
     return std::ranges::find(survivors, member) == survivors.end();
   };
   const auto left_out = std::ranges::find_if(members_, is_left_out);
-  if (phase_ == Phase::open && left_out == members_.end()) return refuse("a group that has not failed");
-  auto ranking = by_rank(std::move(survivors), root, us, rack_of_);
+  auto ranking = by_rank(std::move(survivors), root, us, rack_of);
   if (!ranking) return std::unexpected(ranking.error());
   const auto rank =
       static_cast<std::uint32_t>(std::ranges::find(ranking->members, us) - ranking->members.begin());
+  rack_of_ = std::move(rack_of);
   next_ = Next{epoch, std::move(*ranking), Rank{rank}};
-  if (phase_ == Phase::open)
+  if (phase_ == Phase::open && left_out != members_.end())
     group().give_up_on(Rank{static_cast<std::uint32_t>(left_out - members_.begin())},
                        {Errc::peer_failed, "the group goes on without it"});
+  else if (phase_ == Phase::open)
+    group().give_up_on(std::nullopt, {Errc::cancelled, "the group goes on in another epoch"});
+  all_recovered_ = false;  // that was in an earlier succession
   set_phase(Phase::continuing);
+  execute_commands();  // what was sent before has a number
   some_changed_ = true;
   return {};
 }
@@ -103,6 +117,9 @@ void NodeGroup::begin_next() {
 }
 
 SurvivorState NodeGroup::survivor_state() {
+  if (joins_) return {.members = {}, .joins = true, .messages = {}};
+  // A sender that sends no more hands over all that it was to send.
+  if (is_root_ && value_of(config_.rank) != 0) handed_ = next_to_send_;
   SurvivorState state{.members = {},
                       .delivered = is_root_ ? std::max(stable_, delivered_) : delivered_,
                       .first = reusable_,
@@ -122,6 +139,7 @@ SurvivorState NodeGroup::survivor_state() {
 /// What the application has no memory for now is recovered into some of ours: others may need it.
 Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
   plan_ = plan;
+  if (joins_) return {};
   std::deque<Waiting> were_waiting;
   were_waiting.swap(waiting_);
   for (std::uint64_t message = is_root_ ? plan.end() : delivered_; message < plan.end(); ++message) {
@@ -159,7 +177,7 @@ std::span<std::byte> NodeGroup::bytes_of(std::uint64_t message) {
 }
 
 bool NodeGroup::has_block(std::uint64_t message, std::uint64_t block) const {
-  if (is_root_ || message < delivered_) return true;
+  if (is_root_ || joins_ || message < delivered_) return true;
   const auto found = held_.find(message);
   return found != held_.end() && found->second.have && found->second.have->contains(block);
 }
@@ -175,7 +193,7 @@ void NodeGroup::all_recovered() {
 
 void NodeGroup::deliver_recovered() {
   if (phase_ != Phase::continuing || !all_recovered_) return;
-  while (!is_root_ && delivered_ < plan_->end()) {
+  while (!is_root_ && !joins_ && delivered_ < plan_->end()) {
     Held& held = held_[delivered_];
     if (!waiting_.empty() && waiting_.front().message == delivered_)
       return succession_->set_memory_awaited(true);
@@ -200,7 +218,7 @@ void NodeGroup::deliver_recovered() {
 /// else's: whoever leads next, and whether we see this epoch open or not, we never tell of it.
 void NodeGroup::settle() {
   const std::uint64_t next = plan_->end();
-  const bool sends_on = is_root_ && value_of(config_.rank) == 0;
+  const bool sends_on = is_root_ && !joins_ && value_of(config_.rank) == 0;
   while (!sends_on && !held_.empty() && held_.rbegin()->first >= next) {
     const Held& held = held_.rbegin()->second;
     const auto posted = held.awaited ? held.awaited->posted : held.posted;
@@ -222,6 +240,7 @@ void NodeGroup::succeeded() {
   set_phase(Phase::open);
   failure_.reset();
   next_to_submit_ = next;
+  if (std::exchange(joins_, false)) stable_ = reusable_ = next;  // what was before is not ours
   if (stable_ != next) stable(next);
   reuse();
   submit_all();

@@ -1,6 +1,7 @@
 #include "lib/group/recovery_plan.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 
 #include "dataplane/base/varint.hpp"
@@ -72,7 +73,8 @@ Bytes SurvivorState::encode() const {
   Bytes out;
   put_varint(out, members.size());
   for (const PeerId member : members) put_varint(out, static_cast<std::uint32_t>(member));
-  for (const std::uint64_t number : {delivered, first, std::uint64_t{messages.size()}})
+  for (const std::uint64_t number :
+       {std::uint64_t{joins ? 1U : 0U}, delivered, first, std::uint64_t{messages.size()}})
     put_varint(out, number);
   for (const Kept& kept : messages) {
     const Told told = !kept.is_known ? Told::nothing : kept.held.is_full() ? Told::whole : Told::some;
@@ -91,6 +93,8 @@ Result<SurvivorState> SurvivorState::decode(std::span<const std::byte> bytes, st
     if (member > UINT32_MAX) return wrong("state: a member that cannot be");
     state.members.push_back(PeerId{static_cast<std::uint32_t>(member)});
   }
+  const std::uint64_t joins = in.number();
+  state.joins = joins == 1;
   state.delivered = in.number();
   state.first = in.number();
   for (std::uint64_t count = in.count(); count > 0; --count) {
@@ -106,7 +110,7 @@ Result<SurvivorState> SurvivorState::decode(std::span<const std::byte> bytes, st
     kept.held = whole ? BlockMap::full(blocks) : in.map(blocks);
   }
   if (!in.is_done() || state.delivered < state.first || state.first > UINT64_MAX / 2 ||
-      state.delivered > state.end())
+      state.delivered > state.end() || joins > 1 || (state.joins && (state.delivered > 0 || state.end() > 0)))
     return wrong("state: malformed");
   return state;
 }
@@ -155,12 +159,14 @@ Result<RecoveryPlan> RecoveryPlan::decode(std::span<const std::byte> bytes, std:
 
 Result<RecoveryPlan> plan_recovery(std::span<const SurvivorState> states) {
   RecoveryPlan plan;
-  plan.first = std::ranges::min(states, {}, &SurvivorState::delivered).delivered;
+  auto residents = states | std::views::filter([](const SurvivorState& state) { return !state.joins; });
+  if (!residents.empty()) plan.first = std::ranges::min(residents, {}, &SurvivorState::delivered).delivered;
   std::uint64_t end = plan.first;  // of what somebody besides the root has some of, or anybody delivered
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     const SurvivorState& state = states[rank];
     if (state.members != states.front().members)
       return fail(Errc::invalid_argument, "survivors do not agree on who they are");
+    if (state.joins) continue;
     if (state.first > plan.first) return wrong("a survivor has not kept what others lack");
     end = std::max(end, state.delivered);
     for (std::uint64_t message = end; rank != 0 && message < state.end(); ++message) {
@@ -168,7 +174,8 @@ Result<RecoveryPlan> plan_recovery(std::span<const SurvivorState> states) {
       if (kept != nullptr && kept->held.count() > 0) end = message + 1;
     }
   }
-  std::vector<relay::Holder> holders(states.size(), {.held = BlockMap(0), .lacks = true});
+  std::vector<relay::Holder> holders;
+  for (const SurvivorState& state : states) holders.push_back({.held = BlockMap(0), .lacks = !state.joins});
   for (std::uint64_t message = plan.first; message < end; ++message) {
     const SurvivorState::Kept* known = nullptr;
     BlockMap together;

@@ -28,6 +28,8 @@ struct SurvivorState {
     relay::BlockMap held = relay::BlockMap(0);
   };
   std::vector<PeerId> members;  ///< of the successor, as this one was told
+  /// It was in no epoch before: it has nothing, and takes only what is sent after the plan's messages.
+  bool joins = false;
   /// It has delivered the messages below; a sender, who has all, says which ones it knows to be everywhere.
   std::uint64_t delivered = 0;
   std::uint64_t first = 0;     ///< it has kept nothing below this number: everybody has that
@@ -58,8 +60,9 @@ struct RecoveryPlan {
 
 /// By rank of the successor; the first is the new root's. A message is saved when the survivors hold all of
 /// it and all before it, and one besides the new root has some of it: what only that one has it can as well
-/// send anew. So what anybody has delivered is saved. Errors: protocol_error (states that contradict each
-/// other), invalid_argument (survivors who do not agree on who they are).
+/// send anew. So what anybody has delivered is saved. Members that join take no part in the rounds. Errors:
+/// protocol_error (states that contradict each other), invalid_argument (survivors who do not agree on who
+/// they are).
 Result<RecoveryPlan> plan_recovery(std::span<const SurvivorState> states);
 
 }  // namespace rdmc::group

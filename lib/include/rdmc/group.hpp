@@ -84,6 +84,9 @@ struct GroupOptions {
   /// Everybody keeps every message - reusable() waits for stable() -, so that after a failure the survivors
   /// can continue_group(). The same at every member.
   bool can_continue = false;
+  /// The group exists, and this member comes in while the others continue_group() in this very epoch: it gets
+  /// the messages from continued() on. Only with can_continue.
+  bool joins = false;
   /// Receivers on the root's host look at large messages where they lie, without any copy: where the root has
   /// allocate()d their memory and all members can see it they come by viewed(), all others as ever. The same
   /// at every member; not with can_continue.
@@ -140,7 +143,9 @@ struct GroupCallbacks {
   std::function<void(const GroupFailure&)> failed;
   /// The group goes on: every survivor has the messages below `next`, they are stable, and the next one sent
   /// is number `next`. What else had begun is void, its memory the application's again - but buffers that
-  /// were posted for it serve again, and a root that stays sends what it had to.
+  /// were posted for it serve again. A root that stays sends what it had to, and what a root that becomes a
+  /// receiver had to send is among the messages below `next`. To a member that joins it is the first upcall:
+  /// its messages begin with `next`.
   std::function<void(std::uint64_t next)> continued;
 };
 
@@ -198,19 +203,24 @@ class Node {
   /// At least so many zero bytes, page aligned. Errors: resource_limit.
   Result<SharedMemory> allocate(std::size_t bytes);
 
-  /// After failed(), among its survivors, or when others have noticed a failure that this member has not,
-  /// which ends the group here without failed(): the group goes on, in the same order and with the same
-  /// numbers, once everybody has what anybody has delivered, and all else that the survivors have together;
-  /// only blocks that somebody lacks are sent, by whoever has most of them. All survivors call it with the
-  /// same list, a subset of the members, the same root - any of them - and the same epoch, higher than any
-  /// before; who they are is the application's to agree upon. May be called again, with a higher epoch, when
-  /// that fails or others are lost meanwhile. Connections to members that are left out are ended, and all
-  /// groups with them. Until continued() sends are refused; post_receive_buffer and incoming() serve what is
-  /// delivered. Errors: not_found, invalid_argument (it has not failed, and nobody is left out; not
-  /// `can_continue`; survivors who were no members, one twice, without us or the root; no higher epoch),
-  /// cancelled (it is being destroyed).
+  /// After failed(), among its survivors, or when others have noticed a failure that this member has not, or
+  /// without any failure, to have another root or more members; a group that has not failed ends here without
+  /// failed(), and may fail at the others, with `cancelled`, until they call this, too. The group goes on, in
+  /// the same order and with the same numbers, once everybody has what anybody has delivered, and all else
+  /// that the survivors have together; only blocks that somebody lacks are sent, by whoever has most of them.
+  /// All survivors call it with the same list, members and whoever is to join, the same root - any of them -
+  /// and the same epoch, higher than any before; who they are is the application's to agree upon. May be
+  /// called again, with a higher epoch, when that fails or others are lost meanwhile. Connections to members
+  /// that are left out are ended, and all groups with them. Whoever is to join is connected with all others,
+  /// and calls create_group with `joins`. Until continued() sends are refused; post_receive_buffer and
+  /// incoming() serve what is delivered. Errors: not_found, invalid_argument (not `can_continue`; survivors
+  /// who were no members and are not connected, one twice, without us or the root; no higher epoch; one that
+  /// joins a group whose racks were named), cancelled (it is being destroyed).
   Result<void> continue_group(GroupNumber group, std::uint64_t epoch, std::vector<NodeId> survivors,
                               NodeId root);
+
+  /// The epoch of a group: the present one, or the one that a continuation has begun. Errors: not_found.
+  Result<std::uint64_t> epoch(GroupNumber group) const;
 
   /// The group's end as a barrier: when all members have called it, and have all messages, `destroyed` is
   /// called with success. Otherwise with why not, after failed(). Then all memory of the group is the

@@ -211,7 +211,9 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
   for (std::uint32_t i = 0; i < 4; ++i)
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, options, heard[i].callbacks(i != 3)));
   const std::vector<NodeId> survivors{nodes.ids.begin() + 1, nodes.ids.end()};
-  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, nodes.ids, NodeId{1}), Errc::invalid_argument));
+  std::vector<NodeId> strangers = nodes.ids;
+  strangers.push_back(NodeId{17});
+  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, strangers, NodeId{1}), Errc::invalid_argument));
   BOOST_REQUIRE(nodes[0].send(kGroup, small));
   BOOST_REQUIRE(nodes[0].send(kGroup, large));
   for (const std::size_t i : {1, 2})

@@ -82,6 +82,16 @@ struct Member {
     process->wake();
   }
 
+  /// What it has not got, because it sent it or was not there yet.
+  void know(const std::vector<std::vector<std::byte>>& sent, std::uint64_t next) {
+    for (std::uint64_t message = copies.size(); message < next; ++message) {
+      copies.push_back(sent[message]);
+      delivered.emplace_back(copies.back());
+    }
+    if (std::exchange(was_in, true)) return;
+    reusable = stable = next;
+  }
+
   Gives gives = Gives::when_asked;
   SimApplication* process = nullptr;
   std::function<void(const GroupFailure&)> on_failed;
@@ -97,6 +107,7 @@ struct Member {
   std::optional<std::uint64_t> leads_from;  // sends the messages from this one on
   std::uint64_t kept = UINT64_MAX;          // of what a dead one had: those below are the group's
   int continued = 0;
+  bool is_in = false, was_in = false;  // asked to take part; and did
   bool has_failed = false, is_alive = true, in_order = true, intact = true;
 };
 
@@ -106,34 +117,37 @@ class Survivors {
  public:
   Survivors(std::uint64_t seed, std::size_t count, bool all_ask,
             std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline,
-            const Place& place = alone)
-      : world(seed, count, {.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}},
-              place),
-        members(count) {
-    GroupConfig config{.name = {.number = 1},
-                       .members = first_peers(count),
-                       .algorithm = algorithm.value_or(relay::Algorithm::binomial_pipeline),
-                       .block_bytes = kBlock,
-                       .connected_only = true,
-                       .confirms = true,
-                       .small_bytes = 1000,
-                       .memory_patience = GroupOptions{}.receive_timeout};
+            const Place& place = alone, std::size_t joiners = 0)
+      : world(seed, count + joiners,
+              {.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}}, place),
+        members(count + joiners) {
+    config = {.name = {.number = 1},
+              .members = first_peers(count),
+              .algorithm = algorithm.value_or(relay::Algorithm::binomial_pipeline),
+              .block_bytes = kBlock,
+              .connected_only = true,
+              .confirms = true,
+              .small_bytes = 1000,
+              .memory_patience = GroupOptions{}.receive_timeout};
     if (!algorithm)
       config.automatic = relay::AutoConfig{.fixed = {.block_bytes = kBlock}, .racks_are_hosts = true};
     for (std::size_t i = 0; i < count; ++i) view.push_back(NodeId{static_cast<std::uint32_t>(i)});
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
       Member& member = members[i];
       SimApplication& process = *world.processes[i];
       member.process = &process;
-      if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
       member.on_failed = [this, i](const GroupFailure& why) { on_failed(i, why); };
       member.on_continued = [this, i](std::uint64_t next) { on_continued(i, next); };
+      if (i >= count) continue;
+      if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
       const RackOf hosts = *hosts_of(view, view[i], process.peers());
       config.racks = by_rank(view, view[0], view[i], hosts)->racks;
-      process.group = std::make_unique<NodeGroup>(view, hosts, true, member.callbacks(), process.changed);
+      process.group =
+          std::make_unique<NodeGroup>(view, hosts, true, member.callbacks(), process.changed, true);
       config.rank = Rank{static_cast<std::uint32_t>(i)};
+      member.is_in = member.was_in = true;
       BOOST_REQUIRE(process.group->open(process.peers(), config));
-      const int buffers = member.gives == Gives::many_buffers ? 12
+      const int buffers = member.gives == Gives::many_buffers ? (joiners > 0 ? 40 : 12)
                           : member.gives == Gives::one_buffer ? 1
                                                               : 0;
       for (int posted = 0; i != 0 && posted < buffers; ++posted) member.post();
@@ -160,7 +174,7 @@ class Survivors {
     const auto somebody = std::ranges::find(members, true, &Member::is_alive);
     const std::uint64_t count = members[root()].is_alive ? sent.size() : somebody->stable;
     return std::ranges::all_of(members, [&](const Member& m) {
-      return !m.is_alive || (!m.has_failed && m.epoch == epoch && m.stable == count);
+      return !m.is_alive || !m.is_in || (!m.has_failed && m.epoch == epoch && m.stable == count);
     });
   }
 
@@ -187,8 +201,37 @@ class Survivors {
     }
   }
 
+  /// Without any failure all go on in another epoch: under another root, or with one that joins.
+  void lead_by(std::size_t next_root) {
+    const NodeId leader{static_cast<std::uint32_t>(next_root)};
+    view.erase(std::ranges::find(view, leader));
+    view.insert(view.begin(), leader);
+    change();
+  }
+  void let_in(std::size_t joiner) {
+    view.push_back(NodeId{static_cast<std::uint32_t>(joiner)});
+    members[joiner].is_in = true;
+    change();
+  }
+  /// A group that begins with all of them at the same time.
+  void let_all_in() {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      view.push_back(NodeId{static_cast<std::uint32_t>(i)});
+      members[i].is_in = true;
+    }
+    change();
+  }
+  void change() {
+    ++epoch;
+    for (std::size_t i = 0; i < members.size(); ++i)
+      world.simulation.at(world.simulation.now() +
+                              microseconds(static_cast<std::int64_t>(world.simulation.random().below(3000))),
+                          [this, i] { follow(i, false); });
+  }
+
   void on_failed(std::size_t reporter, const GroupFailure& why) {
     check_partial(members[reporter], why);
+    if (why.error.code == Errc::cancelled && members[reporter].epoch != epoch) return;  // it will follow
     const auto blamed = why.node ? std::ranges::find(view, *why.node) : view.end();
     if (why.node) wrongly_blamed = wrongly_blamed || members[value_of(*why.node)].is_alive;
     if (blamed != view.end()) {
@@ -206,9 +249,10 @@ class Survivors {
   void on_continued(std::size_t i, std::uint64_t next) {
     for (Member& member : members)
       if (!member.is_alive) member.kept = std::min(member.kept, next);
+    if (i != members[i].root || !members[i].was_in) members[i].know(sent, next);
     if (i != members[i].root) return;
     if (before_sending) before_sending(i);
-    if (i != 0 && !members[i].leads_from) {
+    if (std::exchange(sender, i) != i) {
       members[i].leads_from = next;
       sent.resize(next);
     }
@@ -221,17 +265,39 @@ class Survivors {
     if (!member.is_alive || (after_failure && !member.has_failed) || member.epoch == epoch) return;
     member.has_failed = true;
     if (std::ranges::find(view, us) == view.end()) return;
-    BOOST_TEST_REQUIRE(member.process->group->continue_as(epoch, view, view.front(), us).has_value());
+    if (member.process->group)
+      BOOST_TEST_REQUIRE(member.process->group->continue_as(epoch, view, view.front(), us).has_value());
+    else
+      join(member, us);
+    if (member.gives == Gives::many_buffers && i != root()) member.post();
     member.epoch = epoch;
     member.root = root();
     member.process->wake();
   }
 
+  void join(Member& member, NodeId us) {
+    SimApplication& process = *member.process;
+    const RackOf hosts = *hosts_of(view, us, process.peers());
+    const Ranking ranking = *by_rank(view, view.front(), us, hosts);
+    GroupConfig joining = config;
+    joining.name.epoch = epoch;
+    joining.racks = ranking.racks;
+    joining.rank =
+        Rank{static_cast<std::uint32_t>(std::ranges::find(ranking.members, us) - ranking.members.begin())};
+    joining.members.clear();
+    for (const NodeId one : ranking.members) joining.members.push_back(PeerId{value_of(one)});
+    process.group =
+        std::make_unique<NodeGroup>(ranking.members, hosts, true, member.callbacks(), process.changed, true);
+    BOOST_TEST_REQUIRE(process.group->join(process.peers(), joining).has_value());
+  }
+
   WorldOf<SimApplication> world;
+  GroupConfig config;
   std::vector<Member> members;
   std::vector<std::vector<std::byte>> sent;  // by number
   std::vector<NodeId> view;
   std::uint64_t epoch = 0;
+  std::size_t sender = 0;                                // of the messages since the last continuation
   std::function<void(std::size_t root)> before_sending;  // something new, after it was continued
   bool wrongly_blamed = false;
   int partial_messages = 0;

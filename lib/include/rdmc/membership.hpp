@@ -1,0 +1,246 @@
+// Views: who belongs to a named group of processes now, agreed by all of them. Every change makes a new view
+// with the next epoch, and what a process sends after it has been removed reaches nobody. On top of views:
+// groups (rdmc/group.hpp) that go on by themselves when a member dies, leaves or joins, and when another
+// member is to be the root. docs/architecture.md tells how views are agreed.
+//
+// Any thread may call anything. Upcalls of a membership come on the control thread of its Context, one at a
+// time; they must not block, and must not destroy the membership. Upcalls of a group come on the thread that
+// moves its bytes, one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rdmc/group.hpp>
+#include <rdmc/launch.hpp>
+
+namespace rdmc {
+
+/// One life of one process in one membership: random, and never used again.
+enum class MemberId : std::uint64_t {};
+
+struct Member {
+  MemberId id{};
+  std::string name;  ///< for people
+  Address address;   ///< where it takes control connections
+  Epoch since{};     ///< the first view that it is in
+
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+/// Epoch 0, without members: this process has been in no view yet.
+struct View {
+  Epoch epoch{};
+  std::vector<Member> members{};  ///< oldest first
+
+  /// Null: it is no member.
+  const Member* find(MemberId id) const;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+/// Where views are agreed: in the nodes of an embedded store or in etcd, one of the two.
+struct ViewStoreOptions {
+  /// The embedded store's, one or three, in the same order in every process. `rdmc_control serve` is one.
+  std::vector<Address> nodes{};
+  /// This process runs the node with this index. The first start of three nodes needs all three.
+  std::optional<std::size_t> runs{};
+  /// Of the node that this process runs; empty: it keeps everything in memory.
+  std::string directory{};
+  /// Client addresses of etcd's members.
+  std::vector<Address> etcd{};
+};
+
+struct MembershipOptions {
+  std::string group{};  ///< 1 to 249 bytes
+  std::string name{};   ///< of this process, for people
+  /// Where the others reach this process; port 0: any.
+  Address address = Address::ipv4(127, 0, 0, 1, 0);
+  ViewStoreOptions store{};
+  /// With a key file, certificates, or insecure: one of the three, as in MeshOptions.
+  std::string key_file{};
+  Certificates certificates{};
+  bool insecure = false;
+  std::string fabric = "auto";         ///< as NodeOptions::fabric
+  std::uint32_t window_bytes = 4096;   ///< see Membership::write
+  bool encrypt = false;                ///< as NodeOptions::encrypt, at every member alike
+  Duration lease{};                    ///< the term of the lease that it asks for, at most 1 s; 0: none
+  std::shared_ptr<Context> context{};  ///< null: that of the process
+};
+
+/// For the processes of a job: the first three, or the first one of fewer than three, run the store's nodes
+/// in memory, at the ports that connect_mesh() uses. So connect_mesh() is not called at the same time, and
+/// the views can change as long as two of those three live. `job` is the group's name. Errors: not_found (a
+/// name that has no address), invalid_argument (no such name of a group).
+Result<MembershipOptions> membership_options(const LaunchedJob& job);
+
+/// The link to a member is bad although most others reach it.
+struct UnreachableMember {
+  MemberId member{};
+  bool is_heard = false;  ///< what it says arrives here
+  bool hears_us = false;  ///< what we say arrives there
+};
+
+/// Any may be empty.
+struct MembershipCallbacks {
+  /// The view is agreed. Nothing of an earlier epoch has any effect here any more, and the window is zeroed.
+  std::function<void(const View&)> installed;
+  /// This process is no member any more: it has left, or the others have removed it. The last upcall. Who
+  /// wants back in joins again.
+  std::function<void(const View&)> removed;
+  /// A message of broadcast().
+  std::function<void(MemberId from, std::span<const std::byte> bytes)> delivered;
+  /// The view goes on, and cannot change until store_found().
+  std::function<void(const Error& cause)> store_lost;
+  std::function<void()> store_found;
+  /// The application decides what to do without that member. `reachable` or a view without it follows.
+  std::function<void(const UnreachableMember&)> unreachable;
+  std::function<void(MemberId member)> reachable;
+  /// No process serves in an earlier view than that of `epoch` any more. It follows each `installed`.
+  std::function<void(Epoch epoch)> earlier_leases_over;
+  std::function<void()> lease_gained;
+  std::function<void()> lease_lost;
+  /// A process that holds the key cannot be talked to: it encrypts and we do not, or the other way round
+  /// (authentication), or it is in another group (not_found).
+  std::function<void(const Address& process, const Error& cause)> refused;
+};
+
+/// They only rise.
+struct MembershipCounters {
+  std::uint64_t installed = 0;     ///< views
+  std::uint64_t delivered = 0;     ///< messages
+  std::uint64_t fenced = 0;        ///< messages of an epoch that was over
+  std::uint64_t dropped = 0;       ///< messages that found no room
+  std::uint64_t deaths_seen = 0;   ///< exits that the operating system told of
+  std::uint64_t paths_failed = 0;  ///< queue pairs that gave up
+};
+
+/// Who is in a group of a membership, and who sends.
+struct GroupView {
+  std::uint64_t epoch = 0;          ///< of the group: it rises with every change
+  std::vector<MemberId> members{};  ///< in the order of the view
+  MemberId root{};
+  std::uint64_t next = 0;  ///< the number of the next message
+};
+
+struct MemberGroupOptions {
+  /// Of the group: algorithm, block_bytes, small_bytes and receive_timeout, the same at every member.
+  GroupOptions group{};
+  /// The group begins when so many members have made it. Members that make it later join it.
+  std::size_t first_members = 1;
+  /// The root that a view asks for. What the oldest member of the group says counts, if that one is in the
+  /// group. Empty: the root stays until it is gone or change_root() is called, and then the oldest member of
+  /// the group follows.
+  std::function<MemberId(const View&)> root{};
+};
+
+/// Upcalls, as those of GroupCallbacks; any may be empty. Numbers of messages go on across all changes.
+struct MemberGroupCallbacks {
+  std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
+  std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
+  std::function<void(std::uint64_t message)> reusable;
+  std::function<void(std::uint64_t count)> stable;
+  std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
+  /// Something has failed. The group goes on by itself: `continued` or `ended` follows.
+  std::function<void(const Error& cause)> interrupted;
+  /// The group begins, or goes on: every member has the messages below `next`. The first upcall. A member
+  /// that has joined gets the messages from `next` on. What had begun beyond is void.
+  std::function<void(const GroupView&)> continued;
+  /// The end of the group here, and the last upcall: the membership is over (cancelled), or this member
+  /// cannot take part any more and says why. The others go on without it.
+  std::function<void(const Error& cause)> ended;
+};
+
+/// One member's part in a group of a membership. The library connects the members, and continues the group
+/// after every change.
+class MemberGroup {
+ public:
+  /// Leaves the group at once; the others go on. Not in an upcall.
+  ~MemberGroup();
+  MemberGroup(const MemberGroup&) = delete;
+  MemberGroup& operator=(const MemberGroup&) = delete;
+
+  /// Root: as Node::send. Errors: invalid_argument (not the root; too long), would_block (the group has not
+  /// begun, or is being continued; or the queue is full), cancelled (the group is over or being closed).
+  Result<std::uint64_t> send(std::span<const std::byte> bytes);
+  /// Receiver: as Node::post_receive_buffer. Errors: those of send().
+  Result<void> post_receive_buffer(std::span<std::byte> buffer);
+  /// Another member becomes the root, although nobody has died. All messages that were sent before arrive
+  /// first; `continued` says when the root has changed. Any member may call it; of several calls at a time
+  /// the last that arrives stands. A wish for a member that is not in the group then has no effect. Errors:
+  /// invalid_argument (the option `root` chooses), cancelled (the group is over).
+  Result<void> change_root(MemberId member);
+  /// `closed` is called when all members of the group have called this and have all messages, or with why
+  /// that cannot be. Errors: cancelled (called before, or the group is over).
+  Result<void> close(std::function<void(Result<void>)> closed);
+
+ private:
+  friend class Membership;
+  class Impl;
+  explicit MemberGroup(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+class Membership {
+ public:
+  /// The longest message of broadcast().
+  static constexpr std::size_t kMostBytes = 4000;
+
+  /// Begins to join the group, or to form it if nobody is there; installed() says when it is done. Errors:
+  /// invalid_argument (options that make no sense), already_exists (this Context takes part in that group),
+  /// those of the key, of listening, of opening the fabric and of the store's node.
+  static Result<std::unique_ptr<Membership>> join(const MembershipOptions& options,
+                                                  MembershipCallbacks callbacks);
+  /// To the others it is as if the process had died, unless removed() came first. Groups end.
+  ~Membership();
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  MemberId id() const;
+  /// Where the others reach this process.
+  const Address& address() const;
+  /// The newest that is installed here.
+  View view() const;
+
+  /// To all other members of the view that is installed when this is done, soon. The message may be lost, and
+  /// arrives in no other view. Errors: invalid_argument (too long), cancelled (we are no member).
+  Result<void> broadcast(std::span<const std::byte> bytes);
+  /// Into the window of every other member that has let us in, soon; at most kMostBytes. Errors: the same;
+  /// invalid_argument beyond the window.
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Ours: others write here at any moment. It is zeroed before each `installed`.
+  std::span<const std::byte> window() const;
+
+  /// An operator's wish. `done`, on the control thread, is told whether it is under way, and not that it has
+  /// happened. Errors: not_found, peer_failed (the store cannot be reached), invalid_argument (we are no
+  /// member).
+  void remove(MemberId member, std::function<void(Result<void>)> done = {});
+  /// removed() follows when the others have agreed.
+  void leave();
+
+  /// Whether this process may serve, now, what the view of `epoch` gives to it. It is called after a value is
+  /// read and before the answer leaves: the process may have been stopped in between.
+  bool holds_lease(Epoch epoch) const;
+
+  /// Waits for the control thread: not in an upcall of a group.
+  MembershipCounters counters() const;
+
+  /// This process's part in the group of this number. All members that make it with the same options are in
+  /// it: the first ones begin it, later ones join, and nobody else needs to do anything. Errors:
+  /// already_exists (this process has made it), invalid_argument (options that make no sense: racks,
+  /// read_only, an epoch), those of Node::create.
+  Result<std::unique_ptr<MemberGroup>> create_group(GroupNumber number, const MemberGroupOptions& options,
+                                                    MemberGroupCallbacks callbacks);
+
+ private:
+  class Impl;
+  explicit Membership(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace rdmc

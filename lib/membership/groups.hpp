@@ -1,0 +1,95 @@
+// The groups of one membership at one member: carries what members tell each other to the groups that the
+// application has made here, and tells the view's coordinator how they stand. The oldest member is the
+// coordinator: it begins the epochs of all groups. Everything is the loop's thread's; the owner destroys it
+// there, too.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "lib/membership/channels.hpp"
+#include "lib/membership/coordination.hpp"
+
+namespace rdmc::member_groups {
+
+/// One group, as this member takes part in it.
+class LocalGroup {
+ public:
+  virtual ~LocalGroup() = default;
+  virtual const GroupState& state() const = 0;
+  virtual void on_view(const View& view) = 0;
+  /// There is a new channel to that member of the view.
+  virtual void on_channel(MemberId member) = 0;
+  virtual void begin(const NewEpoch& epoch) = 0;
+  virtual void all_close(std::uint64_t epoch) = 0;
+  virtual void on_offer(MemberId from, const NodeOffer& offer) = 0;
+  virtual void on_answer(MemberId from, const NodeAnswer& answer) = 0;
+  virtual void on_wanted(MemberId from) = 0;
+  /// The last call.
+  virtual void end(const Error& cause) = 0;
+};
+
+class Groups {
+ public:
+  Groups(std::shared_ptr<peer::Peers> peers, const std::string& name);
+
+  /// Errors: those of Channels::serve.
+  Result<void> open(MemberId self);
+  void install(const View& view);
+  /// All groups end.
+  void end(const Error& cause);
+
+  // -- for groups --
+
+  MemberId self() const { return self_; }
+  const View& view() const { return view_; }
+  control::ControlLoop& loop() const { return peers_->loop(); }
+  std::uint64_t next_number() { return ++last_number_; }
+  /// Errors: already_exists, resource_limit, cancelled (the membership is over).
+  Result<void> add(GroupNumber number, const std::shared_ptr<LocalGroup>& group);
+  void remove(GroupNumber number);
+  /// Tells the coordinator how our groups stand.
+  void tell();
+  void send(MemberId member, const Message& message) { channels_->send(member, message); }
+
+ private:
+  /// What this member has begun as the coordinator of the present view.
+  struct Coordinated {
+    std::optional<Begun> begun;
+    Time at{};
+    control::Timer again;
+  };
+
+  std::optional<MemberId> coordinator() const;
+  State state() const;
+  void on_opened(MemberId member);
+  void on_said(MemberId member, Message message);
+  void on(MemberId from, State state);
+  void on(MemberId from, const NewEpoch& epoch);
+  void on(MemberId from, const AllClose& close);
+  void on(MemberId from, NodeOffer offer);
+  void on(MemberId from, const NodeAnswer& answer);
+  void on(MemberId from, const NodeWanted& wanted);
+  void consider();
+  void consider(GroupNumber number, const std::vector<MemberId>& order, const GroupStates& states);
+  void begin(GroupNumber number, NewEpoch epoch, const GroupStates& states);
+  LocalGroup* find(GroupNumber number) const;
+
+  const std::shared_ptr<peer::Peers> peers_;
+  MemberId self_{};
+  View view_;
+  std::uint64_t last_number_ = 0, epochs_begun_ = 0;
+  bool is_over_ = false;
+  std::map<GroupNumber, std::shared_ptr<LocalGroup>> groups_;
+  std::map<MemberId, State> states_;  // as they were told
+  std::set<MemberId> reopened_;       // and has told nothing since
+  std::map<GroupNumber, Coordinated> coordinated_;
+  std::map<MemberId, std::map<GroupNumber, NodeOffer>> offers_;  // in groups that are not made here yet
+  std::shared_ptr<char> alive_ = std::make_shared<char>();       // for what was posted
+  std::unique_ptr<Channels> channels_;
+};
+
+}  // namespace rdmc::member_groups

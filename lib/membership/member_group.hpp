@@ -1,0 +1,92 @@
+// The inside of a MemberGroup: a node of its own, connected with those of the other members that have made
+// the group, and the group's way from one epoch to the next. Three threads meet here: the application's, the
+// loop's, which follows the coordinator, and the one that moves the bytes, whose upcalls are passed on.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "lib/membership/groups.hpp"
+
+namespace rdmc {
+
+class MemberGroup::Impl final : public member_groups::LocalGroup, public std::enable_shared_from_this<Impl> {
+ public:
+  struct Setup {
+    std::shared_ptr<peer::Peers> peers;  ///< they keep the loop
+    MemberId self{};
+    GroupNumber number{};
+    MemberGroupOptions options;
+    MemberGroupCallbacks callbacks;
+  };
+  Impl(Setup setup, std::unique_ptr<Node> node)
+      : setup_(std::move(setup)), owned_(std::move(node)), node_(owned_.get()) {}
+
+  /// The node by which a member is known in groups.
+  static NodeId node_of(MemberId member) { return NodeId{static_cast<std::uint32_t>(value_of(member))}; }
+
+  // -- the application's threads --
+
+  Result<std::uint64_t> send(std::span<const std::byte> bytes);
+  Result<void> post_receive_buffer(std::span<std::byte> buffer);
+  Result<void> change_root(MemberId member);
+  Result<void> close(std::function<void(Result<void>)> closed);
+  /// Nothing is called any more.
+  void leave();
+
+  // -- the loop's thread --
+
+  Result<void> open(member_groups::Groups& groups);
+  const member_groups::GroupState& state() const override { return state_; }
+  void on_view(const View& view) override;
+  void on_channel(MemberId member) override;
+  void begin(const member_groups::NewEpoch& epoch) override;
+  void all_close(std::uint64_t epoch) override;
+  void on_offer(MemberId from, const member_groups::NodeOffer& offer) override;
+  void on_answer(MemberId from, const member_groups::NodeAnswer& answer) override;
+  void on_wanted(MemberId from) override;
+  void end(const Error& cause) override;
+
+ private:
+  /// Runs `action` on the loop's thread, unless the group is over there.
+  template <typename Action>
+  void post(Action action);
+  Result<void> may_call() const;
+  GroupCallbacks callbacks();
+  void on_failed(std::uint64_t epoch, std::optional<NodeId> node, const Error& error);
+  void on_continued(std::uint64_t epoch);
+  Result<void> go_on(const member_groups::NewEpoch& epoch);
+  void set_failed();
+  void check_closing();
+  void check_connections();
+  void connect_with(MemberId member);
+  void set_connected(MemberId member);
+  void forget_connection(MemberId member);
+  bool is_younger_than(MemberId member) const;
+  void give_up(const Error& cause);
+  std::optional<MemberId> member_of(std::optional<NodeId> node) const;
+  std::function<void(Result<void>)> take_closed();
+
+  const Setup setup_;
+  std::unique_ptr<Node> owned_;
+  Node* const node_;  // upcalls use it until it is gone
+
+  // The loop's.
+  member_groups::Groups* groups_ = nullptr;  // null: the group is over, or not opened yet
+  member_groups::GroupState state_;
+  bool is_made_ = false;                       // the node has the group
+  std::map<MemberId, std::uint64_t> offered_;  // serials of the newest offers
+
+  std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;  // messages below; what was sent counts at the root
+  std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
+
+  mutable std::mutex mutex_;                                 // of what follows
+  std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present one, and those to come
+  std::function<void(Result<void>)> closed_;
+};
+
+}  // namespace rdmc

@@ -1,0 +1,196 @@
+// The loop's part in a group: connections of its node with those of the other members, epochs as the
+// coordinator begins them, and the end.
+#include <algorithm>
+
+#include "lib/membership/member_group.hpp"
+
+namespace rdmc {
+
+using namespace member_groups;
+
+Result<void> MemberGroup::Impl::open(Groups& groups) {
+  state_.group = setup_.number;
+  state_.life = groups.next_number();
+  state_.first_members = setup_.options.first_members;
+  groups_ = &groups;
+  auto added = groups.add(setup_.number, shared_from_this());
+  if (!added) groups_ = nullptr;
+  return added;
+}
+
+void MemberGroup::Impl::on_view(const View& view) {
+  const auto connected = state_.connected;
+  for (const MemberId member : connected)
+    if (view.find(member) == nullptr) forget_connection(member);
+  std::erase_if(offered_, [&](const auto& offered) { return view.find(offered.first) == nullptr; });
+  if (!setup_.options.root || view.members.empty()) return;
+  state_.wish = setup_.options.root(view);
+  state_.wish_stands = true;
+}
+
+bool MemberGroup::Impl::is_younger_than(MemberId member) const {
+  const auto& members = groups_->view().members;
+  const auto at = [&](MemberId id) { return std::ranges::find(members, id, &Member::id); };
+  return at(member) < at(setup_.self);
+}
+
+void MemberGroup::Impl::on_channel(MemberId member) {
+  if (std::ranges::find(state_.connected, member) == state_.connected.end()) connect_with(member);
+}
+
+/// The younger of two members offers; the older one asks it to.
+void MemberGroup::Impl::connect_with(MemberId member) {
+  if (!is_younger_than(member)) return groups_->send(member, NodeWanted{setup_.number});
+  auto blob = node_->offer(node_of(member));
+  if (!blob) return give_up(blob.error());
+  const std::uint64_t serial = offered_[member] = groups_->next_number();
+  groups_->send(member, NodeOffer{.group = setup_.number, .serial = serial, .blob = std::move(*blob)});
+}
+
+/// A connection that we still have is an older one, which that member has lost.
+void MemberGroup::Impl::on_offer(MemberId from, const NodeOffer& offer) {
+  forget_connection(from);
+  auto blob = node_->offer(node_of(from));
+  if (!blob) return give_up(blob.error());
+  // What makes no sense is that member's fault: it is not connected, and stays out.
+  if (!node_->connect(node_of(from), offer.blob)) return;
+  groups_->send(from, NodeAnswer{.group = setup_.number, .serial = offer.serial, .blob = std::move(*blob)});
+  set_connected(from);
+}
+
+void MemberGroup::Impl::on_answer(MemberId from, const NodeAnswer& answer) {
+  const auto offered = offered_.find(from);
+  if (offered == offered_.end() || offered->second != answer.serial) return;
+  offered_.erase(offered);
+  if (node_->connect(node_of(from), answer.blob)) set_connected(from);
+}
+
+void MemberGroup::Impl::on_wanted(MemberId from) {
+  if (!is_younger_than(from)) return;
+  forget_connection(from);
+  connect_with(from);
+}
+
+void MemberGroup::Impl::set_connected(MemberId member) {
+  state_.connected.push_back(member);
+  groups_->tell();
+}
+
+void MemberGroup::Impl::forget_connection(MemberId member) {
+  std::erase(state_.connected, member);
+  offered_.erase(member);
+  if (node_->is_connected(node_of(member))) node_->disconnect(node_of(member));
+}
+
+void MemberGroup::Impl::check_connections() {
+  const auto connected = state_.connected;
+  for (const MemberId member : connected) {
+    if (node_->is_connected(node_of(member))) continue;
+    std::erase(state_.connected, member);
+    connect_with(member);
+    if (groups_ == nullptr) return;
+  }
+}
+
+void MemberGroup::Impl::begin(const NewEpoch& epoch) {
+  if (epoch.epoch <= state_.epoch) return;
+  std::set<NodeId> nodes;
+  for (const MemberId member : epoch.participants)
+    if (!nodes.insert(node_of(member)).second)
+      return give_up({Errc::already_exists, "two members of the group have ids that end alike"});
+  {
+    const std::lock_guard lock(mutex_);
+    epochs_[epoch.epoch] = epoch;
+  }
+  state_.epoch = epoch.epoch;
+  state_.root = epoch.root;
+  state_.participants = epoch.participants;
+  state_.stage = Stage::going;
+  if (!state_.wish_stands) {
+    const bool is_out =
+        state_.wish && std::ranges::find(epoch.participants, *state_.wish) == epoch.participants.end();
+    if (state_.wish == epoch.root || is_out) state_.wish.reset();
+  }
+  if (auto gone_on = go_on(epoch); !gone_on) {
+    if (gone_on.error().code != Errc::peer_failed) return give_up(gone_on.error());
+    set_failed();
+  }
+  groups_->tell();
+}
+
+Result<void> MemberGroup::Impl::go_on(const NewEpoch& epoch) {
+  std::vector<NodeId> nodes;
+  for (const MemberId member : epoch.participants) nodes.push_back(node_of(member));
+  const NodeId root = node_of(epoch.root);
+  if (is_made_) return node_->continue_group(setup_.number, epoch.epoch, std::move(nodes), root);
+  GroupOptions options = setup_.options.group;
+  options.epoch = epoch.epoch;
+  options.can_continue = options.joins = true;
+  auto made = node_->create_group(setup_.number, std::move(nodes), root, options, callbacks());
+  is_made_ = made.has_value();
+  return made;
+}
+
+void MemberGroup::Impl::on_continued(std::uint64_t epoch) {
+  if (epoch != state_.epoch) return;
+  state_.stage = Stage::open;
+  check_closing();
+  groups_->tell();
+}
+
+/// A member whose own application or host cannot go on would fail again and again: the others go on without
+/// it.
+void MemberGroup::Impl::on_failed(std::uint64_t epoch, std::optional<NodeId> node, const Error& error) {
+  const bool is_ours =
+      node == node_of(setup_.self) &&
+      (error.code == Errc::invalid_argument || error.code == Errc::resource_limit ||
+       (error.code == Errc::timed_out && setup_.options.group.receive_timeout != Duration{}));
+  if (is_ours) return give_up(error);
+  if (epoch != state_.epoch) return;
+  set_failed();
+  groups_->tell();
+}
+
+void MemberGroup::Impl::set_failed() {
+  state_.stage = Stage::failed;
+  check_connections();
+}
+
+void MemberGroup::Impl::check_closing() {
+  if (!is_closing_ || state_.stage != Stage::open) return;
+  if (is_root_ && stable_ < sent_) return;
+  state_.stage = Stage::closing;
+  groups_->tell();
+}
+
+/// Everybody has everything, so whatever happens to the others now is no failure.
+void MemberGroup::Impl::all_close(std::uint64_t epoch) {
+  if (epoch != state_.epoch || state_.stage != Stage::closing) return;
+  std::exchange(groups_, nullptr)->remove(setup_.number);
+  const auto done = [self = shared_from_this()](const Result<void>&) {
+    self->is_over_ = true;
+    if (const auto closed = self->take_closed()) closed({});
+  };
+  if (!node_->destroy_group(setup_.number, done)) done({});
+}
+
+void MemberGroup::Impl::give_up(const Error& cause) {
+  groups_->remove(setup_.number);
+  end(cause);
+}
+
+/// The last upcall comes from the thread of all others, behind them.
+void MemberGroup::Impl::end(const Error& cause) {
+  if (groups_ == nullptr) return;
+  groups_ = nullptr;
+  is_over_ = true;
+  const auto tell = [self = shared_from_this(), cause](const Result<void>&) {
+    if (const auto closed = self->take_closed()) closed(std::unexpected(cause));
+    if (self->setup_.callbacks.ended) self->setup_.callbacks.ended(cause);
+  };
+  for (const MemberId member : state_.participants)
+    if (member != setup_.self) node_->disconnect(node_of(member));
+  if (!is_made_ || !node_->destroy_group(setup_.number, tell)) tell({});
+}
+
+}  // namespace rdmc

@@ -1,0 +1,307 @@
+// The application's interface: what it calls goes to the control loop, and what it asks for at any moment is
+// kept where every thread can see it.
+#include "lib/include/rdmc/membership.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "controlplane/membership/membership.hpp"
+#include "controlplane/peer/context.hpp"
+#include "lib/membership/member_group.hpp"
+#include "lib/membership/store.hpp"
+
+namespace rdmc {
+namespace {
+
+control::Identity identity_of(const MembershipOptions& options) {
+  const Certificates& files = options.certificates;
+  return {.key_file = options.key_file,
+          .certificates = {.authority = files.authority,
+                           .certificate = files.certificate,
+                           .private_key = files.private_key},
+          .insecure = options.insecure};
+}
+
+MemberId public_id(view::MemberId id) {
+  return MemberId{value_of(id)};
+}
+
+View public_view(const view::View& view) {
+  View shown{.epoch = view.epoch, .members = {}};
+  for (const view::Member& member : view.members)
+    shown.members.push_back(
+        {.id = public_id(member.id), .name = member.name, .address = member.address, .since = member.since});
+  return shown;
+}
+
+}  // namespace
+
+const Member* View::find(MemberId id) const {
+  const auto found = std::ranges::find(members, id, &Member::id);
+  return found == members.end() ? nullptr : &*found;
+}
+
+class Membership::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(const MembershipOptions& options, MembershipCallbacks callbacks)
+      : options_(options), callbacks_(std::move(callbacks)) {}
+
+  Result<void> open();
+  void close();
+
+  MemberId id() const { return self_.id; }
+  const Address& address() const { return self_.address; }
+  View view() const {
+    const std::lock_guard lock(mutex_);
+    return view_;
+  }
+  Result<void> broadcast(std::span<const std::byte> bytes);
+  Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
+  std::span<const std::byte> window() const { return member_->window(); }
+  void remove(MemberId member, std::function<void(Result<void>)> done);
+  void leave();
+  bool holds_lease(Epoch epoch) const { return member_->holds_lease(epoch); }
+  MembershipCounters counters() const;
+  Result<std::unique_ptr<MemberGroup>> create_group(GroupNumber number, const MemberGroupOptions& options,
+                                                    MemberGroupCallbacks callbacks);
+
+ private:
+  Result<void> open_on_loop();
+  membership::Upcalls upcalls();
+  void on_installed(const view::View& view);
+  void on_removed(const view::View& view);
+  Result<void> may_speak() const {
+    if (is_member_) return {};
+    return fail(Errc::cancelled, "this process is no member of the view");
+  }
+  template <typename Action>
+  void post(Action action) {
+    peers_->loop().post([weak = weak_from_this(), action = std::move(action)] {
+      const auto self = weak.lock();
+      if (self && !self->is_closed_) action(*self);
+    });
+  }
+
+  const MembershipOptions options_;
+  const MembershipCallbacks callbacks_;
+  std::shared_ptr<peer::Peers> peers_;
+  member_groups::OpenStore store_;
+  std::unique_ptr<member_groups::Groups> groups_;  // the loop's
+  std::unique_ptr<membership::Membership> member_;
+  Member self_;
+  bool is_closed_ = false;  // the loop's
+  std::atomic<bool> is_member_ = false;
+  mutable std::mutex mutex_;  // of the view
+  View view_;
+};
+
+Result<void> Membership::Impl::open() {
+  const auto context = options_.context ? options_.context : process_context();
+  auto peers = context->peers(identity_of(options_));
+  if (!peers) return std::unexpected(peers.error());
+  peers_ = std::move(*peers);
+  auto store = member_groups::open_store(peers_->loop(), peers_->options(), options_.store);
+  if (!store) return std::unexpected(store.error());
+  store_ = std::move(*store);
+  // No upcall comes before everything is there.
+  return peers_->loop().call([this] { return open_on_loop(); });
+}
+
+Result<void> Membership::Impl::open_on_loop() {
+  auto joined = membership::Membership::join(peers_, *store_.client,
+                                             {.group = options_.group,
+                                              .name = options_.name,
+                                              .listen = options_.address,
+                                              .fabric = options_.fabric,
+                                              .window_bytes = options_.window_bytes,
+                                              .encrypt = options_.encrypt,
+                                              .lease = options_.lease,
+                                              .context = options_.context},
+                                             upcalls());
+  if (!joined) return std::unexpected(joined.error());
+  member_ = std::move(*joined);
+  const view::Member& self = member_->view().self();
+  self_ = {.id = public_id(self.id), .name = self.name, .address = self.address};
+  groups_ = std::make_unique<member_groups::Groups>(peers_, options_.group);
+  return groups_->open(self_.id);
+}
+
+void Membership::Impl::close() {
+  if (peers_ == nullptr) return;
+  peers_->loop().call([this] {
+    is_closed_ = true;
+    is_member_ = false;
+    if (groups_) groups_->end({Errc::cancelled, "the membership is over"});
+    groups_.reset();
+  });
+  member_.reset();
+  store_.client.reset();
+  store_.node.reset();
+  peers_->loop().call([] {});  // what was posted to this is done with
+}
+
+membership::Upcalls Membership::Impl::upcalls() {
+  membership::Upcalls to;
+  const auto is_told = [this](const auto& callback) { return !is_closed_ && callback; };
+  to.installed = [this](const view::View& view) { on_installed(view); };
+  to.removed = [this](const view::View& view) { on_removed(view); };
+  to.delivered = [this, is_told](view::MemberId from, std::span<const std::byte> bytes) {
+    if (is_told(callbacks_.delivered)) callbacks_.delivered(public_id(from), bytes);
+  };
+  to.store_lost = callbacks_.store_lost;
+  to.store_found = callbacks_.store_found;
+  to.unreachable = [this, is_told](const view::Unreachable& link) {
+    if (is_told(callbacks_.unreachable))
+      callbacks_.unreachable(
+          {.member = public_id(link.member), .is_heard = link.heard, .hears_us = link.hears_us});
+  };
+  to.reachable = [this, is_told](view::MemberId member) {
+    if (is_told(callbacks_.reachable)) callbacks_.reachable(public_id(member));
+  };
+  to.earlier_leases_over = callbacks_.earlier_leases_over;
+  to.lease_gained = callbacks_.lease_gained;
+  to.lease_lost = callbacks_.lease_lost;
+  to.refused = callbacks_.refused;
+  return to;
+}
+
+void Membership::Impl::on_installed(const view::View& view) {
+  if (is_closed_) return;
+  const View shown = public_view(view);
+  {
+    const std::lock_guard lock(mutex_);
+    view_ = shown;
+  }
+  is_member_ = true;
+  if (callbacks_.installed) callbacks_.installed(shown);
+  groups_->install(shown);
+}
+
+void Membership::Impl::on_removed(const view::View& view) {
+  if (is_closed_) return;
+  is_member_ = false;
+  groups_->end({Errc::cancelled, "this process is no member any more"});
+  if (callbacks_.removed) callbacks_.removed(public_view(view));
+}
+
+Result<void> Membership::Impl::broadcast(std::span<const std::byte> bytes) {
+  if (bytes.size() > kMostBytes) return fail(Errc::invalid_argument, "a message that is too long");
+  if (auto may = may_speak(); !may) return may;
+  // A process that is removed meanwhile speaks to nobody.
+  post([copy = std::vector(bytes.begin(), bytes.end())](Impl& self) {
+    static_cast<void>(self.member_->broadcast(copy));
+  });
+  return {};
+}
+
+Result<void> Membership::Impl::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (offset > options_.window_bytes || bytes.size() > options_.window_bytes - offset ||
+      bytes.size() > kMostBytes)
+    return fail(Errc::invalid_argument, "a write beyond the window");
+  if (auto may = may_speak(); !may) return may;
+  post([offset, copy = std::vector(bytes.begin(), bytes.end())](Impl& self) {
+    static_cast<void>(self.member_->write(offset, copy));
+  });
+  return {};
+}
+
+void Membership::Impl::remove(MemberId member, std::function<void(Result<void>)> done) {
+  post([member, done = std::move(done)](Impl& self) {
+    auto removed = self.member_->remove(view::MemberId{value_of(member)});
+    if (done) done(std::move(removed));
+  });
+}
+
+void Membership::Impl::leave() {
+  post([](Impl& self) { self.member_->leave(); });
+}
+
+MembershipCounters Membership::Impl::counters() const {
+  const membership::Counters now = peers_->loop().call([this] { return member_->counters(); });
+  return {.installed = now.installed,
+          .delivered = now.delivered,
+          .fenced = now.fenced,
+          .dropped = now.dropped,
+          .deaths_seen = now.deaths_seen,
+          .paths_failed = now.paths_failed};
+}
+
+Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber number,
+                                                                    const MemberGroupOptions& options,
+                                                                    MemberGroupCallbacks callbacks) {
+  if (options.group.epoch != 0 || !options.group.racks.empty() || options.group.read_only)
+    return fail(Errc::invalid_argument,
+                "a group of a membership has no epoch, racks or read_only of its own");
+  Address address = options_.address;
+  address.port = 0;
+  auto node = Node::create({.id = MemberGroup::Impl::node_of(id()),
+                            .address = address,
+                            .fabric = options_.fabric,
+                            .context = options_.context,
+                            .encrypt = options_.encrypt});
+  if (!node) return std::unexpected(node.error());
+  auto made = std::make_shared<MemberGroup::Impl>(MemberGroup::Impl::Setup{.peers = peers_,
+                                                                           .self = id(),
+                                                                           .number = number,
+                                                                           .options = options,
+                                                                           .callbacks = std::move(callbacks)},
+                                                  std::move(*node));
+  auto opened = peers_->loop().call([&]() -> Result<void> {
+    if (groups_ == nullptr) return fail(Errc::cancelled, "the membership is over");
+    return made->open(*groups_);
+  });
+  if (!opened) return std::unexpected(opened.error());
+  return std::unique_ptr<MemberGroup>(new MemberGroup(std::move(made)));
+}
+
+Membership::Membership(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Membership::~Membership() {
+  impl_->close();
+}
+
+Result<std::unique_ptr<Membership>> Membership::join(const MembershipOptions& options,
+                                                     MembershipCallbacks callbacks) {
+  auto impl = std::make_shared<Impl>(options, std::move(callbacks));
+  auto membership = std::unique_ptr<Membership>(new Membership(impl));
+  if (auto opened = impl->open(); !opened) return std::unexpected(opened.error());
+  return membership;
+}
+
+MemberId Membership::id() const {
+  return impl_->id();
+}
+const Address& Membership::address() const {
+  return impl_->address();
+}
+View Membership::view() const {
+  return impl_->view();
+}
+Result<void> Membership::broadcast(std::span<const std::byte> bytes) {
+  return impl_->broadcast(bytes);
+}
+Result<void> Membership::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  return impl_->write(offset, bytes);
+}
+std::span<const std::byte> Membership::window() const {
+  return impl_->window();
+}
+void Membership::remove(MemberId member, std::function<void(Result<void>)> done) {
+  impl_->remove(member, std::move(done));
+}
+void Membership::leave() {
+  impl_->leave();
+}
+bool Membership::holds_lease(Epoch epoch) const {
+  return impl_->holds_lease(epoch);
+}
+MembershipCounters Membership::counters() const {
+  return impl_->counters();
+}
+Result<std::unique_ptr<MemberGroup>> Membership::create_group(GroupNumber number,
+                                                              const MemberGroupOptions& options,
+                                                              MemberGroupCallbacks callbacks) {
+  return impl_->create_group(number, options, std::move(callbacks));
+}
+
+}  // namespace rdmc

@@ -1,0 +1,171 @@
+#include "lib/membership/messages.hpp"
+
+#include "dataplane/base/varint.hpp"
+
+namespace rdmc::member_groups {
+namespace {
+
+enum class Wish : std::uint8_t { none, once, standing };
+
+class Writer {
+ public:
+  template <typename Number>
+  void number(Number value) {
+    put_varint(bytes_, static_cast<std::uint64_t>(value));
+  }
+  void members(const std::vector<MemberId>& members) {
+    number(members.size());
+    for (const MemberId member : members) number(member);
+  }
+  void rest(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+/// Once something was wrong, everything is.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  template <typename Number = std::uint64_t>
+  Number number(std::uint64_t most = UINT64_MAX) {
+    const auto value = is_good_ ? take_varint(rest_) : std::nullopt;
+    is_good_ = value && *value <= most;
+    return static_cast<Number>(is_good_ ? *value : 0);
+  }
+  std::vector<MemberId> members() {
+    std::vector<MemberId> members;
+    for (auto count = number(kMostMembers); is_good_ && count > 0; --count)
+      members.push_back(number<MemberId>());
+    return members;
+  }
+  Bytes rest(std::size_t most) {
+    is_good_ = is_good_ && rest_.size() <= most;
+    const auto taken = std::exchange(rest_, {});
+    return is_good_ ? Bytes(taken.begin(), taken.end()) : Bytes();
+  }
+  bool is_good() const { return is_good_; }
+  bool is_done() const { return is_good_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+  bool is_good_ = true;
+};
+
+void put(Writer& to, const GroupState& state) {
+  to.number(state.group);
+  to.number(state.life);
+  to.number(state.stage);
+  to.number(state.epoch);
+  to.number(state.root);
+  to.members(state.participants);
+  to.members(state.connected);
+  to.number(state.first_members);
+  to.number(!state.wish ? Wish::none : state.wish_stands ? Wish::standing : Wish::once);
+  if (state.wish) to.number(*state.wish);
+}
+void put(Writer& to, const State& state) {
+  to.number(state.view);
+  to.number(state.groups.size());
+  for (const GroupState& group : state.groups) put(to, group);
+}
+void put(Writer& to, const NewEpoch& epoch) {
+  to.number(epoch.group);
+  to.number(epoch.epoch);
+  to.number(epoch.root);
+  to.members(epoch.participants);
+}
+void put(Writer& to, const AllClose& close) {
+  to.number(close.group);
+  to.number(close.epoch);
+}
+template <typename Blob>
+void put_blob(Writer& to, const Blob& message) {
+  to.number(message.group);
+  to.number(message.serial);
+  to.rest(message.blob);
+}
+void put(Writer& to, const NodeOffer& offer) {
+  put_blob(to, offer);
+}
+void put(Writer& to, const NodeAnswer& answer) {
+  put_blob(to, answer);
+}
+void put(Writer& to, const NodeWanted& wanted) {
+  to.number(wanted.group);
+}
+
+GroupState group_state(Reader& from) {
+  GroupState state{.group = from.number<GroupNumber>(),
+                   .life = from.number(),
+                   .stage = from.number<Stage>(static_cast<std::uint64_t>(Stage::failed)),
+                   .epoch = from.number(),
+                   .root = from.number<MemberId>(),
+                   .participants = from.members(),
+                   .connected = from.members(),
+                   .first_members = from.number()};
+  const auto wish = from.number<Wish>(static_cast<std::uint64_t>(Wish::standing));
+  if (wish != Wish::none) state.wish = from.number<MemberId>();
+  state.wish_stands = wish == Wish::standing;
+  return state;
+}
+
+Message read(std::uint64_t kind, Reader& from) {
+  switch (kind) {
+    case 0: {
+      State state{.view = from.number<Epoch>(), .groups = {}};
+      for (auto count = from.number(kMostGroups); from.is_good() && count > 0; --count)
+        state.groups.push_back(group_state(from));
+      return state;
+    }
+    case 1:
+      return NewEpoch{.group = from.number<GroupNumber>(),
+                      .epoch = from.number(),
+                      .root = from.number<MemberId>(),
+                      .participants = from.members()};
+    case 2: return AllClose{.group = from.number<GroupNumber>(), .epoch = from.number()};
+    case 3:
+      return NodeOffer{
+          .group = from.number<GroupNumber>(), .serial = from.number(), .blob = from.rest(kMostBlobBytes)};
+    case 4:
+      return NodeAnswer{
+          .group = from.number<GroupNumber>(), .serial = from.number(), .blob = from.rest(kMostBlobBytes)};
+    default: return NodeWanted{.group = from.number<GroupNumber>()};
+  }
+}
+
+}  // namespace
+
+Bytes encode(const Message& message) {
+  Writer to;
+  to.number(message.index());
+  std::visit([&](const auto& one) { put(to, one); }, message);
+  return to.take();
+}
+
+Result<Message> decode(std::span<const std::byte> bytes) {
+  Reader from(bytes);
+  const auto kind = from.number(std::variant_size_v<Message> - 1);
+  Message message = read(kind, from);
+  if (!from.is_done()) return fail(Errc::protocol_error, "a member's message about groups is malformed");
+  return message;
+}
+
+Bytes encode_greeting(const Greeting& greeting) {
+  Writer to;
+  to.number(greeting.from);
+  to.number(greeting.to);
+  to.number(greeting.is_question ? 1U : 0U);
+  return to.take();
+}
+
+Result<Greeting> decode_greeting(std::span<const std::byte> bytes) {
+  Reader from(bytes);
+  const Greeting greeting{
+      .from = from.number<MemberId>(), .to = from.number<MemberId>(), .is_question = from.number(1) == 1};
+  if (!from.is_done()) return fail(Errc::protocol_error, "a member's greeting is malformed");
+  return greeting;
+}
+
+}  // namespace rdmc::member_groups

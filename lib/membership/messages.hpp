@@ -1,0 +1,113 @@
+// What members tell each other about the groups of a membership, as values, and their encoding. What a member
+// may send is bounded here: whatever decode() returns keeps to the bounds. Stateless; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "lib/include/rdmc/membership.hpp"
+
+namespace rdmc::member_groups {
+
+using Bytes = std::vector<std::byte>;
+
+inline constexpr std::size_t kMostMembers = 256;      ///< of a view
+inline constexpr std::size_t kMostGroups = 64;        ///< of one member in one membership
+inline constexpr std::size_t kMostBlobBytes = 65536;  ///< what a node needs to connect
+
+/// What a member has made of the epoch that it was told last.
+enum class Stage : std::uint8_t {
+  waiting,  ///< it has been in no epoch
+  going,    ///< the epoch has begun, and is not open yet
+  open,
+  closing,  ///< open; the application wishes the end, and all that it has sent is everywhere
+  failed,
+};
+
+/// A member's part in one group.
+struct GroupState {
+  GroupNumber group{};
+  std::uint64_t life = 0;  ///< another one whenever the member makes the group again
+  Stage stage{};
+  std::uint64_t epoch = 0;               ///< the newest that it was told; 0: none
+  MemberId root{};                       ///< of that epoch
+  std::vector<MemberId> participants{};  ///< of that epoch
+  std::vector<MemberId> connected{};     ///< those with whom its node is connected
+  std::uint64_t first_members = 1;
+  std::optional<MemberId> wish{};  ///< the root that its application asks for, …
+  bool wish_stands = false;        ///< … in every view, and not once
+
+  friend bool operator==(const GroupState&, const GroupState&) = default;
+};
+
+/// All that the coordinator of a view needs to know of a member. Who sends it takes no epoch any more that an
+/// earlier view's coordinator has begun.
+struct State {
+  Epoch view{};
+  std::vector<GroupState> groups{};
+
+  friend bool operator==(const State&, const State&) = default;
+};
+
+/// By the coordinator: the group goes on in this epoch.
+struct NewEpoch {
+  GroupNumber group{};
+  std::uint64_t epoch = 0;
+  MemberId root{};
+  std::vector<MemberId> participants{};  ///< in the order of the view
+
+  friend bool operator==(const NewEpoch&, const NewEpoch&) = default;
+};
+
+/// By the coordinator: all participants of this epoch wish the group's end.
+struct AllClose {
+  GroupNumber group{};
+  std::uint64_t epoch = 0;
+
+  friend bool operator==(const AllClose&, const AllClose&) = default;
+};
+
+/// By the younger of two members: what its node needs to be connected with.
+struct NodeOffer {
+  GroupNumber group{};
+  std::uint64_t serial = 0;  ///< of this offer among all of its sender
+  Bytes blob{};
+
+  friend bool operator==(const NodeOffer&, const NodeOffer&) = default;
+};
+/// By the older one, to that offer.
+struct NodeAnswer {
+  GroupNumber group{};
+  std::uint64_t serial = 0;
+  Bytes blob{};
+
+  friend bool operator==(const NodeAnswer&, const NodeAnswer&) = default;
+};
+/// By the older one: it has no connection, and needs an offer.
+struct NodeWanted {
+  GroupNumber group{};
+
+  friend bool operator==(const NodeWanted&, const NodeWanted&) = default;
+};
+
+using Message = std::variant<State, NewEpoch, AllClose, NodeOffer, NodeAnswer, NodeWanted>;
+
+Bytes encode(const Message& message);
+/// Errors: protocol_error.
+Result<Message> decode(std::span<const std::byte> bytes);
+
+/// What the side that dials says of itself, and whom it takes the other side for.
+struct Greeting {
+  MemberId from{}, to{};
+  bool is_question = false;  ///< only whether the other side has this service
+
+  friend bool operator==(const Greeting&, const Greeting&) = default;
+};
+Bytes encode_greeting(const Greeting& greeting);
+/// Errors: protocol_error.
+Result<Greeting> decode_greeting(std::span<const std::byte> bytes);
+
+}  // namespace rdmc::member_groups

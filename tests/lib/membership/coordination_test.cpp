@@ -1,0 +1,175 @@
+// What a coordinator decides about a group, and the messages by which it hears of it and tells it.
+#include "lib/membership/coordination.hpp"
+
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+
+BOOST_AUTO_TEST_SUITE(coordination_test)
+
+using namespace rdmc;
+using namespace rdmc::member_groups;
+
+namespace {
+
+using Members = std::vector<MemberId>;
+
+Members members(std::initializer_list<std::uint64_t> ids) {
+  Members all;
+  for (const std::uint64_t id : ids) all.push_back(MemberId{id});
+  return all;
+}
+
+/// All connected with all, and each as `state` says.
+GroupStates all(const Members& order, const GroupState& state) {
+  GroupStates states;
+  for (const MemberId member : order) {
+    states[member] = state;
+    states[member].group = GroupNumber{7};
+    for (const MemberId other : order)
+      if (other != member) states[member].connected.push_back(other);
+  }
+  return states;
+}
+
+GroupState in_epoch(std::uint64_t epoch, MemberId root, const Members& participants,
+                    Stage stage = Stage::open) {
+  return {.stage = stage, .epoch = epoch, .root = root, .participants = participants};
+}
+
+const NewEpoch* epoch_of(const std::optional<std::variant<NewEpoch, AllClose>>& decision) {
+  return decision ? std::get_if<NewEpoch>(&*decision) : nullptr;
+}
+
+void expect(const std::optional<std::variant<NewEpoch, AllClose>>& decision, const Members& participants,
+            std::uint64_t root) {
+  const NewEpoch* const epoch = epoch_of(decision);
+  BOOST_TEST_REQUIRE(epoch != nullptr);
+  BOOST_TEST((epoch->participants == participants));
+  BOOST_TEST((epoch->root == MemberId{root}));
+  BOOST_TEST((epoch->group == GroupNumber{7}));
+}
+
+std::vector<std::byte> any_bytes() {
+  std::vector<std::byte> bytes(*rc::gen::inRange<std::size_t>(0, 60));
+  for (std::byte& byte : bytes) byte = std::byte{*rc::gen::arbitrary<std::uint8_t>()};
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_group_begins_when_enough_members_have_made_it_and_are_connected) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, {.first_members = 3});
+  expect(decide(order, states, {}), order, 5);
+  GroupStates two = states;
+  two.erase(MemberId{3});
+  BOOST_TEST(!decide(order, two, {}).has_value());
+  states[MemberId{9}].connected = members({5});
+  BOOST_TEST(!decide(order, states, {}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_is_open_stays_as_it_is) {
+  const Members order = members({5, 3, 9});
+  BOOST_TEST(!decide(order, all(order, in_epoch(4, MemberId{3}, order)), {}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_root_stays_while_it_lives_and_then_the_oldest_follows) {
+  const Members before = members({5, 3, 9, 7}), order = members({5, 3, 9});
+  expect(decide(order, all(order, in_epoch(4, MemberId{9}, before, Stage::failed)), {}), order, 9);
+  expect(decide(order, all(order, in_epoch(4, MemberId{7}, before, Stage::failed)), {}), order, 5);
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_comes_last_in_age_and_does_not_become_the_root) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, in_epoch(4, MemberId{3}, members({3, 9})));
+  states[MemberId{5}].epoch = 0;
+  states[MemberId{5}].stage = Stage::waiting;
+  expect(decide(order, states, {}), order, 3);
+  states[MemberId{5}].connected = members({3});
+  BOOST_TEST(!decide(order, states, {}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_asked_again_while_an_epoch_is_on_its_way_but_another_life_is) {
+  const Members order = members({5, 3});
+  const GroupStates states = all(order, {.life = 1});
+  Begun begun{.epoch = {.group = GroupNumber{7}, .epoch = 9, .root = MemberId{5}, .participants = order},
+              .lives = {{MemberId{5}, 1}, {MemberId{3}, 1}}};
+  BOOST_TEST(!decide(order, states, begun).has_value());
+  begun.lives[MemberId{3}] = 8;
+  expect(decide(order, states, begun), order, 5);
+}
+
+BOOST_AUTO_TEST_CASE(members_that_have_heard_of_different_epochs_go_on_together) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, in_epoch(4, MemberId{5}, order, Stage::failed));
+  states[MemberId{9}] = in_epoch(6, MemberId{9}, members({9, 3}), Stage::going);
+  states[MemberId{9}].group = GroupNumber{7};
+  BOOST_TEST(!decide(order, states, {}).has_value());  // it is connected with nobody
+  states[MemberId{9}].connected = members({5, 3});
+  expect(decide(order, states, {}), order, 9);
+}
+
+BOOST_AUTO_TEST_CASE(a_wish_for_another_root_is_granted_and_a_standing_one_goes_before) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, in_epoch(4, MemberId{5}, order));
+  states[MemberId{9}].wish = MemberId{3};
+  expect(decide(order, states, {}), order, 3);
+  states[MemberId{9}].wish = MemberId{44};
+  BOOST_TEST(!decide(order, states, {}).has_value());
+  states[MemberId{3}].wish = MemberId{3};
+  states[MemberId{5}].wish = MemberId{9};
+  states[MemberId{5}].wish_stands = true;
+  expect(decide(order, states, {}), order, 9);
+  states[MemberId{3}].stage = Stage::going;
+  BOOST_TEST(!decide(order, states, {}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_group_is_closed_when_all_wish_it_and_takes_nobody_in_before) {
+  const Members order = members({5, 3, 9}), first = members({5, 3});
+  GroupStates states = all(order, in_epoch(4, MemberId{5}, first, Stage::closing));
+  states[MemberId{9}].epoch = 0;
+  states[MemberId{9}].stage = Stage::waiting;
+  const auto decision = decide(order, states, {});
+  BOOST_TEST_REQUIRE(decision.has_value());
+  BOOST_TEST(std::get<AllClose>(*decision).epoch == 4U);
+  states[MemberId{3}].stage = Stage::open;
+  BOOST_TEST(!decide(order, states, {}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_refused) {
+  BOOST_TEST(rc::check([] {
+    const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
+    const GroupNumber group{number()};
+    const Members some = members({number(), number()});
+    GroupState state{.group = group,
+                     .life = number(),
+                     .stage = Stage::closing,
+                     .epoch = number(),
+                     .root = MemberId{number()},
+                     .participants = some,
+                     .connected = members({number()}),
+                     .first_members = number()};
+    if (*rc::gen::arbitrary<bool>()) state.wish = MemberId{number()};
+    state.wish_stands = state.wish && *rc::gen::arbitrary<bool>();
+    const std::vector<Message> messages{
+        State{.view = Epoch{number()}, .groups = {state, state}},
+        NewEpoch{.group = group, .epoch = number(), .root = MemberId{number()}, .participants = some},
+        AllClose{.group = group, .epoch = number()},
+        NodeOffer{.group = group, .serial = number(), .blob = any_bytes()},
+        NodeAnswer{.group = group, .serial = number(), .blob = any_bytes()},
+        NodeWanted{group}};
+    for (const Message& message : messages) {
+      const Bytes bytes = encode(message);
+      RC_ASSERT(decode(bytes).value() == message);
+      static_cast<void>(decode(std::span(bytes).first(*rc::gen::inRange<std::size_t>(0, bytes.size()))));
+    }
+    const Greeting greeting{MemberId{number()}, MemberId{number()}, *rc::gen::arbitrary<bool>()};
+    const Bytes said = encode_greeting(greeting);
+    RC_ASSERT(decode_greeting(said).value() == greeting);
+    RC_ASSERT(!decode_greeting(std::span(said).first(*rc::gen::inRange<std::size_t>(0, said.size()))));
+    static_cast<void>(decode(any_bytes()));
+  }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

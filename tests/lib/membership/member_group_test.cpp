@@ -1,0 +1,228 @@
+// Groups of a membership: nobody but the library continues them.
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+
+#include "tests/lib/membership/members.hpp"
+
+BOOST_AUTO_TEST_SUITE(member_group_test)
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+namespace {
+
+std::vector<std::byte> message(std::uint64_t number) {
+  std::vector<std::byte> bytes(number % 2 == 0 ? 30'000 : 100);
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
+}
+
+/// Members of one view, in its order, each with a part in the group.
+struct Members {
+  explicit Members(std::size_t count, MemberGroupOptions options = {}) : options_(std::move(options)) {
+    options_.first_members = count;
+    options_.group.block_bytes = 4096;
+    for (std::size_t i = 0; i < count; ++i) {
+      add();
+      for (const auto& process : processes) BOOST_TEST_REQUIRE(process->sees(i + 1));
+    }
+    for (const auto& process : processes) process->make_part(options_);
+  }
+  Process& add() { return *processes.emplace_back(std::make_unique<Process>(store, "a member")); }
+  Process& operator[](std::size_t i) { return *processes[i]; }
+  Part& part(std::size_t i) { return *processes[i]->part; }
+  const MemberGroupOptions& options() const { return options_; }
+  bool are_in(std::size_t count, MemberId root) {
+    bool all = true;
+    for (const auto& process : processes) all = all && process->part->is_in(count, root);
+    return all;
+  }
+
+  OneStore store;
+  std::vector<std::unique_ptr<Process>> processes;
+
+ private:
+  MemberGroupOptions options_;
+};
+
+/// What both have, they have alike, and each without gaps.
+void expect_alike(Part& one, Part& other) {
+  BOOST_TEST((one.is_without_gaps() && other.is_without_gaps()));
+  one.told.tell([&] {
+    other.told.tell([&] {
+      for (const auto& [number, bytes] : one.delivered) {
+        const auto found = other.delivered.find(number);
+        if (found != other.delivered.end()) BOOST_TEST((found->second == bytes), "message " << number);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_group_begins_with_its_first_members_and_closes_when_all_wish_it) {
+  Members members(3);
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  BOOST_TEST(failed_with(members.part(1).group->send({}), Errc::invalid_argument));
+  for (std::uint64_t i = 0; i < 20; ++i) BOOST_TEST(members.part(0).send(message(i)) == i);
+  for (std::size_t i = 0; i < 3; ++i) {
+    Part& part = members.part(i);
+    BOOST_TEST(part.group
+                   ->close([&part](Result<void> result) {
+                     part.told.tell([&] { part.closed = std::move(result); });
+                   })
+                   .has_value());
+    BOOST_TEST(failed_with(part.group->close({}), Errc::cancelled));
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    Part& part = members.part(i);
+    BOOST_TEST(part.told.wait([&] { return part.closed.has_value(); }));
+    BOOST_TEST(part.closed->has_value());
+    BOOST_TEST(!part.ended.has_value());
+    if (i == 0) continue;
+    BOOST_TEST(part.delivered.size() == 20U);
+    BOOST_TEST((part.delivered.at(19) == message(19)));
+  }
+  BOOST_TEST(failed_with(members.part(0).group->send({}), Errc::cancelled));
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_gets_the_messages_from_then_on) {
+  Members members(2);
+  BOOST_TEST(members.are_in(2, members[0].id()));
+  for (std::uint64_t i = 0; i < 10; ++i) members.part(0).send(message(i));
+  members.add().make_part(members.options());
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  for (std::uint64_t i = 10; i < 20; ++i) BOOST_TEST(members.part(0).send(message(i)) == i);
+  for (const std::size_t i : {1, 2}) BOOST_TEST(members.part(i).has(20));
+  BOOST_TEST(members.part(2).first <= 10U);
+  BOOST_TEST(members.part(1).first == 0U);
+  expect_alike(members.part(1), members.part(2));
+}
+
+BOOST_AUTO_TEST_CASE(the_root_changes_and_what_was_sent_before_arrives_first) {
+  Members members(3);
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  for (std::uint64_t i = 0; i < 30; ++i) members.part(0).send(message(i));
+  BOOST_TEST(members.part(2).group->change_root(members[1].id()).has_value());
+  BOOST_TEST(members.are_in(3, members[1].id()));
+  BOOST_TEST(members.part(1).now.next == 30U);
+  BOOST_TEST(members.part(2).has(30));
+  for (std::uint64_t i = 30; i < 40; ++i) BOOST_TEST(members.part(1).send(message(i)) == i);
+  for (const std::size_t i : {0, 2}) BOOST_TEST(members.part(i).has(40));
+  BOOST_TEST(members.part(2).delivered.size() == 40U);
+  expect_alike(members.part(0), members.part(2));
+  BOOST_TEST(failed_with(members.part(0).group->send({}), Errc::invalid_argument));
+  BOOST_TEST(members.part(0).group->change_root(members[0].id()).has_value());
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  BOOST_TEST(members.part(0).send(message(40)) == 40U);
+  for (const std::size_t i : {1, 2}) BOOST_TEST(members.part(i).has(41));
+}
+
+BOOST_AUTO_TEST_CASE(the_application_chooses_the_root_of_each_view) {
+  Members members(3, {.root = [](const View& view) { return view.members.back().id; }});
+  BOOST_TEST(members.are_in(3, members[2].id()));
+  BOOST_TEST(failed_with(members.part(0).group->change_root(members[0].id()), Errc::invalid_argument));
+  members.processes.pop_back();
+  BOOST_TEST(members.are_in(2, members[1].id()));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_leaves_the_group_alone_stays_in_the_membership_and_may_come_back) {
+  Members members(3);
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  members.part(0).send(message(0));
+  BOOST_TEST(failed_with(members[2].membership->create_group(kNumber, {}, {}), Errc::already_exists));
+  members[2].part.reset();
+  for (const std::size_t i : {0, 1}) BOOST_TEST(members.part(i).is_in(2, members[0].id()));
+  members.part(0).send(message(1));
+  BOOST_TEST(members.part(1).has(2));
+  members[2].make_part(members.options());
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  members.part(0).send(message(2));
+  for (const std::size_t i : {1, 2}) BOOST_TEST(members.part(i).has(3));
+  BOOST_TEST(members[0].membership->view().members.size() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_is_removed_is_told_that_its_group_is_over_and_the_others_go_on) {
+  Members members(3);
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  members[1].membership->remove(members[0].id());
+  Part& removed = members.part(0);
+  BOOST_TEST(removed.told.wait([&] { return removed.ended.has_value(); }));
+  BOOST_TEST((removed.ended->code == Errc::cancelled));
+  for (const std::size_t i : {1, 2}) BOOST_TEST(members.part(i).is_in(2, members[1].id()));
+  BOOST_TEST(failed_with(removed.group->send({}), Errc::cancelled));
+  BOOST_TEST(failed_with(members[0].membership->create_group(GroupNumber{9}, {}, {}), Errc::cancelled));
+  members.part(1).send(message(0));
+  BOOST_TEST(members.part(2).has(1));
+}
+
+BOOST_AUTO_TEST_CASE(options_of_a_group_that_make_no_sense_are_refused) {
+  const OneStore store;
+  Process one(store, "one");
+  for (const GroupOptions& group :
+       {GroupOptions{.epoch = 1}, GroupOptions{.racks = {1}}, GroupOptions{.read_only = true}})
+    BOOST_TEST(
+        failed_with(one.membership->create_group(kNumber, {.group = group}, {}), Errc::invalid_argument));
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_has_too_little_memory_ends_and_the_others_go_on_without_it) {
+  Members members(3);
+  BOOST_TEST(members.are_in(3, members[0].id()));
+  members[2].part.reset();
+  std::vector<std::byte> little(10);
+  std::optional<Error> ended;
+  Told told;
+  MemberGroupCallbacks on;
+  on.incoming = [&](std::uint64_t, std::uint64_t) { return std::span(little); };
+  on.ended = [&](const Error& cause) { told.tell([&] { ended = cause; }); };
+  const auto poor = members[2].membership->create_group(kNumber, members.options(), on).value();
+  BOOST_TEST(members.part(0).told.wait([&] { return members.part(0).now.members.size() == 3; }));
+  members.part(0).send(message(0));
+  BOOST_TEST(told.wait([&] { return ended.has_value(); }));
+  BOOST_TEST((ended->code == Errc::invalid_argument));
+  for (const std::size_t i : {0, 1}) BOOST_TEST(members.part(i).is_in(2, members[0].id()));
+  BOOST_TEST(members.part(1).has(1));
+}
+
+BOOST_AUTO_TEST_CASE(when_a_receiver_is_killed_the_others_get_every_message) {
+  const OneStore store;
+  Process one(store, "one");
+  BOOST_TEST_REQUIRE(one.sees(1));
+  Process two(store, "two");
+  KilledProcess killed(store, 3);
+  BOOST_TEST_REQUIRE((one.sees(3) && two.sees(3)));
+  const MemberGroupOptions options{.group = {.block_bytes = 4096}, .first_members = 3};
+  Part &root = one.make_part(options), &other = two.make_part(options);
+  BOOST_TEST((root.is_in(3, one.id()) && other.is_in(3, one.id())));
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    root.send(message(i));
+    if (i == 50) killed.kill();
+  }
+  BOOST_TEST((root.is_in(2, one.id()) && other.is_in(2, one.id())));
+  BOOST_TEST(other.has(100));
+  BOOST_TEST(other.is_without_gaps());
+  for (std::uint64_t i = 0; i < 100; ++i) BOOST_TEST((other.delivered.at(i) == message(i)));
+}
+
+BOOST_AUTO_TEST_CASE(when_the_root_is_killed_all_survivors_have_the_same_and_the_next_one_sends_on) {
+  const OneStore store;
+  KilledProcess root(store, 3);
+  Process one(store, "one");
+  BOOST_TEST_REQUIRE(one.sees(2));
+  Process two(store, "two");
+  BOOST_TEST_REQUIRE((one.sees(3) && two.sees(3)));
+  const MemberGroupOptions options{.group = {.block_bytes = 4096}, .first_members = 3};
+  Part &first = one.make_part(options), &second = two.make_part(options);
+  BOOST_TEST_REQUIRE((first.has(50) && second.has(20)));
+  root.kill();
+  BOOST_TEST((first.is_in(2, one.id()) && second.is_in(2, one.id())));
+  BOOST_TEST(first.now.next == second.now.next);
+  const std::uint64_t next = first.now.next;
+  BOOST_TEST(first.send(message(next)) == next);
+  BOOST_TEST(second.has(next + 1));
+  BOOST_TEST(first.delivered.size() == next);
+  expect_alike(first, second);
+  for (std::uint64_t i = 0; i <= next; ++i) BOOST_TEST((second.delivered.at(i) == message(i)));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,214 @@
+// Members of a membership for tests: each with a Context of its own, as processes have them, and a real node
+// of the embedded store. Waiting is for a condition, up to a limit that only a failing test reaches.
+#pragma once
+
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "controlplane/store/store_node.hpp"
+#include "lib/include/rdmc/membership.hpp"
+
+extern char** environ;
+
+namespace rdmc::testing {
+
+inline constexpr GroupNumber kNumber{7};
+
+inline bool failed_with(const auto& result, Errc code) {
+  return !result && result.error().code == code && !result.error().what.empty();
+}
+
+/// One node, with a loop of its own; it can be stopped, and then it is as a new one that stands elsewhere.
+class OneStore {
+ public:
+  Address address() const { return node_->address(); }
+  void stop() { node_.reset(); }
+
+ private:
+  std::unique_ptr<control::ControlLoop> loop_ = control::ControlLoop::create().value();
+  std::unique_ptr<store::StoreNode> node_ =
+      store::StoreNode::start(*loop_, {.directory = {},
+                                       .nodes = {},
+                                       .listen = Address::ipv4(127, 0, 0, 1, 0),
+                                       .channel = {.channel = {.security = control::Insecure{}}}})
+          .value();
+};
+
+inline MembershipOptions options_for(const Address& store, const std::string& name) {
+  return {.group = "g",
+          .name = name,
+          .store = {.nodes = {store}},
+          .insecure = true,
+          .fabric = "udp",
+          .context = make_context()};
+}
+
+/// What threads of the library tell, for the test's thread to wait for.
+class Told {
+ public:
+  template <typename Change>
+  void tell(Change change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+  template <typename Condition>
+  bool wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), condition);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+/// A part in a group, which gives each message memory of its own and writes everything down.
+class Part {
+ public:
+  Part(Membership& membership, const MemberGroupOptions& options = {})
+      : self(membership.id()), group(membership.create_group(kNumber, options, callbacks()).value()) {}
+
+  bool is_in(std::size_t count, MemberId root) {
+    return told.wait([&] { return now.members.size() == count && now.root == root; });
+  }
+  /// Waits until it may.
+  std::uint64_t send(std::vector<std::byte> bytes) {
+    const auto& kept = sent.emplace_back(std::move(bytes));
+    for (;;) {
+      const auto number = group->send(kept);
+      if (number) return *number;
+      BOOST_TEST_REQUIRE((number.error().code == Errc::would_block), number.error().what);
+      const std::uint64_t seen = changes;
+      told.wait([&] { return changes != seen || now.root == self; });
+    }
+  }
+  bool has(std::uint64_t count) {
+    return told.wait([&] { return delivered.size() + first >= count; });
+  }
+  /// Everything that it was there for, one after the other.
+  bool is_without_gaps() {
+    bool without = true;
+    told.tell([&] {
+      std::uint64_t next = first;
+      for (const auto& [number, bytes] : delivered) without = without && number == next++;
+    });
+    return without;
+  }
+
+  Told told;
+  GroupView now;
+  std::uint64_t changes = 0, stable = 0, first = 0;
+  std::map<std::uint64_t, std::vector<std::byte>> memory, delivered;
+  std::deque<std::vector<std::byte>> sent;
+  std::optional<Error> ended;
+  std::optional<Result<void>> closed;
+  const MemberId self;
+  std::unique_ptr<MemberGroup> group;
+
+ private:
+  MemberGroupCallbacks callbacks() {
+    MemberGroupCallbacks on;
+    on.incoming = [this](std::uint64_t message, std::uint64_t bytes) {
+      auto& room = memory[message];
+      room.resize(bytes);
+      return std::span(room);
+    };
+    on.delivered = [this](std::uint64_t message, std::span<std::byte> bytes) {
+      told.tell([&] { delivered[message].assign(bytes.begin(), bytes.end()); });
+    };
+    on.stable = [this](std::uint64_t count) { told.tell([&] { stable = count; }); };
+    on.continued = [this](const GroupView& view) {
+      told.tell([&] {
+        // What it has not got: it sent it, or was not there.
+        if (delivered.empty() || delivered.rbegin()->first + 1 < view.next)
+          delivered.clear(), first = view.next;
+        now = view;
+        ++changes;
+      });
+    };
+    on.ended = [this](const Error& cause) { told.tell([&] { ended = cause; }); };
+    return on;
+  }
+};
+
+/// A member, as a process of its own would be one.
+class Process {
+ public:
+  explicit Process(MembershipOptions options) : membership(Membership::join(options, callbacks()).value()) {}
+  Process(const OneStore& store, const std::string& name, Duration lease = {})
+      : Process([&] {
+          MembershipOptions options = options_for(store.address(), name);
+          options.lease = lease;
+          return options;
+        }()) {}
+
+  MemberId id() const { return membership->id(); }
+  bool sees(std::size_t count) {
+    return told.wait([&] { return !views.empty() && views.back().members.size() == count; });
+  }
+  Part& make_part(const MemberGroupOptions& options = {}) {
+    part = std::make_unique<Part>(*membership, options);
+    return *part;
+  }
+
+  Told told;
+  std::vector<View> views;
+  std::vector<std::pair<MemberId, std::vector<std::byte>>> messages;
+  std::optional<View> removed;
+  Epoch leases_over{};
+  int gained = 0, lost = 0, store_lost = 0;
+  std::unique_ptr<Membership> membership;
+  std::unique_ptr<Part> part;
+
+ private:
+  MembershipCallbacks callbacks() {
+    MembershipCallbacks on;
+    on.installed = [this](const View& view) { told.tell([&] { views.push_back(view); }); };
+    on.removed = [this](const View& view) { told.tell([&] { removed = view; }); };
+    on.delivered = [this](MemberId from, std::span<const std::byte> bytes) {
+      told.tell([&] { messages.emplace_back(from, std::vector(bytes.begin(), bytes.end())); });
+    };
+    on.store_lost = [this](const Error&) { told.tell([&] { ++store_lost; }); };
+    on.earlier_leases_over = [this](Epoch epoch) { told.tell([&] { leases_over = epoch; }); };
+    on.lease_gained = [this] { told.tell([&] { ++gained; }); };
+    on.lease_lost = [this] { told.tell([&] { ++lost; }); };
+    return on;
+  }
+};
+
+/// tests/lib/membership/member_process.cpp: a member that is killed at the latest with this.
+class KilledProcess {
+ public:
+  explicit KilledProcess(const OneStore& store, std::size_t first_members = 0) {
+    std::vector<std::string> words{MEMBER_PROCESS, to_string(store.address()), std::to_string(first_members)};
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    BOOST_TEST_REQUIRE(::posix_spawn(&process_, arguments[0], nullptr, nullptr, arguments.data(), environ) ==
+                       0);
+  }
+  ~KilledProcess() { kill(); }
+  KilledProcess(const KilledProcess&) = delete;
+  KilledProcess& operator=(const KilledProcess&) = delete;
+
+  void kill() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(std::exchange(process_, -1), nullptr, 0);
+  }
+
+ private:
+  pid_t process_ = -1;
+};
+
+}  // namespace rdmc::testing

@@ -1,0 +1,158 @@
+// The public membership: views of several members, with real nodes of the embedded store.
+#include <boost/test/unit_test.hpp>
+
+#include "controlplane/connect/socket.hpp"
+#include "tests/lib/membership/members.hpp"
+
+BOOST_AUTO_TEST_SUITE(membership_test)
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+namespace {
+
+std::vector<MemberId> ids_of(const View& view) {
+  std::vector<MemberId> ids;
+  for (const Member& member : view.members) ids.push_back(member.id);
+  return ids;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(members_join_in_the_order_of_their_age_and_one_that_leaves_is_told) {
+  const OneStore store;
+  Process one(store, "one");
+  BOOST_TEST(one.sees(1));
+  Process two(store, "two");
+  BOOST_TEST((one.sees(2) && two.sees(2)));
+  Process three(store, "three");
+  for (Process* const process : {&one, &two, &three}) BOOST_TEST(process->sees(3));
+  const View view = three.membership->view();
+  BOOST_TEST((ids_of(view) == std::vector{one.id(), two.id(), three.id()}));
+  BOOST_TEST((one.membership->view() == view));
+  BOOST_TEST(view.members[1].name == "two");
+  BOOST_TEST((view.find(two.id())->address == two.membership->address()));
+  BOOST_TEST((value_of(view.members[2].since) == value_of(view.epoch)));
+
+  two.membership->leave();
+  BOOST_TEST(two.told.wait([&] { return two.removed.has_value(); }));
+  BOOST_TEST((one.sees(2) && three.sees(2)));
+  BOOST_TEST(failed_with(two.membership->broadcast({}), Errc::cancelled));
+  BOOST_TEST(failed_with(two.membership->write(0, {}), Errc::cancelled));
+  BOOST_TEST(one.membership->counters().installed >= 4U);
+}
+
+BOOST_AUTO_TEST_CASE(messages_reach_all_other_members_and_writes_their_windows) {
+  const OneStore store;
+  Process one(store, "one"), two(store, "two");
+  BOOST_TEST((one.sees(2) && two.sees(2)));
+  const std::vector<std::byte> bytes(100, std::byte{5});
+  // A message may be lost, and a window is not open at once: they are sent until they have arrived.
+  const auto arrived = [&] {
+    bool has_come = false;
+    two.told.tell([&] { has_come = !two.messages.empty(); });
+    return has_come && two.membership->window()[40] == std::byte{5};
+  };
+  while (!arrived()) {
+    BOOST_TEST_REQUIRE(one.membership->broadcast(bytes).has_value());
+    BOOST_TEST_REQUIRE(one.membership->write(40, bytes).has_value());
+    static_cast<void>(one.membership->counters());  // the loop has done it
+  }
+  two.told.tell([&] {
+    BOOST_TEST((two.messages.front().first == one.id()));
+    BOOST_TEST((two.messages.front().second == bytes));
+  });
+  BOOST_TEST(failed_with(one.membership->broadcast(std::vector<std::byte>(4001)), Errc::invalid_argument));
+  BOOST_TEST(failed_with(one.membership->write(4096, bytes), Errc::invalid_argument));
+}
+
+BOOST_AUTO_TEST_CASE(an_operator_removes_a_member_which_is_told_and_speaks_to_nobody_any_more) {
+  const OneStore store;
+  Process one(store, "one"), two(store, "two"), three(store, "three");
+  for (Process* const process : {&one, &two, &three}) BOOST_TEST(process->sees(3));
+  std::optional<Result<void>> unknown, done;
+  one.membership->remove(MemberId{1}, [&](Result<void> result) { one.told.tell([&] { unknown = result; }); });
+  one.membership->remove(three.id(), [&](Result<void> result) { one.told.tell([&] { done = result; }); });
+  BOOST_TEST(one.told.wait([&] { return unknown && done; }));
+  BOOST_TEST(failed_with(*unknown, Errc::not_found));
+  BOOST_TEST(done->has_value());
+  BOOST_TEST(three.told.wait([&] { return three.removed.has_value(); }));
+  BOOST_TEST((one.sees(2) && two.sees(2)));
+  BOOST_TEST((three.removed->find(three.id()) == nullptr));
+  BOOST_TEST(failed_with(three.membership->broadcast({}), Errc::cancelled));
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_is_killed_is_removed) {
+  const OneStore store;
+  Process one(store, "one"), two(store, "two");
+  BOOST_TEST((one.sees(2) && two.sees(2)));
+  KilledProcess killed(store);
+  BOOST_TEST((one.sees(3) && two.sees(3)));
+  killed.kill();
+  BOOST_TEST((one.sees(2) && two.sees(2)));
+  BOOST_TEST((one.membership->view() == two.membership->view()));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_present_epoch_and_lost_without_the_store) {
+  OneStore store;
+  Process one(store, "one", milliseconds(500)), two(store, "two");
+  BOOST_TEST((one.sees(2) && two.sees(2)));
+  const Epoch epoch = one.membership->view().epoch;
+  BOOST_TEST(one.told.wait([&] { return one.leases_over == epoch && one.gained > one.lost; }));
+  while (!one.membership->holds_lease(epoch)) static_cast<void>(one.membership->counters());
+  BOOST_TEST(!one.membership->holds_lease(Epoch{value_of(epoch) - 1}));
+  BOOST_TEST(!two.membership->holds_lease(epoch));
+  store.stop();
+  BOOST_TEST(one.told.wait([&] { return one.lost == one.gained && one.store_lost > 0; }));
+  BOOST_TEST(!one.membership->holds_lease(epoch));
+}
+
+BOOST_AUTO_TEST_CASE(the_processes_of_a_job_keep_their_views_themselves) {
+  LaunchedJob job{
+      .id = {}, .address = Address::ipv4(127, 0, 0, 1, 0), .members = {}, .mesh = {.insecure = true}};
+  job.mesh.job = "a job";
+  std::vector<Descriptor> ports;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    ports.push_back(control::reserve(job.address).value());
+    job.members.push_back({NodeId{rank}, "127.0.0.1", control::local_address(ports.back().get()).port});
+  }
+  std::vector<std::unique_ptr<Process>> processes;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    job.id = NodeId{rank};
+    MembershipOptions options = membership_options(job).value();
+    BOOST_TEST(options.store.nodes.size() == 3U);
+    BOOST_TEST(options.store.runs.has_value() == (rank < 3));
+    options.fabric = "udp";
+    options.context = make_context();
+    processes.push_back(std::make_unique<Process>(options));
+  }
+  for (const auto& process : processes) BOOST_TEST(process->sees(4));
+  processes.erase(processes.begin());
+  for (const auto& process : processes) BOOST_TEST(process->sees(3));
+  job.members.resize(2);
+  BOOST_TEST(membership_options(job).value().store.nodes.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(options_that_make_no_sense_are_refused_by_name) {
+  const OneStore store;
+  const auto join = [](const MembershipOptions& options) { return Membership::join(options, {}); };
+  MembershipOptions options = options_for(store.address(), "one");
+  options.store.etcd = options.store.nodes;
+  BOOST_TEST(failed_with(join(options), Errc::invalid_argument));
+  options.store = {};
+  BOOST_TEST(failed_with(join(options), Errc::invalid_argument));
+  options.store = {.nodes = {store.address()}, .runs = 1};
+  BOOST_TEST(failed_with(join(options), Errc::invalid_argument));
+  options.store = {.nodes = {store.address()}};
+  options.insecure = false;
+  BOOST_TEST(failed_with(join(options), Errc::invalid_argument));
+  options.insecure = true;
+  options.group.clear();
+  BOOST_TEST(failed_with(join(options), Errc::invalid_argument));
+  options.group = "g";
+  const auto first = join(options);
+  BOOST_TEST(first.has_value());
+  BOOST_TEST(failed_with(join(options), Errc::already_exists));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
