@@ -8,20 +8,12 @@
 
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/peer/context.hpp"
+#include "lib/identity_of.hpp"
 #include "lib/membership/member_group.hpp"
 #include "lib/membership/store.hpp"
 
 namespace rdmc {
 namespace {
-
-control::Identity identity_of(const MembershipOptions& options) {
-  const Certificates& files = options.certificates;
-  return {.key_file = options.key_file,
-          .certificates = {.authority = files.authority,
-                           .certificate = files.certificate,
-                           .private_key = files.private_key},
-          .insecure = options.insecure};
-}
 
 MemberId public_id(view::MemberId id) {
   return MemberId{value_of(id)};
