@@ -1,5 +1,6 @@
 // One epoch's end and the way to the next: what this member has kept, what it gets back, and what is void.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "lib/group/node_group.hpp"
@@ -55,7 +56,8 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
   for (auto at = survivors.begin(); at != survivors.end(); ++at) {
     const bool joins = std::ranges::find(members_, *at) == members_.end();
     if (joins && *at != us && !peers_->is_connected(PeerId{value_of(*at)}))
-      return refuse("a survivor who was no member and is not connected");
+      return fail(Errc::peer_failed,
+                  "not connected to node " + std::to_string(value_of(*at)) + ", which was no member");
     if (!rack_of_.empty() && !rack_of_.contains(*at)) {
       if (!racks_are_hosts_) return refuse("a member that joins, whose rack is not known");
       auto hosts = hosts_of(survivors, us, *peers_);

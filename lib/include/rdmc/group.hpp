@@ -213,9 +213,9 @@ class Node {
   /// called again, with a higher epoch, when that fails or others are lost meanwhile. Connections to members
   /// that are left out are ended, and all groups with them. Whoever is to join is connected with all others,
   /// and calls create_group with `joins`. Until continued() sends are refused; post_receive_buffer and
-  /// incoming() serve what is delivered. Errors: not_found, invalid_argument (not `can_continue`; survivors
-  /// who were no members and are not connected, one twice, without us or the root; no higher epoch; one that
-  /// joins a group whose racks were named), cancelled (it is being destroyed).
+  /// incoming() serve what is delivered. Errors: not_found, invalid_argument (not `can_continue`; one
+  /// twice, without us or the root; no higher epoch; one that joins a group whose racks were named),
+  /// peer_failed (one that joins is not connected: nothing has changed), cancelled (it is being destroyed).
   Result<void> continue_group(GroupNumber group, std::uint64_t epoch, std::vector<NodeId> survivors,
                               NodeId root);
 

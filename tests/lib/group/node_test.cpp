@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
   const std::vector<NodeId> survivors{nodes.ids.begin() + 1, nodes.ids.end()};
   std::vector<NodeId> strangers = nodes.ids;
   strangers.push_back(NodeId{17});
-  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, strangers, NodeId{1}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, strangers, NodeId{1}), Errc::peer_failed));
   BOOST_REQUIRE(nodes[0].send(kGroup, small));
   BOOST_REQUIRE(nodes[0].send(kGroup, large));
   for (const std::size_t i : {1, 2})
