@@ -186,9 +186,9 @@ BOOST_AUTO_TEST_CASE(copied_bytes_are_the_caller_s_at_once_and_more_copies_than_
 }
 
 BOOST_AUTO_TEST_CASE(no_more_operations_are_taken_than_the_depths_say_until_completions_were_taken) {
+  std::vector<std::byte> byte(1), room(8);  // outlive what is under way at the end
   Party other({.fabric = "udp"}), us({.fabric = "udp", .send_depth = 4, .receive_depth = 2});
   const auto [here, there] = connect(us, other);
-  std::vector<std::byte> byte(1), room(8);
   for (std::uint64_t i = 0; i < 2; ++i) BOOST_TEST(here.post_receive(room, i).has_value());
   BOOST_TEST(failed_with(here.post_receive(room, 2), Errc::would_block));
   for (std::uint64_t i = 0; i < 4; ++i) BOOST_TEST(here.send(byte, i).has_value());
