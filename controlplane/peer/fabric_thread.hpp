@@ -65,12 +65,15 @@ class FabricThread {
   void post_when_room(Task task);
   /// Runs `function` on the thread - at once, if that is the calling one - and waits for its result. A
   /// function whose result is a Result answers resource_limit when it meets std::bad_alloc; another one
-  /// throws it to the caller. Nobody waits for turns of the application's: without a thread of its own and
-  /// from another thread than the one that drives it, a Result is invalid_argument, and anything else is
-  /// not to be asked for.
+  /// throws it to the caller. Without a thread of its own, nobody waits for turns that the application
+  /// may not give: from another thread than the one that drives it, a Result is invalid_argument, unless
+  /// let_others_wait() says otherwise. Anything else is not to be asked for there.
   template <typename Function>
   std::invoke_result_t<Function> call(Function function);
   void wake() noexcept { agent_->wake(); }
+  /// Without a thread of its own: the driving thread gives turns now, and does so until nobody waits for one
+  /// any more.
+  void let_others_wait(bool may) { others_may_wait_ = may; }
 
   /// The fabric that was chosen ("udp", "shm+udp", ...), and why, for people.
   const std::string& fabric_name() const { return opened_.name; }
@@ -118,6 +121,7 @@ class FabricThread {
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<engine::LoopDescriptor> loop_;
+  std::atomic<bool> others_may_wait_{false};
   std::atomic<std::thread::id> owner_ = std::this_thread::get_id();
   std::thread thread_;
 };
@@ -147,7 +151,7 @@ std::invoke_result_t<Function> FabricThread::call(Function function) {
     return guarded();
   }
   if constexpr (IsResult<Value>) {
-    if (!options_.own_thread)
+    if (!options_.own_thread && !others_may_wait_)
       return fail(Errc::invalid_argument, "only the thread that drives it may ask for that");
   }
   std::packaged_task<Value()> task(guarded);

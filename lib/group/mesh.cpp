@@ -16,6 +16,7 @@
 
 #include "controlplane/peer/context.hpp"
 #include "dataplane/base/bytes.hpp"
+#include "lib/group/node_state.hpp"
 #include "lib/identity_of.hpp"
 
 namespace rdmc {
@@ -47,7 +48,7 @@ std::string text(NodeId node) {
 class Mesh {
  public:
   Mesh(Node& node, std::span<const MeshMember> members, peer::Peers& peers, Duration timeout, std::string job)
-      : node_(node), members_(members), peers_(peers), timeout_(timeout), job_(std::move(job)) {
+      : node_(node), turns_(node), members_(members), peers_(peers), timeout_(timeout), job_(std::move(job)) {
     for (const MeshMember& member : members) {
       if (member.node != node.id()) missing_.insert(member.node);
     }
@@ -80,8 +81,11 @@ class Mesh {
                                 [this](peer::Request request) { on_request(std::move(request)); });
     if (!service) return std::unexpected(service.error());
     service_ = std::move(*service);
-    auto listener = peers_.listen(*address, {.channel = peers_.options()},
-                                  [this](const Address& from, const Error& why) { on_refused(from, why); });
+    auto listener =
+        peers_.listen(*address, {.channel = peers_.options()},
+                      [this, alive = std::weak_ptr(alive_)](const Address& from, const Error& why) {
+                        if (!alive.expired()) on_refused(from, why);
+                      });
     if (!listener) return std::unexpected(listener.error());
     listener_.emplace(std::move(*listener));
     peers_.loop().post([this] {
@@ -201,7 +205,7 @@ class Mesh {
   /// little (a host has several addresses), so each of them is asked at its own door: only that member
   /// listens there.
   void on_refused(const Address& from, const Error& why) {
-    if (why.code != Errc::authentication || is_over_) return;
+    if (why.code != Errc::authentication) return;
     {
       const std::lock_guard lock(mutex_);
       remarks_ = "; somebody with another key came from " + host_string(from);
@@ -219,6 +223,7 @@ class Mesh {
   }
 
   Node& node_;
+  NodeTurns turns_;
   const std::span<const MeshMember> members_;
   peer::Peers& peers_;
   const Duration timeout_;

@@ -61,6 +61,19 @@ struct Node::State final : private engine::Agent {
   std::atomic<bool> all_run_{false};  // a command found no room in the queue of a thread of the application's
 };
 
+/// While it lives, the thread that drives a node without a thread of its own gives it turns, and others may
+/// wait for them.
+class NodeTurns {
+ public:
+  explicit NodeTurns(Node& node) : thread_(*node.state_->thread) { thread_.let_others_wait(true); }
+  ~NodeTurns() { thread_.let_others_wait(false); }
+  NodeTurns(const NodeTurns&) = delete;
+  NodeTurns& operator=(const NodeTurns&) = delete;
+
+ private:
+  peer::FabricThread& thread_;
+};
+
 inline std::unexpected<Error> no_group(GroupNumber number) {
   return fail(Errc::not_found, "no group " + std::to_string(value_of(number)));
 }

@@ -159,6 +159,10 @@ std::size_t Endpoint::poll(std::span<Completion> out, Duration longest) {
   return count;
 }
 
+Result<int> Endpoint::descriptor() {
+  return state_->data_path->thread().descriptor();
+}
+
 EndpointCounters Endpoint::counters() const {
   return state_->counters.values();
 }

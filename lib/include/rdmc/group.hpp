@@ -239,6 +239,7 @@ class Node {
 
  private:
   struct State;
+  friend class NodeTurns;
   explicit Node(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -271,6 +271,13 @@ class Endpoint {
   /// - and only the thread that created it may call it. Not in an upcall.
   std::size_t poll(std::span<Completion> out, Duration longest = {});
 
+  /// Without an own thread, for a loop of the application's: a descriptor that is readable while the engine
+  /// has something to do, as Node::descriptor(). Any of epoll, poll and io_uring can watch it. When it is,
+  /// call poll() until it returns less than `out` has room for: completions that were not taken do not make
+  /// it readable. Errors: invalid_argument (the endpoint has a thread of its own), unsupported (by this
+  /// fabric), resource_limit.
+  Result<int> descriptor();
+
   EndpointCounters counters() const;
 
  private:

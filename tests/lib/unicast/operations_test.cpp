@@ -1,7 +1,10 @@
 // What operations do, over each fabric and in each way in which an application can take completions.
+#include <poll.h>
 #include <rapidcheck.h>
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -124,6 +127,45 @@ BOOST_AUTO_TEST_CASE(every_operation_does_what_it_says_over_every_fabric_and_in_
         BOOST_TEST(
             rc::check("operations do what they say", [&] { world.run(*rc::gen::resize(8, operations())); }));
       }
+    }
+  }
+}
+
+// One thread drives both, and sleeps until one of them has something to do.
+BOOST_AUTO_TEST_CASE(a_loop_that_waits_for_the_descriptors_misses_nothing) {
+  for (const char* const fabric : {"udp", "shm", "auto"}) {
+    BOOST_TEST_CONTEXT(fabric) {
+      Party server({.fabric = fabric}, Way::drives_and_polls),
+          client({.fabric = fabric}, Way::drives_and_polls);
+      BOOST_TEST_REQUIRE((server && client));
+      std::array<pollfd, 2> watched{
+          {{server->descriptor().value(), POLLIN, 0}, {client->descriptor().value(), POLLIN, 0}}};
+      std::optional<Connection> there;
+      server.when_connected = [&](const Connection& connection) { there = connection; };
+      std::optional<Result<Connection>> here;
+      client->connect(server.place(), kPatience, [&](Result<Connection> made) { here = std::move(made); });
+      std::vector<Completion> at_server, at_client;
+      const auto turn = [&] {
+        BOOST_TEST_REQUIRE(::poll(watched.data(), watched.size(), 60'000) > 0);
+        const auto take = [](Endpoint& endpoint, std::vector<Completion>& into) {
+          std::array<Completion, 16> some;
+          for (std::size_t count = some.size(); count == some.size();) {
+            count = endpoint.poll(some);
+            into.insert(into.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(count));
+          }
+        };
+        take(*server, at_server);
+        take(*client, at_client);
+      };
+      while (!there || !here) turn();
+      BOOST_TEST_REQUIRE(here->has_value());
+      std::array<std::byte, 64> bytes{}, room{};
+      for (std::size_t round = 1; round <= 50; ++round) {
+        BOOST_TEST_REQUIRE(there->post_receive(room, round).has_value());
+        BOOST_TEST_REQUIRE((*here)->send(bytes, round).has_value());
+        while (at_server.size() < round || at_client.size() < round) turn();
+      }
+      BOOST_TEST((at_server.back().work_id == 50 && at_client.back().work_id == 50));
     }
   }
 }
