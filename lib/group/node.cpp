@@ -105,10 +105,11 @@ bool Node::is_connected(NodeId peer) const {
 }
 
 void Node::disconnect(NodeId peer) {
-  static_cast<void>(state_->in_engine([&]() -> Result<void> {
-    state_->peers->disconnect(peer_of(peer), {Errc::cancelled, "disconnected"});
-    return {};
-  }));
+  const auto task = [state = state_.get(), peer] {
+    state->peers->disconnect(peer_of(peer), {Errc::cancelled, "disconnected"});
+  };
+  if (state_->options.own_thread || state_->thread->is_current()) return state_->in_engine(task);
+  static_cast<void>(state_->thread->post(task));
 }
 
 Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members, NodeId root,

@@ -81,6 +81,8 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
                        {Errc::peer_failed, "the group goes on without it"});
   else if (phase_ == Phase::open)
     group().give_up_on(std::nullopt, {Errc::cancelled, "the group goes on in another epoch"});
+  else if (succession_)  // at once: it must not open any more
+    succession_->end({Errc::cancelled, "a later epoch was begun"});
   all_recovered_ = false;  // that was in an earlier succession
   set_phase(Phase::continuing);
   execute_commands();  // what was sent before has a number

@@ -216,7 +216,7 @@ void Succession::finish() {
 }
 
 void Succession::set_open() {
-  if (std::exchange(open_, true)) return;
+  if (over_ || std::exchange(open_, true)) return;
   group_->set_watching(false);
   group_->set_memory_awaited(std::nullopt);
   survivor_.succeeded();

@@ -1,6 +1,7 @@
 #include "lib/membership/groups.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "dataplane/base/clock.hpp"
 
@@ -11,6 +12,15 @@ namespace {
 constexpr int kEpochShift = 24;
 /// The same members try again no sooner, when their epoch has failed.
 constexpr Duration kBeginAgain = milliseconds(100);
+
+/// Whether the member that tells this state has begun that epoch, or is yet to, with the same part in the
+/// group.
+bool is_in_this_life(const State& told, const Begun& begun, MemberId member) {
+  const auto life = begun.lives.find(member);
+  return life != begun.lives.end() && std::ranges::any_of(told.groups, [&](const GroupState& group) {
+           return group.group == begun.epoch.group && group.life == life->second;
+         });
+}
 
 }  // namespace
 
@@ -62,11 +72,11 @@ Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& 
   added.on_view(view_);
   for (auto& [member, offers] : offers_) {
     const auto offer = offers.extract(number);
-    if (!offer.empty()) added.on_offer(member, offer.mapped());
+    if (!offer.empty() && find(number) != nullptr) added.on_offer(member, offer.mapped());
   }
   for (const Member& member : view_.members)
-    if (member.id != self_) added.on_channel(member.id);
-  tell();
+    if (member.id != self_ && find(number) != nullptr) added.on_channel(member.id);
+  tell();  // it may have given up already: then `ended` says why
   return {};
 }
 
@@ -99,7 +109,24 @@ void Groups::tell() {
   });
 }
 
+/// Whoever has the key can come under any number of ids. What is kept of processes outside of the view - some
+/// of them will be in the next one - has a bound.
+void Groups::make_room() {
+  constexpr std::size_t kMostStrangers = kMostMembers;
+  const auto is_stranger = [this](MemberId id) { return view_.find(id) == nullptr; };
+  const auto bound = [&](auto& kept, auto id_of) {
+    const auto stranger = [&](const auto& entry) { return is_stranger(id_of(entry)); };
+    if (static_cast<std::size_t>(std::ranges::count_if(kept, stranger)) > kMostStrangers)
+      std::erase_if(kept, stranger);
+  };
+  const auto key = [](const auto& entry) { return entry.first; };
+  bound(states_, key);
+  bound(offers_, key);
+  bound(reopened_, std::identity());
+}
+
 void Groups::on_opened(MemberId member) {
+  make_room();
   reopened_.insert(member);
   if (coordinator() == member) send(member, state());
   if (view_.find(member) == nullptr) return;
@@ -112,11 +139,12 @@ void Groups::on_said(MemberId member, Message message) {
 }
 
 void Groups::on(MemberId from, State state) {
+  make_room();
   const bool may_have_missed = reopened_.erase(from) > 0;
   states_[from] = std::move(state);
   if (may_have_missed && states_[from].view == view_.epoch && coordinator() == self_) {
     for (const auto& [number, one] : coordinated_)
-      if (one.begun && one.begun->lives.contains(from)) send(from, one.begun->epoch);
+      if (one.begun && is_in_this_life(states_[from], *one.begun, from)) send(from, one.begun->epoch);
   }
   consider();
 }
@@ -135,6 +163,7 @@ void Groups::on(MemberId from, const AllClose& close) {
 
 void Groups::on(MemberId from, NodeOffer offer) {
   if (LocalGroup* const group = find(offer.group); group != nullptr) return group->on_offer(from, offer);
+  make_room();
   auto& kept = offers_[from];
   if (kept.size() < kMostGroups || kept.contains(offer.group)) kept[offer.group] = std::move(offer);
 }
@@ -194,6 +223,11 @@ void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, co
 }
 
 void Groups::begin(GroupNumber number, NewEpoch epoch, const GroupStates& states) {
+  // Another member may have begun epochs in this view, before it became unable to.
+  for (const auto& [member, told] : states_)
+    for (const GroupState& group : told.groups)
+      if (group.epoch >> kEpochShift == value_of(view_.epoch))
+        epochs_begun_ = std::max(epochs_begun_, group.epoch & ((std::uint64_t{1} << kEpochShift) - 1));
   epoch.epoch = (value_of(view_.epoch) << kEpochShift) + ++epochs_begun_;
   Begun begun{.epoch = epoch, .lives = {}};
   for (const MemberId member : epoch.participants) begun.lives[member] = states.at(member).life;

@@ -77,6 +77,7 @@ class Groups {
   void consider(GroupNumber number, const std::vector<MemberId>& order, const GroupStates& states);
   void begin(GroupNumber number, NewEpoch epoch, const GroupStates& states);
   LocalGroup* find(GroupNumber number) const;
+  void make_room();
 
   const std::shared_ptr<peer::Peers> peers_;
   MemberId self_{};

@@ -73,8 +73,10 @@ Result<void> MemberGroup::Impl::change_root(MemberId member) {
     return fail(Errc::invalid_argument, "the root of this group is what its option chooses");
   if (is_over_) return fail(Errc::cancelled, "the group is over");
   post([member](Impl& group) {
-    if (group.state_.root == member) return;
-    group.state_.wish = member;
+    auto& state = group.state_;
+    if (std::ranges::find(state.participants, member) == state.participants.end()) return;
+    if (state.root == member && !state.wish) return;
+    state.wish = member;
     group.groups_->tell();
   });
   return {};

@@ -66,6 +66,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void connect_with(MemberId member);
   void set_connected(MemberId member);
   void forget_connection(MemberId member);
+  bool is_taken(NodeId node, MemberId by_another_than) const;
   bool is_younger_than(MemberId member) const;
   void give_up(const Error& cause);
   std::optional<MemberId> member_of(std::optional<NodeId> node) const;

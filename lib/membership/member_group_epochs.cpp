@@ -38,8 +38,16 @@ void MemberGroup::Impl::on_channel(MemberId member) {
   if (std::ranges::find(state_.connected, member) == state_.connected.end()) connect_with(member);
 }
 
+/// Two members whose ids end alike cannot be in one group: the one that came first stays in it.
+bool MemberGroup::Impl::is_taken(NodeId node, MemberId by_another_than) const {
+  const auto has_it = [&](MemberId member) { return member != by_another_than && node_of(member) == node; };
+  return has_it(setup_.self) || std::ranges::any_of(state_.connected, has_it) ||
+         std::ranges::any_of(state_.participants, has_it);
+}
+
 /// The younger of two members offers; the older one asks it to.
 void MemberGroup::Impl::connect_with(MemberId member) {
+  if (is_taken(node_of(member), member)) return;
   if (!is_younger_than(member)) return groups_->send(member, NodeWanted{setup_.number});
   auto blob = node_->offer(node_of(member));
   if (!blob) return give_up(blob.error());
@@ -49,6 +57,7 @@ void MemberGroup::Impl::connect_with(MemberId member) {
 
 /// A connection that we still have is an older one, which that member has lost.
 void MemberGroup::Impl::on_offer(MemberId from, const NodeOffer& offer) {
+  if (is_taken(node_of(from), from)) return;
   forget_connection(from);
   auto blob = node_->offer(node_of(from));
   if (!blob) return give_up(blob.error());
@@ -66,7 +75,7 @@ void MemberGroup::Impl::on_answer(MemberId from, const NodeAnswer& answer) {
 }
 
 void MemberGroup::Impl::on_wanted(MemberId from) {
-  if (!is_younger_than(from)) return;
+  if (!is_younger_than(from) || is_taken(node_of(from), from)) return;
   forget_connection(from);
   connect_with(from);
 }
@@ -115,7 +124,7 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
     if (gone_on.error().code != Errc::peer_failed) return give_up(gone_on.error());
     set_failed();
   }
-  groups_->tell();
+  if (groups_ != nullptr) groups_->tell();
 }
 
 Result<void> MemberGroup::Impl::go_on(const NewEpoch& epoch) {
@@ -148,7 +157,7 @@ void MemberGroup::Impl::on_failed(std::uint64_t epoch, std::optional<NodeId> nod
   if (is_ours) return give_up(error);
   if (epoch != state_.epoch) return;
   set_failed();
-  groups_->tell();
+  if (groups_ != nullptr) groups_->tell();
 }
 
 void MemberGroup::Impl::set_failed() {

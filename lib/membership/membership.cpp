@@ -8,6 +8,7 @@
 
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/peer/context.hpp"
+#include "lib/group/node_state.hpp"
 #include "lib/identity_of.hpp"
 #include "lib/membership/member_group.hpp"
 #include "lib/membership/store.hpp"
@@ -233,6 +234,9 @@ Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber 
                             .context = options_.context,
                             .encrypt = options_.encrypt});
   if (!node) return std::unexpected(node.error());
+  // The loop waits for that thread, and this waits for the loop.
+  if (NodeTurns::is_on_thread_of(**node))
+    return fail(Errc::invalid_argument, "an upcall of a group cannot make another one");
   auto made = std::make_shared<MemberGroup::Impl>(MemberGroup::Impl::Setup{.peers = peers_,
                                                                            .self = id(),
                                                                            .number = number,

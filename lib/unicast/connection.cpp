@@ -83,6 +83,7 @@ Result<void> Connection::send_copy(std::span<const std::byte> bytes, std::uint64
 
 Result<void> Connection::post_receive(std::span<std::byte> bytes, std::uint64_t work_id) const {
   if (!link_) return no_connection();
+  if (auto checked = check_length(bytes.size()); !checked) return checked;
   return link_->ask(fabric::ReceiveRequest{.work_id = work_id, .bytes = bytes});
 }
 
@@ -146,7 +147,10 @@ void Connection::disconnect() const {
 }
 
 Region& Region::operator=(Region&& other) noexcept {
-  std::swap(state_, other.state_);
+  if (this != &other) {
+    const Region former(std::move(*this));  // ends
+    state_ = std::move(other.state_);
+  }
   return *this;
 }
 
@@ -167,9 +171,10 @@ Result<RemoteMemory> Region::grant(const Connection& connection) {
   return data_path->grant(*state_, *connection.link_);
 }
 
-void Region::revoke(const Connection& connection) {
-  if (!state_ || !connection.link_) return;
-  if (const auto data_path = state_->data_path.lock()) data_path->revoke(*state_, connection.link_->id());
+Result<void> Region::revoke(const Connection& connection) {
+  if (!state_ || !connection.link_) return {};
+  const auto data_path = state_->data_path.lock();
+  return data_path ? data_path->revoke(*state_, *connection.link_) : Result<void>();
 }
 
 }  // namespace rdmc

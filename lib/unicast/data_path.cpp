@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <new>
+#include <utility>
 
 namespace rdmc::unicast {
 namespace {
@@ -36,23 +37,42 @@ EndpointCounters Counters::values() const {
           .completions_dropped = completions_dropped};
 }
 
-DataPath::DataPath(std::shared_ptr<peer::FabricThread> thread, Handlers handlers, Counters& counters)
-    : thread_(std::move(thread)), handlers_(std::move(handlers)), counters_(counters) {}
+DataPath::DataPath(std::shared_ptr<peer::FabricThread> thread, Handlers handlers,
+                   std::shared_ptr<Counters> counters)
+    : thread_(std::move(thread)), handlers_(std::move(handlers)), counters_(std::move(counters)) {}
 
 void DataPath::start() {
   thread_->call([this] { thread_->engine().add(*this); });
 }
 
-void DataPath::stop() {
-  std::future<void> stopped;
+void DataPath::end_links() {
+  std::future<void> none_left;
   thread_->call([&] {
-    stopped = stopping_.emplace().get_future();
+    is_stopping_ = true;
+    none_left = stopping_.emplace().get_future();
     for (auto& [id, entry] : links_) end(*entry.link, {Errc::cancelled, "the endpoint was destroyed"});
   });
   kick();
-  while (thread_->is_current() && stopped.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+  while (thread_->is_current() && none_left.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     thread_->turn(milliseconds(1));
-  stopped.get();
+  none_left.get();
+}
+
+void DataPath::finish_tasks() {
+  thread_->call([&] {
+    while (run_tasks() != 0) {
+    }
+  });
+}
+
+void DataPath::leave() {
+  thread_->call([&] {
+    while (run_tasks() != 0) {
+    }
+    for (const auto& region : regions_) end_region(*region);
+    regions_.clear();
+    thread_->engine().remove(*this);
+  });
 }
 
 void DataPath::run(std::move_only_function<void()> task) {
@@ -71,7 +91,7 @@ void DataPath::kick() {
 void DataPath::add(std::shared_ptr<Link> link) {
   const ConnectionId id = link->id();
   Link& added = *(links_[id].link = std::move(link));
-  if (stopping_) end(added, {Errc::cancelled, "the endpoint is being destroyed"}, true);
+  if (is_stopping_) end(added, {Errc::cancelled, "the endpoint is being destroyed"}, true);
 }
 
 void DataPath::end(Link& link, const Error& cause, bool at_once) {
@@ -120,21 +140,23 @@ std::size_t DataPath::run_tasks() {
 
 std::size_t DataPath::work(Time now) {
   kicked_ = false;  // before the look at what was asked for
+  is_in_turn_ = true;
   std::size_t done = run_tasks();
   for (auto next = links_.begin(); next != links_.end();) {
     Entry& entry = next->second;
     const std::size_t done_here = turn(entry, now);
     done += done_here;
     if (may_finish(entry, done_here, now)) {
-      const Entry over = std::move(entry);
+      finish(entry);  // where memory runs out, the next turn goes on with it
       next = links_.erase(next);
-      finish(over);
       ++done;
     } else {
       ++next;
     }
   }
-  return leave_if_over() ? 0 : done;
+  is_in_turn_ = false;
+  if (stopping_ && links_.empty()) std::exchange(stopping_, std::nullopt)->set_value();
+  return done;
 }
 
 Time DataPath::next_deadline() const {
@@ -198,7 +220,7 @@ void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Comple
     try {
       ended_.emplace_back(link, completion);
     } catch (const std::bad_alloc&) {
-      ++counters_.completions_dropped;
+      ++counters_->completions_dropped;
       end(*link, {Errc::resource_limit, "no memory for a completion"}, true);
     }
   }
@@ -207,18 +229,18 @@ void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Comple
 
 void DataPath::count(const Completion& completion) {
   if (completion.status != WorkStatus::success) {
-    ++counters_.failed;
+    ++counters_->failed;
     return;
   }
   switch (completion.kind) {
-    case WorkKind::send: ++counters_.sends; break;
-    case WorkKind::write: ++counters_.writes; break;
-    case WorkKind::read: ++counters_.reads; break;
-    case WorkKind::atomic: ++counters_.atomics; break;
+    case WorkKind::send: ++counters_->sends; break;
+    case WorkKind::write: ++counters_->writes; break;
+    case WorkKind::read: ++counters_->reads; break;
+    case WorkKind::atomic: ++counters_->atomics; break;
     case WorkKind::receive:
     case WorkKind::receive_write_immediate:
-      ++counters_.receives;
-      counters_.bytes_received += completion.byte_count;
+      ++counters_->receives;
+      counters_->bytes_received += completion.byte_count;
       break;
   }
 }
@@ -248,19 +270,32 @@ Result<void> DataPath::add(const std::shared_ptr<RegionState>& region) {
   });
 }
 
+void DataPath::end_region(RegionState& region) {
+  counters_->revocations += region.grants.size();
+  region.grants.clear();
+  region.pinned.reset();
+}
+
 void DataPath::remove(const std::shared_ptr<RegionState>& region) {
-  thread_->call([&] {
-    counters_.revocations += region->grants.size();
-    region->grants.clear();
-    region->pinned.reset();
-    regions_.erase(region);
-  });
+  const auto task = [self = shared_from_this(), region] {
+    self->end_region(*region);
+    self->regions_.erase(region);
+  };
+  // Nobody waits for a turn that the application may not give.
+  if (!thread_->options().own_thread && !thread_->is_current()) return run(task);
+  thread_->call(task);
+}
+
+bool DataPath::is_ours(const Link& link) const {
+  const auto found = links_.find(link.id());
+  return found != links_.end() && found->second.link.get() == &link;
 }
 
 Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link) {
   return thread_->call([&]() -> Result<RemoteMemory> {
-    if (!link.is_open() || link.queue_pair() == nullptr)
-      return fail(Errc::peer_failed, "the connection is over");
+    if (!link.is_open()) return fail(Errc::peer_failed, "the connection is over");
+    if (!is_ours(link)) return fail(Errc::invalid_argument, "a connection of another endpoint");
+    if (link.queue_pair() == nullptr) return fail(Errc::peer_failed, "the connection is over");
     auto& kept = region.grants[link.id()];
     if (kept) return fail(Errc::already_exists, "this connection has a key of the region");
     auto made = link.queue_pair()->register_memory(region.memory, region.access);
@@ -271,37 +306,21 @@ Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link) {
       return std::unexpected(made.error());
     }
     kept = std::move(*made);
-    ++counters_.grants;
+    ++counters_->grants;
     return RemoteMemory{kept->remote_address(), region.memory.size(), kept->remote_key()};
   });
 }
 
-void DataPath::revoke(RegionState& region, ConnectionId connection) {
-  thread_->call([&] { counters_.revocations += region.grants.erase(connection); });
+Result<void> DataPath::revoke(RegionState& region, const Link& link) {
+  return thread_->call([&]() -> Result<void> {
+    if (is_ours(link)) counters_->revocations += region.grants.erase(link.id());
+    return {};
+  });
 }
 
 /// All of them begin anew: each may lack a piece.
 void DataPath::on_out_of_memory() {
   for (auto& [id, entry] : links_) end(*entry.link, {Errc::resource_limit, "no memory"}, true);
-}
-
-/// Whoever waits for it may destroy this at once.
-bool DataPath::leave_if_over() {
-  if (!stopping_ || !links_.empty()) return false;
-  {
-    const std::lock_guard lock(tasks_mutex_);
-    if (!tasks_.empty()) return false;
-  }
-  for (const auto& region : regions_) {
-    region->grants.clear();
-    region->pinned.reset();
-  }
-  regions_.clear();
-  thread_->engine().remove(*this);
-  std::promise<void> stopped = std::move(*stopping_);
-  stopping_.reset();
-  stopped.set_value();
-  return true;
 }
 
 }  // namespace rdmc::unicast

@@ -1,6 +1,7 @@
 // The part of an endpoint that lives on a fabric thread: its links and the memory that peers are let into,
 // with their turns on the engine. Others hand it tasks, which it runs in its next turn and which never wait
-// for room. Its owner calls stop() before it lets go of it.
+// for room. Its owner calls end_links() and leave() before it
+// lets go of it.
 #pragma once
 
 #include <atomic>
@@ -53,13 +54,18 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   };
 
   /// Not in an upcall.
-  DataPath(std::shared_ptr<peer::FabricThread> thread, Handlers handlers, Counters& counters);
+  DataPath(std::shared_ptr<peer::FabricThread> thread, Handlers handlers, std::shared_ptr<Counters> counters);
   ~DataPath() override = default;
   /// Takes part in the thread's turns. Once.
   void start();
-  /// Ends all links, runs all tasks, and leaves the thread. On any other thread, or on the one that gives the
-  /// turns.
-  void stop();
+  // To end: on any other thread, or on the one that gives the turns.
+
+  /// Ends all links, and waits until they are gone.
+  void end_links();
+  /// Runs the tasks that there are.
+  void finish_tasks();
+  /// Runs all tasks, and leaves the thread.
+  void leave();
 
   peer::FabricThread& thread() { return *thread_; }
 
@@ -74,6 +80,9 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   // -- the engine's thread: in tasks and upcalls --
 
+  /// An upcall or a task is what calls.
+  bool is_in_turn() const { return is_in_turn_; }
+
   fabric::Fabric& fabric() { return thread_->fabric(); }
   void add(std::shared_ptr<Link> link);
   /// The link takes no more operations, and is over a little later: what was said last may still arrive, and
@@ -86,7 +95,7 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   Result<void> add(const std::shared_ptr<RegionState>& region);
   void remove(const std::shared_ptr<RegionState>& region);
   Result<RemoteMemory> grant(RegionState& region, Link& link);
-  void revoke(RegionState& region, ConnectionId connection);
+  Result<void> revoke(RegionState& region, const Link& link);
 
  private:
   struct Ending {
@@ -112,11 +121,12 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   void finish(const Entry& entry);
   void deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions);
   void count(const Completion& completion);
-  bool leave_if_over();
+  bool is_ours(const Link& link) const;
+  void end_region(RegionState& region);
 
   const std::shared_ptr<peer::FabricThread> thread_;
   const Handlers handlers_;
-  Counters& counters_;
+  const std::shared_ptr<Counters> counters_;  ///< a region may end beside the endpoint
 
   std::mutex tasks_mutex_;
   std::vector<std::move_only_function<void()>> tasks_;
@@ -129,7 +139,9 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   // The engine's.
   std::map<ConnectionId, Entry> links_;
   std::set<std::shared_ptr<RegionState>> regions_;
-  std::optional<std::promise<void>> stopping_;
+  std::optional<std::promise<void>> stopping_;  ///< until no link is left
+  bool is_stopping_ = false;
+  bool is_in_turn_ = false;
 };
 
 }  // namespace rdmc::unicast

@@ -12,6 +12,8 @@ namespace rdmc {
 namespace {
 
 constexpr std::uint32_t kMostDepth = 65'536;
+/// Longer waits would pass the end of the clock.
+constexpr Duration kForEver = seconds(3600 * 24 * 365);
 
 Result<void> check(const EndpointOptions& options) {
   const auto wrong = [](const char* what) { return fail(Errc::invalid_argument, what); };
@@ -33,8 +35,13 @@ Result<void> check(const EndpointOptions& options) {
 struct Endpoint::State {
   ~State() {
     if (introductions) introductions->close();
-    if (data_path) data_path->stop();
-    if (introductions) introductions->stop();
+    if (!data_path) return;
+    data_path->end_links();
+    // An upcall may have asked for a connection until now, and is told that it gets none.
+    introductions->stop();
+    data_path->finish_tasks();
+    introductions->stop();
+    data_path->leave();
   }
 
   Result<void> start(std::shared_ptr<peer::FabricThread> thread);
@@ -43,7 +50,7 @@ struct Endpoint::State {
   EndpointOptions options;
   EndpointCallbacks on;
   Address address;
-  unicast::Counters counters;
+  const std::shared_ptr<unicast::Counters> counters = std::make_shared<unicast::Counters>();
   std::shared_ptr<peer::Context> context;
   std::shared_ptr<peer::Peers> peers;
   std::shared_ptr<unicast::DataPath> data_path;
@@ -65,7 +72,7 @@ Result<void> Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) 
                                    .link = {.send_depth = options.send_depth,
                                             .receive_depth = options.receive_depth,
                                             .receive_patience = options.receive_patience}},
-      on.connected, counters);
+      on.connected, *counters);
   data_path = std::move(path);
   data_path->start();
   address = options.address;
@@ -79,7 +86,7 @@ Result<void> Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) 
 void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause) {
   introductions->forget(link->id(), cause);
   if (!link->was_opened()) return;
-  ++counters.disconnected;
+  ++counters->disconnected;
   if (on.disconnected) on.disconnected(Connection(link), cause);
 }
 
@@ -123,8 +130,11 @@ void Endpoint::connect(Place to, Duration timeout, ConnectDone done) {
 }
 
 Result<Connection> Endpoint::connect(Place to, Duration timeout) {
-  if (state_->options.own_thread && state_->data_path->thread().is_current())
+  const bool is_current = state_->data_path->thread().is_current();
+  if (is_current && (state_->options.own_thread || state_->data_path->is_in_turn()))
     return fail(Errc::invalid_argument, "an upcall cannot wait for a connection");
+  if (!is_current && !state_->options.own_thread)
+    return fail(Errc::invalid_argument, "only the thread that drives the endpoint can wait for a connection");
   // Kept by the upcall, which may come while we are on our way out.
   const auto made = std::make_shared<std::promise<Result<Connection>>>();
   auto result = made->get_future();
@@ -139,6 +149,8 @@ Result<Region> Endpoint::register_memory(std::span<std::byte> memory, RemoteAcce
   constexpr RemoteAccess kAll = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
   if (access == RemoteAccess::none || !permits(kAll, access))
     return fail(Errc::invalid_argument, "a region permits write, read, atomic, or several of these");
+  if (permits(access, RemoteAccess::atomic) && reinterpret_cast<std::uintptr_t>(memory.data()) % 8 != 0)
+    return fail(Errc::invalid_argument, "memory for atomic operations begins at a multiple of 8");
   auto region = std::make_shared<unicast::RegionState>(
       unicast::RegionState{.memory = memory, .access = access, .data_path = state_->data_path});
   if (auto added = state_->data_path->add(region); !added) return std::unexpected(added.error());
@@ -147,13 +159,18 @@ Result<Region> Endpoint::register_memory(std::span<std::byte> memory, RemoteAcce
 
 std::size_t Endpoint::poll(std::span<Completion> out, Duration longest) {
   unicast::DataPath& path = *state_->data_path;
-  if (state_->options.own_thread) return path.take(out, longest);
-  const Time end = monotonic_now() + longest;
+  longest = std::min(longest, kForEver);
+  const bool is_current = path.thread().is_current();
+  if (state_->options.own_thread) return path.take(out, is_current ? Duration{} : longest);
+  if (!is_current || path.is_in_turn()) return 0;
+  // A turn comes first: whoever watches the descriptor for edges has had one.
+  path.thread().turn(out.empty() ? longest : Duration{});
   std::size_t count = path.take(out, {});
-  for (bool first = true; count == 0; first = false) {
+  const Time end = monotonic_now() + longest;
+  while (count == 0 && !out.empty()) {
     const Duration left = end - monotonic_now();
-    if (!first && (out.empty() || left <= Duration{})) break;
-    path.thread().turn(std::max(left, Duration{}));
+    if (left <= Duration{}) break;
+    path.thread().turn(left);
     count = path.take(out, {});
   }
   return count;
@@ -164,7 +181,7 @@ Result<int> Endpoint::descriptor() {
 }
 
 EndpointCounters Endpoint::counters() const {
-  return state_->counters.values();
+  return state_->counters->values();
 }
 
 }  // namespace rdmc

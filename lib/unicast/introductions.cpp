@@ -66,6 +66,7 @@ Bytes Introductions::greeting() const {
 // ---- Whoever dials
 
 void Introductions::connect(Endpoint::Place to, Duration timeout, Endpoint::ConnectDone done) {
+  if (is_stopped_) return done(fail(Errc::cancelled, "the endpoint is being destroyed"));
   peers_.loop().post(
       [weak = weak_from_this(), to = std::move(to), timeout, done = std::move(done)]() mutable {
         if (const auto self = weak.lock()) self->begin(self->make_link(), to, timeout, std::move(done));
@@ -253,6 +254,7 @@ void Introductions::close() {
 }
 
 void Introductions::stop() {
+  is_stopped_ = true;
   listener_.reset();
   peers_.loop().call([this] { entries_.clear(); });
 }

@@ -90,6 +90,7 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   const Connected connected_;
   Counters& counters_;
   std::atomic<std::uint64_t> next_id_ = 1;
+  std::atomic<bool> is_stopped_ = false;
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
 

@@ -46,8 +46,9 @@ struct NodeOptions {
   /// Context of its own.
   std::shared_ptr<Context> context = nullptr;
   /// False: the thread that creates the node calls poll(), and destroys the node; nothing is shared. Other
-  /// threads may send, post_receive_buffer, release and destroy_group; to what would have to wait for a turn
-  /// they get invalid_argument.
+  /// threads may send, post_receive_buffer, release and destroy_group; disconnect() follows in the next turn,
+  /// if the queue of the engine has room. To what would have to wait for a turn they get invalid_argument,
+  /// and false from is_connected().
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.
   bool busy_poll = false;

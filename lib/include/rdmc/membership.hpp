@@ -3,9 +3,11 @@
 // groups (rdmc/group.hpp) that go on by themselves when a member dies, leaves or joins, and when another
 // member is to be the root. docs/architecture.md tells how views are agreed.
 //
-// Any thread may call anything. Upcalls of a membership come on the control thread of its Context, one at a
-// time; they must not block, and must not destroy the membership. Upcalls of a group come on the thread that
-// moves its bytes, one at a time.
+// Any thread may call anything, but for what is said here. Upcalls of a membership come on the control thread
+// of its Context, one at a time; they must not block, and must not destroy the membership. Upcalls of a group
+// come on the thread that moves its bytes, one at a time. They must not block either: the control thread
+// waits for that thread now and then. So they must not make a membership or a group, end one, or ask for
+// counters().
 #pragma once
 
 #include <cstddef>
@@ -133,9 +135,9 @@ struct MemberGroupOptions {
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
   std::size_t first_members = 1;
-  /// The root that a view asks for. What the oldest member of the group says counts, if that one is in the
-  /// group. Empty: the root stays until it is gone or change_root() is called, and then the oldest member of
-  /// the group follows.
+  /// The root that a view asks for; called on the control thread. What the oldest member of the group says
+  /// counts, if that one is in the group. Empty: the root stays until it is gone or change_root() is called,
+  /// and then the oldest member of the group follows.
   std::function<MemberId(const View&)> root{};
 };
 
@@ -148,7 +150,7 @@ struct MemberGroupCallbacks {
   std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
   /// Something has failed. The group goes on by itself: `continued` or `ended` follows.
   std::function<void(const Error& cause)> interrupted;
-  /// The group begins, or goes on: every member has the messages below `next`. The first upcall. A member
+  /// The group begins, or goes on: every member has the messages below `next`. A member
   /// that has joined gets the messages from `next` on. What had begun beyond is void.
   std::function<void(const GroupView&)> continued;
   /// The end of the group here, and the last upcall: the membership is over (cancelled), or this member
@@ -233,7 +235,7 @@ class Membership {
   /// This process's part in the group of this number. All members that make it with the same options are in
   /// it: the first ones begin it, later ones join, and nobody else needs to do anything. Errors:
   /// already_exists (this process has made it), invalid_argument (options that make no sense: racks,
-  /// read_only, an epoch), those of Node::create.
+  /// read_only, an epoch; an upcall of a group is what calls), those of Node::create.
   Result<std::unique_ptr<MemberGroup>> create_group(GroupNumber number, const MemberGroupOptions& options,
                                                     MemberGroupCallbacks callbacks);
 

@@ -131,8 +131,9 @@ class Connection {
 };
 
 /// Memory that peers may be let into. It ends with its last grant when it is destroyed: by then no packet,
-/// however late, changes a byte of it. The functions and the destructor wait for the engine's thread; without
-/// an own thread the thread that polls calls them.
+/// however late, changes a byte of it. The functions and the destructor wait for the engine's thread. Without
+/// an own thread only the thread that polls may grant and revoke; a Region that another thread destroys ends
+/// in the next turn, and its memory must last until then.
 class Region {
  public:
   Region() = default;
@@ -144,13 +145,14 @@ class Region {
   /// Lets the peer of this connection alone in, by a key that is good on no other connection. A fabric that
   /// cannot tie a key to a connection (verbs) gives a key that nobody else is told. Errors: already_exists
   /// (it has a key: revoke that first), peer_failed (the connection is over), unsupported (this fabric cannot
-  /// permit it), resource_limit.
+  /// permit it), invalid_argument (a connection of another endpoint), resource_limit.
   Result<RemoteMemory> grant(const Connection& connection);
   /// Takes the key back. When this returns, no packet of that peer, however late, changes a byte of the
   /// memory, and the keys of other peers are as good as before. An operation of the peer with the old key
   /// fails there with WorkStatus::remote_access, and ends the connection for both sides. The end of a
-  /// connection takes its keys back, too. To revoke what was not granted is no error.
-  void revoke(const Connection& connection);
+  /// connection takes its keys back, too. To revoke what was not granted is no error. Errors:
+  /// invalid_argument (another thread than the one that polls, without an own thread): nothing is revoked.
+  Result<void> revoke(const Connection& connection);
 
  private:
   friend class Endpoint;
@@ -201,11 +203,11 @@ struct EndpointCallbacks {
   /// its operations were handed out - or, without completed(), queued for poll(). The cause:
   ///   cancelled          one side has ended it in order
   ///   permission_denied  an operation of ours named memory that the peer does not let us into
-  ///   peer_failed        the peer has died, is unreachable, has posted no receive, or has named memory that
-  ///   we
-  ///                      do not let it into
+  ///   peer_failed        the peer has died, is unreachable, has posted no receive, or has named memory
+  ///                      that we do not let it into
   ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive
   ///   resource_limit     this process has no memory for it
+  ///   any other          the fabric has refused an operation of ours (unsupported: it cannot do that)
   std::function<void(const Connection&, const Error& cause)> disconnected;
   /// Operations have ended: a batch of one connection. Those of one connection come in the order of posting,
   /// receives in their own. Empty: poll() gives them.
@@ -258,12 +260,14 @@ class Endpoint {
   /// name), timed_out, cancelled (the endpoint is being destroyed), resource_limit, version_mismatch,
   /// protocol_error.
   void connect(Place to, Duration timeout, ConnectDone done);
-  /// The same, and waits. Not in an upcall.
+  /// The same, and waits. Without an own thread, the thread that polls may call it, which gives turns
+  /// meanwhile. Errors: the same; invalid_argument (an upcall, or another thread).
   Result<Connection> connect(Place to, Duration timeout);
 
   /// Memory that peers may be let into, as far as `access` says: a set of RemoteAccess::write, read and
-  /// atomic. The memory outlives the Region. Waits for the engine's thread. Errors: invalid_argument (other
-  /// flags, or none), resource_limit (it cannot be pinned).
+  /// atomic. The memory outlives the Region, and the Region may outlive the endpoint. Waits for the engine's
+  /// thread. Errors: invalid_argument (other flags, or none; memory for atomic operations that does not begin
+  /// at a multiple of 8), resource_limit (it cannot be pinned).
   Result<Region> register_memory(std::span<std::byte> memory, RemoteAccess access);
 
   /// Takes up to out.size() completions and returns how many; waits for the first at most `longest`. Where

@@ -146,9 +146,12 @@ BOOST_AUTO_TEST_CASE(another_thread_waits_for_no_turn_of_the_application) {
     BOOST_TEST((pair.nodes[0]->create_group(GroupNumber{8}, {NodeId{0}}, NodeId{0}, {}, {}).error().code ==
                 Errc::invalid_argument));
     BOOST_TEST((pair.nodes[0]->allocate(100).error().code == Errc::invalid_argument));
+    BOOST_TEST(!pair.nodes[0]->is_connected(NodeId{1}));
     pair.nodes[0]->disconnect(NodeId{1});
   }).join();
   BOOST_TEST(pair.nodes[0]->is_connected(NodeId{1}));
+  pair.nodes[0]->poll({});
+  BOOST_TEST(!pair.nodes[0]->is_connected(NodeId{1}));
 }
 
 BOOST_AUTO_TEST_CASE(more_commands_than_the_queue_holds_all_run) {

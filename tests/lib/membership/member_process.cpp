@@ -5,6 +5,8 @@
 #include <cstring>
 #include <deque>
 #include <semaphore>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/include/rdmc/membership.hpp"
@@ -20,6 +22,7 @@ int main(int argc, char** argv) {
   if (!membership) return 3;
   constexpr std::ptrdiff_t kUnderWay = 16;
   std::counting_semaphore<kUnderWay> may_send(0);
+  bool has_begun = false;
   std::deque<std::vector<std::byte>> received;
   MemberGroupCallbacks on;
   on.incoming = [&](std::uint64_t, std::uint64_t bytes) {
@@ -28,7 +31,7 @@ int main(int argc, char** argv) {
   };
   on.reusable = [&](std::uint64_t) { may_send.release(); };
   on.continued = [&](const GroupView& group) {
-    if (group.root == (*membership)->id() && group.next == 0) may_send.release(kUnderWay);
+    if (group.root == (*membership)->id() && !std::exchange(has_begun, true)) may_send.release(kUnderWay);
   };
   std::unique_ptr<MemberGroup> group;
   if (count > 0) {
@@ -44,6 +47,9 @@ int main(int argc, char** argv) {
     if (sent.size() > 4 * kUnderWay) sent.pop_front();
     auto& bytes = sent.emplace_back(number % 2 == 0 ? 30'000 : 100);
     std::memcpy(bytes.data(), &number, sizeof number);
-    if (!group->send(bytes)) return 5;
+    for (auto accepted = group->send(bytes); !accepted; accepted = group->send(bytes)) {
+      if (accepted.error().code != Errc::would_block) return 5;  // such as while the group is being continued
+      std::this_thread::yield();
+    }
   }
 }

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <future>
+#include <thread>
 
 #include "controlplane/peer/context.hpp"
 #include "lib/unicast/messages.hpp"
@@ -126,6 +127,42 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_ends_flushes_what_it_had_to_do_and_tells_i
       BOOST_TEST((other.end_of(there).code == Errc::cancelled));
       BOOST_TEST(failed_with(here.send(message, 1), Errc::peer_failed));
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_connects_while_the_endpoint_ends_is_told_that_it_does) {
+  for (const Way way : {Way::upcalls, Way::drives_with_upcalls}) {
+    Party other({.fabric = "udp"}), us({.fabric = "udp"}, way);
+    Endpoint* const endpoint = &*us;
+    std::vector<Errc> told;
+    us.when_disconnected = [&] {
+      endpoint->connect(other.place(), kPatience, [&, endpoint](const Result<Connection>& first) {
+        told.push_back(first.error().code);
+        endpoint->connect(other.place(), kPatience,
+                          [&](const Result<Connection>& second) { told.push_back(second.error().code); });
+      });
+    };
+    connect(us, other);
+    us.destroy();
+    BOOST_TEST((told == std::vector{Errc::cancelled, Errc::cancelled}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_who_gives_the_turns_waits_for_a_connection_and_no_upcall_does) {
+  Party other({.fabric = "udp"});
+  for (const Way way : kWays) {
+    Party us({.fabric = "udp"}, way);
+    std::optional<Errc> told;
+    us.when_disconnected = [&] { told = us->connect(other.place(), kPatience).error().code; };
+    connect(us, other, other.connections()).first.disconnect();
+    us.wait_for_end();
+    BOOST_TEST((told == Errc::invalid_argument));
+    if (way == Way::polls || way == Way::upcalls) continue;
+    std::thread([&] {
+      BOOST_TEST(failed_with(us->connect(other.place(), kPatience), Errc::invalid_argument));
+      std::array<Completion, 1> none;
+      BOOST_TEST(us->poll(none, kPatience) == 0);
+    }).join();
   }
 }
 

@@ -40,6 +40,7 @@ class Party {
       note([&] { connected_.push_back(connection); });
     };
     on.disconnected = [this](const Connection& connection, const Error& cause) {
+      if (when_disconnected) when_disconnected();
       note([&] { disconnected_.emplace_back(connection.id(), cause); });
     };
     if (way == Way::upcalls || way == Way::drives_with_upcalls)
@@ -94,12 +95,21 @@ class Party {
     }));
     return *cause;
   }
+  void wait_for_end() {
+    BOOST_REQUIRE(wait_until([&] { return !disconnected_.empty(); }));
+  }
+  /// How many peers have connected.
+  std::size_t connections() {
+    const std::lock_guard lock(mutex_);
+    return connected_.size();
+  }
   std::size_t disconnected() {
     const std::lock_guard lock(mutex_);
     return disconnected_.size();
   }
 
   std::function<void(const Connection&)> when_connected;  ///< set before anybody connects
+  std::function<void()> when_disconnected;                ///< the same
 
  private:
   template <typename Change>

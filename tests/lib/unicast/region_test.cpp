@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(after_a_revocation_the_old_key_changes_no_byte_and_other_pe
       BOOST_TEST(is(world.first.next(), WorkKind::write, 1));
       BOOST_TEST(std::ranges::equal(kOnes, std::span(world.memory).first(kOnes.size())));
 
-      world.region.revoke(world.first_there);
+      BOOST_TEST(world.region.revoke(world.first_there).has_value());
       const auto before = world.memory;
       BOOST_REQUIRE(world.first_here.write(kTwos, firsts, 0, 2));
       BOOST_REQUIRE(world.first_here.send({}, 3));
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_lost_its_key_connects_again_and_gets_another_on
     BOOST_TEST_CONTEXT(fabric) {
       World world(fabric);
       const auto old_key = *world.region.grant(world.first_there);
-      world.region.revoke(world.first_there);
+      BOOST_TEST(world.region.revoke(world.first_there).has_value());
       BOOST_REQUIRE(world.first_here.write(kOnes, old_key, 0, 1));
       BOOST_TEST(is(world.first.next(), WorkKind::write, 1, WorkStatus::remote_access));
       world.first.end_of(world.first_here);
@@ -88,8 +88,8 @@ BOOST_AUTO_TEST_CASE(a_key_taken_back_before_it_was_used_can_be_granted_anew_on_
   World world("auto");
   const auto old_key = *world.region.grant(world.first_there);
   BOOST_TEST(failed_with(world.region.grant(world.first_there), Errc::already_exists));
-  world.region.revoke(world.first_there);
-  world.region.revoke(world.first_there);  // no error
+  BOOST_TEST(world.region.revoke(world.first_there).has_value());
+  BOOST_TEST(world.region.revoke(world.first_there).has_value());  // no error
   const auto key = *world.region.grant(world.first_there);
   BOOST_TEST((key.key != old_key.key));
   BOOST_REQUIRE(world.first_here.write(kOnes, key, 0, 1));
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(no_write_of_a_stream_changes_a_byte_after_revoke_has_return
       for (std::size_t i = 0; i < sources.size(); ++i)
         BOOST_REQUIRE(world.first_here.write(sources[i], key, 0, i));
       world.first.next(20);  // the stream is on its way
-      world.region.revoke(world.first_there);
+      BOOST_TEST(world.region.revoke(world.first_there).has_value());
       const auto before = world.memory;
       const auto rest = world.first.next(sources.size() - 20);
       world.second_here.disconnect();
@@ -163,11 +163,37 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_region_takes_back_all_its_keys) {
   BOOST_TEST((world.memory == std::vector<std::byte>(world.memory.size())));
 }
 
+BOOST_AUTO_TEST_CASE(a_region_that_another_takes_the_place_of_ends) {
+  World world("udp");
+  const auto key = *world.region.grant(world.first_there);
+  std::vector<std::byte> others(4096);
+  world.region = *world.owner->register_memory(others, kAllAccess);
+  BOOST_REQUIRE(world.first_here.write(kOnes, key, 0, 1));
+  BOOST_TEST(is(world.first.next(), WorkKind::write, 1, WorkStatus::remote_access));
+}
+
+BOOST_AUTO_TEST_CASE(a_region_lets_in_no_connection_of_another_endpoint) {
+  World world("udp");
+  // The first connection of its endpoint, as first_there is of its own.
+  BOOST_TEST(failed_with(world.region.grant(world.first_here), Errc::invalid_argument));
+  const auto key = *world.region.grant(world.first_there);
+  BOOST_TEST(world.region.revoke(world.first_here).has_value());
+  BOOST_REQUIRE(world.first_here.write(kOnes, key, 0, 1));
+  BOOST_TEST(is(world.first.next(), WorkKind::write, 1));
+}
+
+BOOST_AUTO_TEST_CASE(memory_for_atomic_operations_begins_at_a_multiple_of_eight) {
+  World world("udp");
+  const auto odd = std::span(world.memory).subspan(1, 64);
+  BOOST_TEST(failed_with(world.owner->register_memory(odd, kAllAccess), Errc::invalid_argument));
+  BOOST_TEST(world.owner->register_memory(odd, RemoteAccess::write).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_region_may_outlive_its_endpoint) {
   World world("udp");
   world.owner.destroy();
   BOOST_TEST(failed_with(world.region.grant(world.first_there), Errc::peer_failed));
-  world.region.revoke(world.first_there);
+  BOOST_TEST(world.region.revoke(world.first_there).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
