@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <cerrno>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -146,7 +147,11 @@ BOOST_AUTO_TEST_CASE(a_loop_that_waits_for_the_descriptors_misses_nothing) {
       client->connect(server.place(), kPatience, [&](Result<Connection> made) { here = std::move(made); });
       std::vector<Completion> at_server, at_client;
       const auto turn = [&] {
-        BOOST_TEST_REQUIRE(::poll(watched.data(), watched.size(), 60'000) > 0);
+        int readable = 0;
+        do {
+          readable = ::poll(watched.data(), watched.size(), 60'000);
+        } while (readable < 0 && errno == EINTR);
+        BOOST_TEST_REQUIRE(readable > 0);
         const auto take = [](Endpoint& endpoint, std::vector<Completion>& into) {
           std::array<Completion, 16> some;
           for (std::size_t count = some.size(); count == some.size();) {
