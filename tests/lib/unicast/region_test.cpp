@@ -167,7 +167,8 @@ BOOST_AUTO_TEST_CASE(a_region_that_another_takes_the_place_of_ends) {
   World world("udp");
   const auto key = *world.region.grant(world.first_there);
   std::vector<std::byte> others(4096);
-  world.region = *world.owner->register_memory(others, kAllAccess);
+  Region next = *world.owner->register_memory(others, kAllAccess);
+  world.region = std::move(next);
   BOOST_REQUIRE(world.first_here.write(kOnes, key, 0, 1));
   BOOST_TEST(is(world.first.next(), WorkKind::write, 1, WorkStatus::remote_access));
 }
