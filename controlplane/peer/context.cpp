@@ -11,7 +11,8 @@
 namespace rdmc::peer {
 namespace {
 
-/// Of a service, a view of all members for one; more is not heard, so that a peer cannot fill our memory.
+/// The longest message of a service, such as a view of all members. A peer that sends a longer one loses its
+/// connection, so that it cannot fill our memory.
 constexpr std::uint32_t kMostMessageBytes = 2 * 1024 * 1024;
 
 /// Peers and the loop that they live on, which ends after them.

@@ -50,7 +50,7 @@ class Conversation {
 
   /// Answers that wait because the peer does not read. Who asks for more breaks the protocol.
   static constexpr std::size_t kMostWaiting = 4 * kMostChannels;
-  /// Of the first message, before we know who speaks.
+  /// The longest first message: it comes before we know who speaks.
   static constexpr std::size_t kMostHelloBytes = 8 * 1024;
 
   /// `dials`: we have made the connection.

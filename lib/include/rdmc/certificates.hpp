@@ -1,4 +1,5 @@
-// What processes prove themselves with, where each has a certificate of its own instead of the cluster key.
+// The files by which a process proves itself where each has a certificate of its own instead of the cluster
+// key.
 #pragma once
 
 #include <string>

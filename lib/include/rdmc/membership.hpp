@@ -52,7 +52,7 @@ struct ViewStoreOptions {
   std::vector<Address> nodes{};
   /// This process runs the node with this index. The first start of three nodes needs all three.
   std::optional<std::size_t> runs{};
-  /// Of the node that this process runs; empty: it keeps everything in memory.
+  /// The folder in which the node that this process runs keeps its state; empty: it keeps it in memory.
   std::string directory{};
   /// Client addresses of etcd's members.
   std::vector<Address> etcd{};
@@ -122,7 +122,7 @@ struct MembershipCounters {
   std::uint64_t paths_failed = 0;  ///< queue pairs that gave up
 };
 
-/// Who is in a group of a membership, and who sends.
+/// How a group of a membership stands: its members, and which of them sends.
 struct GroupView {
   std::uint64_t epoch = 0;          ///< of the group: it rises with every change
   std::vector<MemberId> members{};  ///< in the order of the view
@@ -148,7 +148,7 @@ struct MemberGroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   std::function<void(std::uint64_t count)> stable;
   std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
-  /// Something has failed. The group goes on by itself: `continued` or `ended` follows.
+  /// Something has failed. The group goes on by itself: `continued` or `ended` follows, or this once more.
   std::function<void(const Error& cause)> interrupted;
   /// The group begins, or goes on: every member has the messages below `next`. A member
   /// that has joined gets the messages from `next` on. What had begun beyond is void.
