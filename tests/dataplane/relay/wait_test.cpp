@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(the_earliest_wait_of_all_names_the_member_that_does_nothing
     RC_ASSERT(wait->what == Wait::For::room || wait->what == Wait::For::block);
   });
   BOOST_TEST(held);
-  BOOST_TEST(stalls > 50u);
+  BOOST_TEST(stalls > 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_root_with_nothing_to_give_waits_for_its_own_store_and_the_others_for_it) {
