@@ -86,7 +86,8 @@ class Listener {
   /// Delivered, and everything that this member had to relay is acknowledged: the store is free again.
   virtual void completed(std::uint64_t message) = 0;
   /// The epoch can't go on: what was not delivered will not be. `member`: who is to blame, as far as is
-  /// known; nobody if the fault is this member's own or the end was wished. At most once.
+  /// known; nobody if the fault is this member's own, if another member says that it is, or if the end was
+  /// wished. At most once.
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
   /// Every member has delivered the messages below this number.
   virtual void stable(std::uint64_t) {}

@@ -57,6 +57,7 @@ void Group::release() {
 void Group::on_end(Edge& edge, const End& end) {
   edge.heard_end = true;
   const Error cause{end.code, std::string(end.what)};
+  if (end.failed == config_.rank) return fail(std::nullopt, cause);  // we go on, so it is mistaken
   const bool is_rank = end.failed && value_of(*end.failed) < config_.members.size();
   fail(is_rank ? *end.failed : edge.rank, cause);
 }

@@ -31,6 +31,7 @@ void overlay(GroupStates& states, const Begun& last) {
     state.epoch = last.epoch.epoch;
     state.root = last.epoch.root;
     state.participants = last.epoch.participants;
+    state.is_drained = false;
   }
 }
 
@@ -51,8 +52,21 @@ std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked,
 
 }  // namespace
 
-std::optional<std::variant<NewEpoch, AllClose>> decide(std::span<const MemberId> order, GroupStates states,
-                                                       const std::optional<Begun>& last) {
+std::vector<MemberId> with_other_options(std::span<const MemberId> order, const GroupStates& states) {
+  const GroupState* first = nullptr;
+  for (const MemberId member : order) {
+    const auto found = states.find(member);
+    if (found == states.end()) continue;
+    if (first == nullptr || (first->epoch == 0 && found->second.epoch != 0)) first = &found->second;
+  }
+  std::vector<MemberId> others;
+  for (const auto& [member, state] : states)
+    if (state.options != first->options) others.push_back(member);
+  return others;
+}
+
+std::optional<Decision> decide(std::span<const MemberId> order, GroupStates states,
+                               const std::optional<Begun>& last) {
   if (last) overlay(states, *last);
   Members insiders, newcomers;
   std::uint64_t least = 1;
@@ -90,8 +104,13 @@ std::optional<std::variant<NewEpoch, AllClose>> decide(std::span<const MemberId>
   const auto wish = wish_of(states, insiders.empty() ? participants : insiders, participants);
   MemberId root = insiders.empty() ? participants.front() : insiders.front();
   if (latest != nullptr && contains(participants, latest->root)) root = latest->root;
-  if (wish) root = *wish;
-  if (is_settled && participants.size() == insiders.size() && root == latest->root) return std::nullopt;
+  const bool is_root_there = contains(insiders, root) && latest->root == root;
+  const bool is_drained = is_root_there && states.at(root).is_drained;
+  const bool changes = participants.size() != insiders.size() || !is_settled;
+  if (wish && *wish != root && is_root_there && !is_drained && !changes)
+    return Drain{.group = latest->group, .epoch = latest->epoch};
+  if (wish && (!is_root_there || is_drained)) root = *wish;
+  if (!changes && !is_drained) return std::nullopt;
   const auto is_ready = [&](MemberId member) { return is_connected_with_all(states, member, insiders); };
   if (!std::ranges::all_of(insiders, is_ready)) return std::nullopt;
   return NewEpoch{.group = states.begin()->second.group,

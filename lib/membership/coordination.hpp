@@ -21,10 +21,18 @@ struct Begun {
   std::map<MemberId, std::uint64_t> lives;
 };
 
-/// `order`: the members of the view, oldest first. `last`: the newest epoch that this coordinator has begun
-/// in this view. The epoch of the answer is 0, and is the caller's to choose. Nothing: the group stays as it
-/// is, or has to wait for members to begin, to be connected or to open the present epoch.
-std::optional<std::variant<NewEpoch, AllClose>> decide(std::span<const MemberId> order, GroupStates states,
-                                                       const std::optional<Begun>& last);
+using Decision = std::variant<NewEpoch, AllClose, Drain>;
+
+/// Those whose options are not the group's. What the members of its last epoch have chosen counts, and before
+/// the first one what the oldest member has.
+std::vector<MemberId> with_other_options(std::span<const MemberId> order, const GroupStates& states);
+
+/// `order`: the members of the view, oldest first. `states`: without those who have other options. `last`:
+/// the newest epoch that this coordinator has begun in this view. The epoch of the answer is 0, and is the
+/// caller's to choose. Nothing: the group stays as it is, or has to wait for members to begin, to be
+/// connected or to open the present epoch. The root of a group whose root lives changes when it is drained:
+/// until then the Drain is told it again and again.
+std::optional<Decision> decide(std::span<const MemberId> order, GroupStates states,
+                               const std::optional<Begun>& last);
 
 }  // namespace rdmc::member_groups

@@ -44,13 +44,16 @@ Result<void> Groups::open(MemberId self) {
 
 void Groups::install(const View& view) {
   for (const Member& former : view_.members)
-    if (view.find(former.id) == nullptr) states_.erase(former.id), offers_.erase(former.id);
+    if (view.find(former.id) == nullptr) states_.erase(former.id);
   view_ = view;
   coordinated_.clear();
   epochs_begun_ = 0;
   channels_->follow(view);
   const auto all = groups_;
-  for (const auto& [number, group] : all) group->on_view(view);
+  for (const auto& [number, group] : all) {
+    group->on_view(view);
+    connect(*group);
+  }
   tell();
   consider();
 }
@@ -67,17 +70,18 @@ Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& 
   if (groups_.contains(number))
     return fail(Errc::already_exists, "this member has made group " + std::to_string(value_of(number)));
   if (groups_.size() >= kMostGroups) return fail(Errc::resource_limit, "too many groups of a membership");
-  LocalGroup& added = *group;
   groups_[number] = group;
-  added.on_view(view_);
-  for (auto& [member, offers] : offers_) {
-    const auto offer = offers.extract(number);
-    if (!offer.empty() && find(number) != nullptr) added.on_offer(member, offer.mapped());
-  }
-  for (const Member& member : view_.members)
-    if (member.id != self_ && find(number) != nullptr) added.on_channel(member.id);
+  group->on_view(view_);
+  connect(*group);
   tell();  // it may have given up already: then `ended` says why
   return {};
+}
+
+/// What another member has offered before this one had the view or the group was not kept: it is asked again.
+void Groups::connect(LocalGroup& group) {
+  const GroupNumber number = group.state().group;
+  for (const Member& member : view_.members)
+    if (member.id != self_ && find(number) == &group) group.on_channel(member.id);
 }
 
 void Groups::remove(GroupNumber number) {
@@ -121,7 +125,6 @@ void Groups::make_room() {
   };
   const auto key = [](const auto& entry) { return entry.first; };
   bound(states_, key);
-  bound(offers_, key);
   bound(reopened_, std::identity());
 }
 
@@ -161,11 +164,18 @@ void Groups::on(MemberId from, const AllClose& close) {
   if (group != nullptr && coordinator() == from) group->all_close(close.epoch);
 }
 
-void Groups::on(MemberId from, NodeOffer offer) {
-  if (LocalGroup* const group = find(offer.group); group != nullptr) return group->on_offer(from, offer);
-  make_room();
-  auto& kept = offers_[from];
-  if (kept.size() < kMostGroups || kept.contains(offer.group)) kept[offer.group] = std::move(offer);
+void Groups::on(MemberId from, const Drain& drain) {
+  LocalGroup* const group = find(drain.group);
+  if (group != nullptr && coordinator() == from) group->drain(drain.epoch);
+}
+
+void Groups::on(MemberId from, const Refusal& refusal) {
+  LocalGroup* const group = find(refusal.group);
+  if (group != nullptr && coordinator() == from) group->refuse(refusal.life);
+}
+
+void Groups::on(MemberId from, const NodeOffer& offer) {
+  if (LocalGroup* const group = find(offer.group); group != nullptr) group->on_offer(from, offer);
 }
 
 void Groups::on(MemberId from, const NodeAnswer& answer) {
@@ -197,18 +207,30 @@ void Groups::consider() {
   for (const auto& [number, states] : groups) consider(number, order, states);
 }
 
-void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, const GroupStates& states) {
+/// Gives the member, which may be this one, what the coordinator has decided.
+template <typename Order>
+void Groups::give(MemberId member, const Order& order) {
+  if (member == self_)
+    on(self_, order);
+  else
+    send(member, order);
+}
+
+void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states) {
+  for (const MemberId member : with_other_options(order, states)) {
+    give(member, Refusal{.group = number, .life = states.at(member).life});
+    states.erase(member);
+  }
   Coordinated& coordinated = coordinated_[number];
   auto decision = decide(order, states, coordinated.begun);
   if (!decision) return;
   if (const auto* const close = std::get_if<AllClose>(&*decision)) {
-    for (const auto& [member, state] : states) {
-      if (member != self_)
-        send(member, *close);
-      else if (LocalGroup* const group = find(number); group != nullptr)
-        group->all_close(close->epoch);
-    }
+    for (const auto& [member, state] : states) give(member, *close);
     return;
+  }
+  if (const auto* const drain = std::get_if<Drain>(&*decision)) {
+    const auto told = [&](const auto& state) { return state.second.epoch == drain->epoch; };
+    return give(std::ranges::find_if(states, told)->second.root, *drain);
   }
   auto& epoch = std::get<NewEpoch>(*decision);
   const Time now = monotonic_now();
@@ -232,12 +254,7 @@ void Groups::begin(GroupNumber number, NewEpoch epoch, const GroupStates& states
   Begun begun{.epoch = epoch, .lives = {}};
   for (const MemberId member : epoch.participants) begun.lives[member] = states.at(member).life;
   coordinated_[number].begun = std::move(begun);
-  for (const MemberId member : epoch.participants) {
-    if (member != self_)
-      send(member, epoch);
-    else if (LocalGroup* const group = find(number); group != nullptr)
-      group->begin(epoch);
-  }
+  for (const MemberId member : epoch.participants) give(member, epoch);
 }
 
 }  // namespace rdmc::member_groups

@@ -24,7 +24,9 @@ class LocalGroup {
   /// There is a new channel to that member of the view.
   virtual void on_channel(MemberId member) = 0;
   virtual void begin(const NewEpoch& epoch) = 0;
+  virtual void drain(std::uint64_t epoch) = 0;
   virtual void all_close(std::uint64_t epoch) = 0;
+  virtual void refuse(std::uint64_t life) = 0;
   virtual void on_offer(MemberId from, const NodeOffer& offer) = 0;
   virtual void on_answer(MemberId from, const NodeAnswer& answer) = 0;
   virtual void on_wanted(MemberId from) = 0;
@@ -70,13 +72,18 @@ class Groups {
   void on(MemberId from, State state);
   void on(MemberId from, const NewEpoch& epoch);
   void on(MemberId from, const AllClose& close);
-  void on(MemberId from, NodeOffer offer);
+  void on(MemberId from, const Drain& drain);
+  void on(MemberId from, const Refusal& refusal);
+  void on(MemberId from, const NodeOffer& offer);
   void on(MemberId from, const NodeAnswer& answer);
   void on(MemberId from, const NodeWanted& wanted);
   void consider();
-  void consider(GroupNumber number, const std::vector<MemberId>& order, const GroupStates& states);
+  void consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states);
+  template <typename Order>
+  void give(MemberId member, const Order& order);
   void begin(GroupNumber number, NewEpoch epoch, const GroupStates& states);
   LocalGroup* find(GroupNumber number) const;
+  void connect(LocalGroup& group);
   void make_room();
 
   const std::shared_ptr<peer::Peers> peers_;
@@ -88,8 +95,7 @@ class Groups {
   std::map<MemberId, State> states_;  // as they were told
   std::set<MemberId> reopened_;       // and has told nothing since
   std::map<GroupNumber, Coordinated> coordinated_;
-  std::map<MemberId, std::map<GroupNumber, NodeOffer>> offers_;  // in groups that are not made here yet
-  std::shared_ptr<char> alive_ = std::make_shared<char>();       // for what was posted
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // for what was posted
   std::unique_ptr<Channels> channels_;
 };
 

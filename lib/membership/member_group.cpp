@@ -55,6 +55,7 @@ Result<void> MemberGroup::Impl::may_call() const {
 
 Result<std::uint64_t> MemberGroup::Impl::send(std::span<const std::byte> bytes) {
   if (auto may = may_call(); !may) return std::unexpected(may.error());
+  if (is_draining_) return fail(Errc::would_block, "another member is to be the root");
   const auto sent = node_->send(setup_.number, bytes);
   if (!sent) return in_turn(sent.error());
   raise(sent_, *sent + 1);
@@ -126,6 +127,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
     stable_ = count;
     if (setup_.callbacks.stable) setup_.callbacks.stable(count);
     if (is_closing_) post([](Impl& group) { group.check_closing(); });
+    if (is_draining_) post([](Impl& group) { group.check_drained(); });
   };
   if (told.held_up)
     on.held_up = [this](std::optional<NodeId> node, std::uint64_t message) {

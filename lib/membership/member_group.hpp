@@ -45,7 +45,9 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void on_view(const View& view) override;
   void on_channel(MemberId member) override;
   void begin(const member_groups::NewEpoch& epoch) override;
+  void drain(std::uint64_t epoch) override;
   void all_close(std::uint64_t epoch) override;
+  void refuse(std::uint64_t life) override;
   void on_offer(MemberId from, const member_groups::NodeOffer& offer) override;
   void on_answer(MemberId from, const member_groups::NodeAnswer& answer) override;
   void on_wanted(MemberId from) override;
@@ -62,6 +64,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   Result<void> go_on(const member_groups::NewEpoch& epoch);
   void set_failed();
   void check_closing();
+  void check_drained();
   void check_connections();
   void connect_with(MemberId member);
   void set_connected(MemberId member);
@@ -84,6 +87,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
 
   std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;  // messages below; what was sent counts at the root
   std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
+  std::atomic<bool> is_draining_ = false;  // another member is to be the root
 
   mutable std::mutex mutex_;                                 // of what follows
   std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present one, and those to come

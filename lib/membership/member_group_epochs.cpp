@@ -12,6 +12,10 @@ Result<void> MemberGroup::Impl::open(Groups& groups) {
   state_.group = setup_.number;
   state_.life = groups.next_number();
   state_.first_members = setup_.options.first_members;
+  const GroupOptions& options = setup_.options.group;
+  state_.options = {.block_bytes = options.block_bytes,
+                    .small_bytes = options.small_bytes,
+                    .algorithm = options.algorithm ? static_cast<std::uint32_t>(*options.algorithm) + 1 : 0};
   groups_ = &groups;
   auto added = groups.add(setup_.number, shared_from_this());
   if (!added) groups_ = nullptr;
@@ -124,6 +128,7 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
     if (gone_on.error().code != Errc::peer_failed) return give_up(gone_on.error());
     set_failed();
   }
+  state_.is_drained = is_draining_ = false;
   if (groups_ != nullptr) groups_->tell();
 }
 
@@ -172,12 +177,31 @@ void MemberGroup::Impl::check_closing() {
   groups_->tell();
 }
 
+/// A former root would have to hand over at once all that it has queued, and everybody would need memory for
+/// it at that moment. So it sends what is queued while it is still the root.
+void MemberGroup::Impl::drain(std::uint64_t epoch) {
+  if (epoch != state_.epoch || state_.is_drained) return;
+  is_draining_ = true;
+  check_drained();
+}
+
+void MemberGroup::Impl::check_drained() {
+  if (!is_draining_ || state_.is_drained || stable_ < sent_) return;
+  state_.is_drained = true;
+  groups_->tell();
+}
+
+void MemberGroup::Impl::refuse(std::uint64_t life) {
+  if (life != state_.life) return;
+  give_up({Errc::invalid_argument, "the other members have made this group with other options"});
+}
+
 /// Everybody has everything, so whatever happens to the others now is no failure.
 void MemberGroup::Impl::all_close(std::uint64_t epoch) {
   if (epoch != state_.epoch || state_.stage != Stage::closing) return;
+  is_over_ = true;
   std::exchange(groups_, nullptr)->remove(setup_.number);
   const auto done = [self = shared_from_this()](const Result<void>&) {
-    self->is_over_ = true;
     if (const auto closed = self->take_closed()) closed({});
   };
   if (!node_->destroy_group(setup_.number, done)) done({});

@@ -62,6 +62,10 @@ void put(Writer& to, const GroupState& state) {
   to.members(state.participants);
   to.members(state.connected);
   to.number(state.first_members);
+  to.number(state.options.block_bytes);
+  to.number(state.options.small_bytes);
+  to.number(state.options.algorithm);
+  to.number(state.is_drained ? 1U : 0U);
   to.number(!state.wish ? Wish::none : state.wish_stands ? Wish::standing : Wish::once);
   if (state.wish) to.number(*state.wish);
 }
@@ -95,6 +99,14 @@ void put(Writer& to, const NodeAnswer& answer) {
 void put(Writer& to, const NodeWanted& wanted) {
   to.number(wanted.group);
 }
+void put(Writer& to, const Drain& drain) {
+  to.number(drain.group);
+  to.number(drain.epoch);
+}
+void put(Writer& to, const Refusal& refusal) {
+  to.number(refusal.group);
+  to.number(refusal.life);
+}
 
 GroupState group_state(Reader& from) {
   GroupState state{.group = from.number<GroupNumber>(),
@@ -104,7 +116,11 @@ GroupState group_state(Reader& from) {
                    .root = from.number<MemberId>(),
                    .participants = from.members(),
                    .connected = from.members(),
-                   .first_members = from.number()};
+                   .first_members = from.number(),
+                   .options = {.block_bytes = from.number<std::uint32_t>(UINT32_MAX),
+                               .small_bytes = from.number<std::uint32_t>(UINT32_MAX),
+                               .algorithm = from.number<std::uint32_t>(UINT32_MAX)},
+                   .is_drained = from.number(1) == 1};
   const auto wish = from.number<Wish>(static_cast<std::uint64_t>(Wish::standing));
   if (wish != Wish::none) state.wish = from.number<MemberId>();
   state.wish_stands = wish == Wish::standing;
@@ -131,7 +147,9 @@ Message read(std::uint64_t kind, Reader& from) {
     case 4:
       return NodeAnswer{
           .group = from.number<GroupNumber>(), .serial = from.number(), .blob = from.rest(kMostBlobBytes)};
-    default: return NodeWanted{.group = from.number<GroupNumber>()};
+    case 5: return NodeWanted{.group = from.number<GroupNumber>()};
+    case 6: return Drain{.group = from.number<GroupNumber>(), .epoch = from.number()};
+    default: return Refusal{.group = from.number<GroupNumber>(), .life = from.number()};
   }
 }
 

@@ -27,6 +27,14 @@ enum class Stage : std::uint8_t {
   failed,
 };
 
+/// What all members of a group must choose alike: see GroupOptions.
+struct CommonOptions {
+  std::uint32_t block_bytes = 0, small_bytes = 0;
+  std::uint32_t algorithm = 0;  ///< 0: automatic; else one more than its value
+
+  friend bool operator==(const CommonOptions&, const CommonOptions&) = default;
+};
+
 /// A member's part in one group.
 struct GroupState {
   GroupNumber group{};
@@ -37,6 +45,8 @@ struct GroupState {
   std::vector<MemberId> participants{};  ///< of that epoch
   std::vector<MemberId> connected{};     ///< those with whom its node is connected
   std::uint64_t first_members = 1;
+  CommonOptions options{};
+  bool is_drained = false;         ///< a root that sends no more: all that it has sent is everywhere
   std::optional<MemberId> wish{};  ///< the root that its application asks for, …
   bool wish_stands = false;        ///< … in every view, and not once
 
@@ -70,6 +80,22 @@ struct AllClose {
   friend bool operator==(const AllClose&, const AllClose&) = default;
 };
 
+/// By the coordinator, to the root: another member is to be the root. Send nothing more in this epoch.
+struct Drain {
+  GroupNumber group{};
+  std::uint64_t epoch = 0;
+
+  friend bool operator==(const Drain&, const Drain&) = default;
+};
+
+/// By the coordinator: this part in the group was made with other options than the group has.
+struct Refusal {
+  GroupNumber group{};
+  std::uint64_t life = 0;
+
+  friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
 /// By the younger of two members: what its node needs to be connected with.
 struct NodeOffer {
   GroupNumber group{};
@@ -93,7 +119,7 @@ struct NodeWanted {
   friend bool operator==(const NodeWanted&, const NodeWanted&) = default;
 };
 
-using Message = std::variant<State, NewEpoch, AllClose, NodeOffer, NodeAnswer, NodeWanted>;
+using Message = std::variant<State, NewEpoch, AllClose, NodeOffer, NodeAnswer, NodeWanted, Drain, Refusal>;
 
 Bytes encode(const Message& message);
 /// Errors: protocol_error.

@@ -111,7 +111,9 @@ struct PartialMessage {
 /// Why a group came to its end, and what this member has of it. Messages come in order: it has exactly those
 /// below `delivered`, and of the others only what is told of those in `partial`.
 struct GroupFailure {
-  std::optional<NodeId> node;  ///< who is to blame, as far as is known
+  /// Who is to blame, as far as this member knows. This member itself: it has found its own failure. When
+  /// another member blames this one, nothing stands here.
+  std::optional<NodeId> node;
   Error error;
   std::uint64_t delivered = 0;  ///< the first message that this member has not got
   std::uint64_t stable = 0;     ///< messages below it are known to be everywhere

@@ -131,7 +131,8 @@ struct GroupView {
 };
 
 struct MemberGroupOptions {
-  /// Of the group: algorithm, block_bytes, small_bytes and receive_timeout, the same at every member.
+  /// Of the group: algorithm, block_bytes and small_bytes, which are the same at every member (another
+  /// member's group ends with invalid_argument), and receive_timeout.
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
   std::size_t first_members = 1;
@@ -168,14 +169,16 @@ class MemberGroup {
   MemberGroup& operator=(const MemberGroup&) = delete;
 
   /// Root: as Node::send. Errors: invalid_argument (not the root; too long), would_block (the group has not
-  /// begun, or is being continued; or the queue is full), cancelled (the group is over or being closed).
+  /// begun, or is being continued; the queue is full; or another member is to be the root), cancelled (the
+  /// group is over or being closed).
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   /// Receiver: as Node::post_receive_buffer. Errors: those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
-  /// Another member becomes the root, although nobody has died. All messages that were sent before arrive
-  /// first; `continued` says when the root has changed. Any member may call it; of several calls at a time
-  /// the last that arrives stands. A wish for a member that is not in the group then has no effect. Errors:
-  /// invalid_argument (the option `root` chooses), cancelled (the group is over).
+  /// Another member becomes the root, although nobody has died. The root sends nothing new from then on, and
+  /// hands over when every member has all that it has sent; `continued` says when the root has changed. Any
+  /// member may call it; of several calls at a time the last that arrives stands. A wish for a member that is
+  /// not in the group then has no effect. Errors: invalid_argument (the option `root` chooses), cancelled
+  /// (the group is over).
   Result<void> change_root(MemberId member);
   /// `closed` is called when all members of the group have called this and have all messages, or with why
   /// that cannot be. Errors: cancelled (called before, or the group is over).

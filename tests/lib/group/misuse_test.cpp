@@ -74,6 +74,17 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_too_small_is_this_members_own_fault_and_not
   BOOST_TEST(static_cast<int>(group[1].failure.code) == static_cast<int>(Errc::invalid_argument));
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_another_one_blames_does_not_blame_itself) {
+  for (const std::uint32_t blamed : {1U, 2U}) {
+    SimGroup group(22, group_of(3));
+    group[1].group().on_record(**group[1].peers().link_to(PeerId{0}),
+                               End{.failed = Rank{blamed}, .code = Errc::timed_out, .what = "was silent"});
+    BOOST_TEST(group[1].failures == 1);
+    BOOST_TEST((group[1].failed_peer == (blamed == 1 ? std::nullopt : std::optional(Rank{blamed}))));
+    BOOST_TEST((group[1].failure.code == Errc::timed_out));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_group_may_be_ended_in_every_upcall) {
   {
     SimGroup group(23, group_of(3));

@@ -37,12 +37,11 @@ GroupState in_epoch(std::uint64_t epoch, MemberId root, const Members& participa
   return {.stage = stage, .epoch = epoch, .root = root, .participants = participants};
 }
 
-const NewEpoch* epoch_of(const std::optional<std::variant<NewEpoch, AllClose>>& decision) {
+const NewEpoch* epoch_of(const std::optional<Decision>& decision) {
   return decision ? std::get_if<NewEpoch>(&*decision) : nullptr;
 }
 
-void expect(const std::optional<std::variant<NewEpoch, AllClose>>& decision, const Members& participants,
-            std::uint64_t root) {
+void expect(const std::optional<Decision>& decision, const Members& participants, std::uint64_t root) {
   const NewEpoch* const epoch = epoch_of(decision);
   BOOST_TEST_REQUIRE(epoch != nullptr);
   BOOST_TEST((epoch->participants == participants));
@@ -110,13 +109,46 @@ BOOST_AUTO_TEST_CASE(members_that_have_heard_of_different_epochs_go_on_together)
   expect(decide(order, states, {}), order, 9);
 }
 
-BOOST_AUTO_TEST_CASE(a_wish_for_another_root_is_granted_and_a_standing_one_goes_before) {
+BOOST_AUTO_TEST_CASE(a_root_that_lives_is_drained_before_another_member_is_the_root) {
   const Members order = members({5, 3, 9});
   GroupStates states = all(order, in_epoch(4, MemberId{5}, order));
   states[MemberId{9}].wish = MemberId{3};
+  const auto decision = decide(order, states, {});
+  BOOST_TEST_REQUIRE(decision.has_value());
+  BOOST_TEST((std::get<Drain>(*decision) == Drain{.group = GroupNumber{7}, .epoch = 4}));
+  states[MemberId{5}].is_drained = true;
+  expect(decide(order, states, {}), order, 3);
+  // Whoever asked for it does not wish it any more: the root is to send again.
+  states[MemberId{9}].wish.reset();
+  expect(decide(order, states, {}), order, 5);
+  // Who is not a participant any more, and who has failed before it was drained.
+  states[MemberId{9}].wish = MemberId{3};
+  states[MemberId{5}].is_drained = false;
+  states[MemberId{5}].stage = Stage::failed;
+  expect(decide(order, states, {}), order, 5);
+  states.erase(MemberId{5});
+  for (auto& [member, state] : states) state.stage = Stage::failed;
+  expect(decide(members({3, 9}), states, {}), members({3, 9}), 3);
+}
+
+BOOST_AUTO_TEST_CASE(the_options_of_those_who_are_in_the_group_count_and_before_the_oldest_s) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, {});
+  BOOST_TEST(with_other_options(order, states).empty());
+  states[MemberId{5}].options = {.block_bytes = 1};
+  BOOST_TEST((with_other_options(order, states) == members({3, 9})));
+  states[MemberId{9}].epoch = 2;
+  BOOST_TEST((with_other_options(order, states) == members({5})));
+}
+
+BOOST_AUTO_TEST_CASE(a_wish_for_another_root_is_granted_and_a_standing_one_goes_before) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, in_epoch(4, MemberId{5}, order));
+  states[MemberId{5}].is_drained = true;
+  states[MemberId{9}].wish = MemberId{3};
   expect(decide(order, states, {}), order, 3);
   states[MemberId{9}].wish = MemberId{44};
-  BOOST_TEST(!decide(order, states, {}).has_value());
+  expect(decide(order, states, {}), order, 5);
   states[MemberId{3}].wish = MemberId{3};
   states[MemberId{5}].wish = MemberId{9};
   states[MemberId{5}].wish_stands = true;
@@ -149,7 +181,9 @@ BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_r
                      .root = MemberId{number()},
                      .participants = some,
                      .connected = members({number()}),
-                     .first_members = number()};
+                     .first_members = number(),
+                     .options = {.block_bytes = *rc::gen::arbitrary<std::uint32_t>(), .algorithm = 2},
+                     .is_drained = *rc::gen::arbitrary<bool>()};
     if (*rc::gen::arbitrary<bool>()) state.wish = MemberId{number()};
     state.wish_stands = state.wish && *rc::gen::arbitrary<bool>();
     const std::vector<Message> messages{
@@ -158,7 +192,9 @@ BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_r
         AllClose{.group = group, .epoch = number()},
         NodeOffer{.group = group, .serial = number(), .blob = any_bytes()},
         NodeAnswer{.group = group, .serial = number(), .blob = any_bytes()},
-        NodeWanted{group}};
+        NodeWanted{group},
+        Drain{.group = group, .epoch = number()},
+        Refusal{.group = group, .life = number()}};
     for (const Message& message : messages) {
       const Bytes bytes = encode(message);
       RC_ASSERT(decode(bytes).value() == message);

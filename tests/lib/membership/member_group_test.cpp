@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <thread>
 
 #include "tests/lib/membership/members.hpp"
 
@@ -117,6 +118,47 @@ BOOST_AUTO_TEST_CASE(the_root_changes_and_what_was_sent_before_arrives_first) {
   BOOST_TEST(members.are_in(3, members[0].id()));
   BOOST_TEST(members.part(0).send(message(40)) == 40U);
   for (const std::size_t i : {1, 2}) BOOST_TEST(members.part(i).has(41));
+}
+
+BOOST_AUTO_TEST_CASE(a_root_sends_what_it_has_queued_before_another_one_follows_it) {
+  Members members(2);
+  BOOST_TEST(members.are_in(2, members[0].id()));
+  members.part(1).has_room = false;
+  for (std::uint64_t i = 0; i < 50; ++i) members.part(0).send(message(2 * i));
+  BOOST_TEST(members.part(1).group->change_root(members[1].id()).has_value());
+  const auto bytes = message(100);
+  while (members.part(0).group->send(bytes)) std::this_thread::yield();
+  BOOST_TEST(failed_with(members.part(0).group->send(bytes), Errc::would_block));
+  BOOST_TEST(members.part(0).is_in(2, members[0].id()));
+  Part& receiver = members.part(1);
+  std::vector<std::vector<std::byte>> rooms;
+  receiver.told.tell([&] {
+    receiver.has_room = true;
+    rooms.assign(receiver.refused, std::vector<std::byte>(30'000));
+  });
+  for (auto& room : rooms) BOOST_TEST(receiver.group->post_receive_buffer(room).has_value());
+  BOOST_TEST(members.are_in(2, members[1].id()));
+  BOOST_TEST(members.part(0).changes == 2U);
+  BOOST_TEST(receiver.now.next == receiver.delivered.size());
+  BOOST_TEST(receiver.delivered.size() >= 50U);
+  BOOST_TEST(receiver.is_without_gaps());
+}
+
+BOOST_AUTO_TEST_CASE(a_member_with_other_options_stays_out_and_is_told_why) {
+  Members members(2);
+  BOOST_TEST(members.are_in(2, members[0].id()));
+  Process& other = members.add();
+  BOOST_TEST_REQUIRE(other.sees(3));
+  for (const GroupOptions& group :
+       {GroupOptions{.block_bytes = 8192}, GroupOptions{.block_bytes = 4096, .small_bytes = 100},
+        GroupOptions{.block_bytes = 4096, .algorithm = relay::Algorithm::chain}}) {
+    Part& part = other.make_part({.group = group});
+    BOOST_TEST(part.told.wait([&] { return part.ended.has_value(); }));
+    BOOST_TEST((part.ended->code == Errc::invalid_argument));
+  }
+  BOOST_TEST(members.part(0).changes == 1U);
+  other.make_part(members.options());
+  BOOST_TEST(members.are_in(3, members[0].id()));
 }
 
 BOOST_AUTO_TEST_CASE(the_application_chooses_the_root_of_each_view) {

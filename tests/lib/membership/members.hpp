@@ -107,6 +107,8 @@ class Part {
 
   Told told;
   GroupView now;
+  bool has_room = true;
+  std::size_t refused = 0;  // for want of room
   std::uint64_t changes = 0, stable = 0, first = 0;
   std::map<std::uint64_t, std::vector<std::byte>> memory, delivered;
   std::deque<std::vector<std::byte>> sent;
@@ -118,7 +120,10 @@ class Part {
  private:
   MemberGroupCallbacks callbacks() {
     MemberGroupCallbacks on;
-    on.incoming = [this](std::uint64_t message, std::uint64_t bytes) {
+    on.incoming = [this](std::uint64_t message, std::uint64_t bytes) -> std::optional<std::span<std::byte>> {
+      bool is_refused = false;
+      told.tell([&] { refused += (is_refused = !has_room) ? 1U : 0U; });
+      if (is_refused) return std::nullopt;
       auto& room = memory[message];
       room.resize(bytes);
       return std::span(room);
