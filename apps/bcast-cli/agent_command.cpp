@@ -19,7 +19,7 @@ namespace {
 /// How long an agent that was asked to stop may take: to give up on what it receives, which a hung disk can
 /// prevent, and then to have its last lines read.
 constexpr Duration kStopPatience = seconds(8);
-constexpr Duration kOutputPatience = seconds(1);
+constexpr Duration kAgentOutputPatience = seconds(1);
 
 /// What a receiver of --local does when its own tidying hangs; nothing of ours may be left behind.
 constexpr unsigned kLastResortSeconds = 10;
@@ -120,7 +120,7 @@ ExitCode run_agent(const AgentOptions& options) {
   const auto served = serve(options, *stop, **reporter);
   if (!served) (*reporter)->complain(served.error());
   const auto code = served ? ExitCode::success : ExitCode::local_error;
-  stop->end_within(kOutputPatience, code);
+  stop->end_within(kAgentOutputPatience, code);
   return code;
 }
 

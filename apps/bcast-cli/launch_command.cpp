@@ -18,7 +18,7 @@ constexpr Duration kStartWithin = seconds(30);
 /// A receiver that nobody has offered a file by then ends.
 constexpr Duration kOfferWithin = seconds(60);
 /// A survivor that still needs something of us gets it, even if ours is done.
-constexpr Duration kFinishWithin = seconds(300);
+constexpr Duration kEndOfJobsWithin = seconds(300);
 constexpr Duration kEndWithin = seconds(8);
 
 /// DEST on a receiver's host: the directory that its agent is confined to, and the destination in it.
@@ -63,7 +63,7 @@ Result<void> receive(const SendOptions& options, const Address& listen, StopSign
   const auto ended = (*loop)->call([&] { return outcome; });
   if (!ended)
     return fail(Errc::timed_out, fmt::format("no task has sent a file to {} in time", to_string(listen)));
-  (*agent)->finish(kFinishWithin);
+  (*agent)->finish(kEndOfJobsWithin);
   if (ended->event.status != session::Status::ok)
     return fail(Errc::peer_failed, fmt::format("{}: {}", ended->path, ended->event.cause));
   return {};

@@ -12,7 +12,7 @@
 namespace rdmc::port {
 namespace {
 
-constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+constexpr std::uint64_t kEpollWakeTag = ~std::uint64_t{0};
 constexpr std::size_t kEventsPerCall = 64;
 
 class EpollReadiness final : public Readiness {
@@ -23,7 +23,7 @@ class EpollReadiness final : public Readiness {
   Result<void> start() {
     if (!epoll_) return fail_errno("epoll_create1", errno);
     if (wake_.descriptor() < 0) return fail_errno("eventfd", errno);
-    return watch(wake_.descriptor(), kWakeTag);
+    return watch(wake_.descriptor(), kEpollWakeTag);
   }
 
   Result<void> add(FlowId flow, int descriptor) override { return watch(descriptor, value_of(flow)); }
@@ -39,7 +39,7 @@ class EpollReadiness final : public Readiness {
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count; ++i) {
       const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
-      if (tag != kWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
+      if (tag != kEpollWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
     }
   }
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr unsigned kSubmissions = 64;
 constexpr unsigned kCompletions = 4096;
-constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
-constexpr std::uint64_t kIgnoredTag = kWakeTag - 1;
+constexpr std::uint64_t kUringWakeTag = ~std::uint64_t{0};
+constexpr std::uint64_t kUringIgnoredTag = kUringWakeTag - 1;
 
 /// One multishot poll request for each flow. The ring is made disabled and belongs to the thread that first
 /// asks it: the kernel then does the ring's work only when that thread looks, and never interrupts it.
@@ -69,7 +69,7 @@ class UringReadiness final : public Readiness {
     if (!enabled_) return;
     io_uring_sqe* const entry = next_entry();
     io_uring_prep_poll_remove(entry, value_of(flow));
-    entry->user_data = kIgnoredTag;
+    entry->user_data = kUringIgnoredTag;
     submit();
     look();  // runs the cancellation, which releases the socket
   }
@@ -114,7 +114,7 @@ class UringReadiness final : public Readiness {
         syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
     assert(failed == 0);
     enabled_ = true;
-    arm(wake_.descriptor(), kWakeTag);
+    arm(wake_.descriptor(), kUringWakeTag);
     for (std::size_t i = 0; i < descriptors_.size(); ++i) {
       if (descriptors_[i] >= 0) arm(descriptors_[i], i);
     }
@@ -158,14 +158,14 @@ class UringReadiness final : public Readiness {
     io_uring_for_each_cqe(&ring_, head, done) {
       ++seen;
       const std::uint64_t tag = done->user_data;
-      if (tag == kIgnoredTag) continue;
-      const int descriptor = tag == kWakeTag ? wake_.descriptor() : descriptors_[tag];
+      if (tag == kUringIgnoredTag) continue;
+      const int descriptor = tag == kUringWakeTag ? wake_.descriptor() : descriptors_[tag];
       if (descriptor < 0) continue;  // removed meanwhile
       if ((done->flags & IORING_CQE_F_MORE) == 0 && done->res != -ECANCELED) {
         arm(descriptor, tag);
         armed = true;
       }
-      if (tag != kWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
+      if (tag != kUringWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
     }
     io_uring_cq_advance(&ring_, seen);
     if (armed) submit();

@@ -12,10 +12,10 @@ enum Hop : std::uint8_t { kRackUp, kRackDown, kIngress, kDelivery };
 
 // What an event is about: the first datagram on a wire arrives; one that travels beside the wires (struck by
 // a fault, or within its host) does; a process is to be woken. The argument's low half is the id.
-enum class Kind : std::uint64_t { wire, datagram, wake };
+enum class NetworkEvent : std::uint64_t { wire, datagram, wake };
 
 template <typename Id>
-constexpr std::uint64_t argument_of(Kind kind, Id id) {
+constexpr std::uint64_t argument_of(NetworkEvent kind, Id id) {
   return static_cast<std::uint64_t>(kind) << 32 | value_of(id);
 }
 
@@ -137,7 +137,7 @@ void Network::send(HostId from, DatagramId id) {
   const Host& source = host(from);
   if (datagram.to == from) {
     datagram.hop = kDelivery;
-    simulation_.schedule(simulation_.now() + source.loopback, *this, argument_of(Kind::datagram, id));
+    simulation_.schedule(simulation_.now() + source.loopback, *this, argument_of(NetworkEvent::datagram, id));
     return;
   }
   const auto arrival = pass(source.egress, id);
@@ -149,13 +149,14 @@ void Network::send(HostId from, DatagramId id) {
   const Fate fate = draw_fate(rates_, random_, simulation_.faults());
   if (fate.lost) return lose(id, Fault::loss);
   if (fate.duplicated)
-    simulation_.schedule(*arrival + fate.duplicate_extra, *this, argument_of(Kind::datagram, copy_of(id)));
+    simulation_.schedule(*arrival + fate.duplicate_extra, *this,
+                         argument_of(NetworkEvent::datagram, copy_of(id)));
   if (fate.corrupted && datagram.size > 0) {
     corrupt(datagram.bytes(), random_);
     datagram.digest = digest(datagram.memory.get(), datagram.size);
   }
   if (fate.extra > Duration{})
-    simulation_.schedule(*arrival + fate.extra, *this, argument_of(Kind::datagram, id));
+    simulation_.schedule(*arrival + fate.extra, *this, argument_of(NetworkEvent::datagram, id));
   else
     put_on(source.egress, *arrival, id);
 }
@@ -190,15 +191,15 @@ std::optional<Time> Network::pass(WireId on, DatagramId id) {
 void Network::put_on(WireId on, Time arrival, DatagramId id) {
   auto& under_way = wire(on).under_way;
   under_way.push_back({arrival, id});
-  if (under_way.size() == 1) simulation_.schedule(arrival, *this, argument_of(Kind::wire, on));
+  if (under_way.size() == 1) simulation_.schedule(arrival, *this, argument_of(NetworkEvent::wire, on));
 }
 
 void Network::on_event(std::uint64_t argument) {
   const auto value = static_cast<std::uint32_t>(argument);
-  switch (static_cast<Kind>(argument >> 32)) {
-    case Kind::wake: return simulation_.wake(ProcessId{value});
-    case Kind::datagram: return arrive(DatagramId{value});
-    case Kind::wire: break;
+  switch (static_cast<NetworkEvent>(argument >> 32)) {
+    case NetworkEvent::wake: return simulation_.wake(ProcessId{value});
+    case NetworkEvent::datagram: return arrive(DatagramId{value});
+    case NetworkEvent::wire: break;
   }
   auto& under_way = wire(WireId{value}).under_way;
   const DatagramId first = under_way.front().id;
@@ -257,7 +258,7 @@ std::uint64_t Network::received_bytes(HostId id) const {
 
 void Network::wake_when_drained(ProcessId process, std::uint64_t bytes) {
   const Time when = wire(host(simulation_.host(process)).egress).link.drained_to(bytes);
-  simulation_.schedule(std::max(simulation_.now(), when), *this, argument_of(Kind::wake, process));
+  simulation_.schedule(std::max(simulation_.now(), when), *this, argument_of(NetworkEvent::wake, process));
 }
 
 Duration Network::delay(HostId from, HostId to) const {

@@ -8,9 +8,9 @@ namespace rdmc::sim {
 namespace {
 
 // The kernel's own events, told apart by the low bits of the argument.
-enum class Kind : std::uint64_t { step, wake, timer };
+enum class OwnEvent : std::uint64_t { step, wake, timer };
 
-constexpr std::uint64_t argument_of(Kind kind, std::uint64_t value) {
+constexpr std::uint64_t argument_of(OwnEvent kind, std::uint64_t value) {
   return value << 2 | static_cast<std::uint64_t>(kind);
 }
 
@@ -23,7 +23,7 @@ void Simulation::schedule(Time at, EventTarget& target, std::uint64_t argument) 
 
 void Simulation::at(Time when, std::function<void()> step) {
   steps_.push_back(std::move(step));
-  schedule(when, *this, argument_of(Kind::step, steps_.size() - 1));
+  schedule(when, *this, argument_of(OwnEvent::step, steps_.size() - 1));
 }
 
 ProcessId Simulation::add_process(HostId host, Process& process, ProcessOptions options) {
@@ -38,7 +38,7 @@ void Simulation::wake(ProcessId id) {
   Entry& e = entry(id);
   if (e.state != ProcessState::running || e.wake_event != Time::never()) return;
   e.wake_event = std::max(now_ + e.options.wake_latency, e.free_at);
-  schedule(e.wake_event, *this, argument_of(Kind::wake, value_of(id)));
+  schedule(e.wake_event, *this, argument_of(OwnEvent::wake, value_of(id)));
 }
 
 void Simulation::kill(ProcessId id) {
@@ -98,14 +98,14 @@ bool Simulation::run_until(const std::function<bool()>& done, Time limit) {
 
 void Simulation::on_event(std::uint64_t argument) {
   const std::uint64_t value = argument >> 2;
-  if (static_cast<Kind>(argument & 3) == Kind::step) {
+  if (static_cast<OwnEvent>(argument & 3) == OwnEvent::step) {
     const auto step = std::exchange(steps_[value], nullptr);
     step();
     return;
   }
   const auto id = ProcessId{static_cast<std::uint32_t>(value)};
   Entry& e = entry(id);
-  if (static_cast<Kind>(argument & 3) == Kind::wake) {
+  if (static_cast<OwnEvent>(argument & 3) == OwnEvent::wake) {
     e.wake_event = Time::never();
     give_turn(id);
     return;
@@ -141,7 +141,7 @@ void Simulation::give_turn(ProcessId id) {
 void Simulation::arm_timer(ProcessId id, Entry& e) {
   if (e.deadline >= e.timer_event || e.deadline == Time::never()) return;
   e.timer_event = e.deadline;
-  schedule(e.timer_event, *this, argument_of(Kind::timer, value_of(id)));
+  schedule(e.timer_event, *this, argument_of(OwnEvent::timer, value_of(id)));
 }
 
 }  // namespace rdmc::sim

@@ -11,7 +11,7 @@
 namespace rdmc::sockets {
 namespace {
 
-constexpr std::size_t kHeadBytes = 4;
+constexpr std::size_t kLengthBytes = 4;
 /// Of such messages a window has room for the whole, wherever in it they begin: three quarters of it are
 /// granted at any time.
 constexpr std::size_t kMostWaiting = Stream::kWindowBytes / 2;
@@ -32,7 +32,7 @@ Answer Messages::send(std::span<const std::byte> bytes) {
   if (const int error = stream_->take_error()) return std::unexpected(error);
   if (!stream_->has_been_open()) return std::unexpected(ENOTCONN);
   if (bytes.size() > kMostBytes) return std::unexpected(EMSGSIZE);
-  std::array<std::byte, kHeadBytes> head;
+  std::array<std::byte, kLengthBytes> head;
   store_be(head.data(), static_cast<std::uint32_t>(bytes.size()));
   if (auto sent = stream_->send_whole(head, bytes); !sent) return sent;
   return bytes.size();
@@ -64,8 +64,8 @@ Answer Messages::receive(std::span<std::byte> out, bool peek) {
 
 /// Takes the next message's head, and whatever of it must not wait in the stream.
 void Messages::look() {
-  if (!length_ && stream_->available() >= kHeadBytes) {
-    std::array<std::byte, kHeadBytes> head;
+  if (!length_ && stream_->available() >= kLengthBytes) {
+    std::array<std::byte, kLengthBytes> head;
     (void)stream_->receive(head);
     length_ = load_be<std::uint32_t>(head.data());
     if (*length_ > kMostBytes) {  // no peer of ours says that
