@@ -10,7 +10,7 @@ namespace rdmc::sim_app {
 namespace {
 
 /// Whoever is not done by then is hung.
-constexpr Duration kHung = seconds(100'000);
+constexpr Duration kGivenUpAfter = seconds(100'000);
 /// Of violations as of deadlocks: enough to see what is wrong.
 constexpr std::size_t kMostViolations = 20;
 
@@ -38,7 +38,8 @@ class BlockWorld {
     for (std::uint32_t group = 0; group < model_.senders; ++group)
       root(group).send(group, options_.size_bytes);
     const std::uint64_t receivers = std::uint64_t{options_.members - 1} * model_.senders;
-    while (deliveries_.count() < receivers && simulation_.now() < Time{} + kHung && simulation_.step()) {
+    while (deliveries_.count() < receivers && simulation_.now() < Time{} + kGivenUpAfter &&
+           simulation_.step()) {
     }
     if (deliveries_.count() < receivers) explain_hang();
     // What is still on its way is only acknowledgements and last relays: they must end too.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/sim/faults_option.hpp"
 #include "apps/sim/store_scenario.hpp"
 #include "dataplane/base/error.hpp"
 
@@ -22,17 +23,13 @@ class StoreCommand {
   Result<ScenarioResult> run();
   std::uint64_t seed() const { return options_.seed; }
   /// Faults that must have struck.
-  const std::vector<std::string>& faults_asked() const { return asked_; }
+  const std::vector<std::string>& faults_asked() const { return faults_.asked(); }
 
  private:
-  /// A few times, or at the rate of a bad network; false: no such fault.
-  bool ask(const std::string& kind);
-
   CLI::App* command_;
   StoreOptions options_;
-  std::string faults_ = "none";
+  FaultsOption faults_;
   bool in_memory_ = false;
-  std::vector<std::string> asked_;
 };
 
 }  // namespace rdmc::sim_app

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/sim/faults_option.hpp"
 #include "apps/sim/views_scenario.hpp"
 
 namespace rdmc::sim_app {
@@ -22,18 +23,14 @@ class ViewsCommand {
   Result<ScenarioResult> run();
   std::uint64_t seed() const { return options_.seed; }
   /// Faults that must have struck.
-  const std::vector<std::string>& faults_asked() const { return asked_; }
+  const std::vector<std::string>& faults_asked() const { return faults_.asked(); }
 
  private:
-  /// Once, or at the rate of a bad network; false: no such fault.
-  bool ask(const std::string& kind);
-
   CLI::App* command_;
   ViewsOptions options_;
-  std::string faults_ = "none";
+  FaultsOption faults_;
   std::int64_t lease_ms_ = 0;
   bool no_restarts_ = false;
-  std::vector<std::string> asked_;
 };
 
 }  // namespace rdmc::sim_app

@@ -14,7 +14,7 @@ constexpr std::byte kFill{0x7B};
 /// … and, asked to check, puts a zero at the beginning of each page.
 constexpr std::size_t kPageBytes = 4096;
 /// After the last completion: our last acknowledgement may be lost, and the peer asks for it again.
-constexpr Duration kLinger = milliseconds(500);
+constexpr Duration kAnswersFor = milliseconds(500);
 /// How long a turn takes at most while the peer is awaited on TCP.
 constexpr Duration kGlance = milliseconds(1);
 /// Room for a receive for every one that completes.
@@ -144,7 +144,7 @@ Result<double> play(StrangerHost& host, Rally& rally, const PingpongOptions& opt
     if (!step) return std::unexpected(step.error());
   }
   const double seconds = (monotonic_now() - start).seconds();
-  host.run_until([] { return false; }, monotonic_now() + kLinger);
+  host.run_until([] { return false; }, monotonic_now() + kAnswersFor);
   return seconds;
 }
 
