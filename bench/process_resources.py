@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""process_resources: what a process holds that has three groups, ten sockets and a membership with 15 others at once: threads,
+descriptors and memory (its proportional set size), and how long it takes until the mesh of all is formed.
+
+Starts rdmc_process_resources of the build directory that is named, one after another when several are: so two versions are compared
+in one run. Prints one JSON object for each. Needs a release build. Exit: 0 measured, 2 not."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Process:
+    def __init__(self, program, rank, arguments):
+        self.process = subprocess.Popen([program, "--rank", str(rank), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, "RDMC_INSECURE": "1", "RDMC_FABRIC": arguments[arguments.index("--fabric") + 1]})
+
+    def step(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a process ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def held(self):
+        """Threads, those that move bytes among them, descriptors, memory in bytes."""
+        folder = pathlib.Path(f"/proc/{self.process.pid}")
+        memory = re.search(r"^Pss:\s+(\d+) kB", (folder / "smaps_rollup").read_text(), re.M)
+        return {"threads": len(list((folder / "task").iterdir())), "descriptors": len(list((folder / "fd").iterdir())),
+                "memory": int(memory.group(1)) * 1024}
+
+
+def run(build, count, fabric, port):
+    """What the processes hold at the end of each step, and the seconds of the slowest: the medians of all processes."""
+    directory = tempfile.TemporaryDirectory()
+    store = subprocess.Popen([build / "apps/control/rdmc_control", "--insecure", "serve", "--listen", f"127.0.0.1:{port}", "--directory", directory.name],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    arguments = ["--count", str(count), "--port", str(port + 1), "--store", f"127.0.0.1:{port}", "--fabric", fabric]
+    processes = [Process(build / "bench/rdmc_process_resources", rank, arguments) for rank in range(count)]
+    steps = {}
+    try:
+        while True:
+            told = [process.step() for process in processes]
+            time.sleep(1)  # what was only needed on the way is given back
+            held = [process.held() for process in processes]
+            steps[told[0]["step"]] = {"seconds": max(one["seconds"] for one in told),
+                                      **{what: statistics.median(one[what] for one in held) for what in held[0]}}
+            if told[0]["step"] == "membership":
+                return steps
+            for process in processes:
+                process.go_on()
+    finally:
+        for process in [*(p.process for p in processes), store]:
+            process.kill()
+            process.wait()
+        directory.cleanup()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("builds", nargs="*", type=pathlib.Path, default=[pathlib.Path("build")])
+    parser.add_argument("--count", type=int, default=16)
+    parser.add_argument("--fabric", default="udp")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--port", type=int, default=20000, help="the first of those that are used")
+    options = parser.parse_args()
+    results = {str(build): [] for build in options.builds}
+    port = options.port
+    for _ in range(options.rounds):
+        for build in options.builds:
+            try:
+                results[str(build)].append(run(build, options.count, options.fabric, port))
+            except (OSError, RuntimeError) as error:
+                print(f"process_resources: {error}", file=sys.stderr)
+                return 2
+            port += 2 * options.count + 1  # addresses that were in use a moment ago may not be free yet
+    for build, rounds in results.items():
+        median = {step: {what: statistics.median(one[step][what] for one in rounds) for what in rounds[0][step]} for step in rounds[0]}
+        print(json.dumps({"build": build, "count": options.count, "fabric": options.fabric, "steps": median}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
