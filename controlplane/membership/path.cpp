@@ -13,7 +13,7 @@ memory::Arena Path::end(std::unique_ptr<Path> path) {
 Result<std::unique_ptr<Path>> Path::create(fabric::Fabric& fabric, std::optional<memory::Arena> arena) {
   std::unique_ptr<Path> path(new Path());
   if (!arena) {
-    auto made = fabric.make_arena((kReceives + kSends) * DataPath::kMostBytes);
+    auto made = fabric.make_arena((kReceives + kSends) * DataPath::kMostBytes, memory::Touch::when_used);
     if (!made) return std::unexpected(made.error());
     arena = std::move(*made);
   }

@@ -20,7 +20,9 @@ class PerPairFabric final : public Fabric {
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         MemoryUse use = MemoryUse::general,
                                                         RemoteAccess access = RemoteAccess::write) override;
-  Result<memory::Arena> make_arena(std::size_t bytes) override { return local_->make_arena(bytes); }
+  Result<memory::Arena> make_arena(std::size_t bytes, memory::Touch touch = memory::Touch::now) override {
+    return local_->make_arena(bytes, touch);
+  }
 
   std::size_t progress(Time now) override;
   Time next_deadline() const override;

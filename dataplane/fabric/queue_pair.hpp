@@ -201,7 +201,9 @@ class Fabric {
       RemoteAccess access = RemoteAccess::write) = 0;
   /// Memory for payload as this provider moves it best: its own kind, or like any other. Errors: those
   /// of memory::Arena.
-  virtual Result<memory::Arena> make_arena(std::size_t bytes) { return memory::Arena::make(bytes); }
+  virtual Result<memory::Arena> make_arena(std::size_t bytes, memory::Touch touch = memory::Touch::now) {
+    return memory::Arena::make(bytes, touch);
+  }
 
   /// Sends, receives and runs timers; returns how much was done (0 = nothing). What is received is answered
   /// by the next call, together with what the caller has posted meanwhile.

@@ -324,7 +324,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
   for (const auto& work : early_receives_) {
     if (auto posted = connected_->connection.post_receive(work); !posted) return posted;
   }
-  early_receives_.clear();
+  early_receives_ = {};
   fabric_.note_deadline(*this);
   return {};
 }

@@ -13,7 +13,7 @@ constexpr std::size_t kHugePageWorthwhile = 4 << 20;
 
 }  // namespace
 
-Result<Arena> Arena::make(std::size_t bytes) {
+Result<Arena> Arena::make(std::size_t bytes, Touch touch) {
   const std::size_t size = round_up_to_page(bytes);
   if (size < bytes) return fail(Errc::resource_limit, "more memory than there are addresses");
   if (size == 0) return Arena();
@@ -23,7 +23,7 @@ Result<Arena> Arena::make(std::size_t bytes) {
   // so be it.
   if (size >= kHugePageWorthwhile) madvise(base, size, MADV_HUGEPAGE);
   Arena arena({static_cast<std::byte*>(base), size});
-  if (madvise(base, size, MADV_POPULATE_WRITE) != 0) {
+  if (touch == Touch::now && madvise(base, size, MADV_POPULATE_WRITE) != 0) {
     if (errno != EINVAL) return fail_errno("cannot get " + std::to_string(size) + " bytes of memory", errno);
     for (std::size_t at = 0; at < size; at += kPageBytes)
       arena.bytes_[at] = std::byte{0};  // before Linux 5.14
@@ -31,9 +31,9 @@ Result<Arena> Arena::make(std::size_t bytes) {
   return arena;
 }
 
-Result<Arena> Arena::make_shared(std::size_t bytes) {
+Result<Arena> Arena::make_shared(std::size_t bytes, Touch touch) {
   if (bytes == 0) return Arena();
-  auto pages = SharedPages::make(bytes, SharedPages::Peers::may_read, SharedPages::Touch::now);
+  auto pages = SharedPages::make(bytes, SharedPages::Peers::may_read, touch);
   if (!pages) return std::unexpected(pages.error());
   Arena arena(pages->bytes());
   arena.shared_ = std::make_shared<const SharedPages>(std::move(*pages));

@@ -10,13 +10,13 @@
 
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
+#include "dataplane/memory/arena.hpp"
 
 namespace rdmc::memory {
 
 class SharedPages {
  public:
   enum class Peers : std::uint8_t { may_read, may_write };
-  enum class Touch : std::uint8_t { now, when_used };
 
   /// At least `bytes` > 0 zero bytes, rounded up to whole pages; huge ones where the kernel has some and
   /// `bytes` is worth it. Errors: resource_limit, unsupported (a kernel without sealed memory: before 5.1).

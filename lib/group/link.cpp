@@ -37,7 +37,7 @@ Result<std::unique_ptr<Link>> Link::create(fabric::Fabric& fabric, PeerId peer, 
   link->ring_bytes_ = wanted.ring_bytes;
   link->host_ = wanted.host;
   for (memory::Arena* arena : {&link->in_, &link->out_}) {
-    auto made = fabric.make_arena(wanted.ring_bytes);
+    auto made = fabric.make_arena(wanted.ring_bytes, memory::Touch::when_used);
     if (!made) return std::unexpected(made.error());
     *arena = std::move(*made);
   }

@@ -110,7 +110,7 @@ void Link::hand_over(std::span<const Completion> completions) {
 }
 
 Result<fabric::ConnectionBlob> Link::make_queue_pair(fabric::Fabric& fabric) {
-  auto slots = fabric.make_arena(kSlots * kSlotBytes);
+  auto slots = fabric.make_arena(kSlots * kSlotBytes, memory::Touch::when_used);
   if (!slots) return std::unexpected(slots.error());
   slots_ = std::move(*slots);
   if (fabric.info().pins_memory) {

@@ -10,7 +10,7 @@ namespace rdmc::fabric::shm {
 
 Result<Doorbell> Doorbell::make() {
   auto pages = memory::SharedPages::make(kBytes, memory::SharedPages::Peers::may_write,
-                                         memory::SharedPages::Touch::now);
+                                         memory::Touch::now);
   if (!pages) return std::unexpected(pages.error());
   return Doorbell(std::move(*pages));
 }

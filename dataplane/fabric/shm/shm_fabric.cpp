@@ -80,7 +80,7 @@ Result<std::unique_ptr<QueuePair>> ShmFabric::create_queue_pair(const QueuePairO
     if (depth == 0 || depth > kMostDepth)
       return fail(Errc::invalid_argument, "a queue depth of 0, or above 2^20");
   auto memory = memory::SharedPages::make(sizeof(shm::QueueMemory), memory::SharedPages::Peers::may_read,
-                                          memory::SharedPages::Touch::when_used);
+                                          memory::Touch::when_used);
   if (!memory) return std::unexpected(memory.error());
   const shm::ShmBlob local{.listener = name_,
                            .queue_pair = shm::fresh_token(options_.entropy),
@@ -123,8 +123,8 @@ Result<std::unique_ptr<MemoryRegion>> ShmFabric::add_region(RemoteKey key, std::
   return std::make_unique<Region>(*this, key, remote_address);
 }
 
-Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes) {
-  auto arena = memory::Arena::make_shared(bytes);
+Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes, memory::Touch touch) {
+  auto arena = memory::Arena::make_shared(bytes, touch);
   if (arena && bytes != 0) arenas_.add(arena->shared_pages());
   return arena;
 }

@@ -58,7 +58,7 @@ class ShmFabric final : public Fabric {
   /// The same under a key and an address that another provider of ours gave it. Errors: already_exists.
   Result<std::unique_ptr<MemoryRegion>> register_as(RemoteKey key, std::uint64_t remote_address,
                                                     std::span<std::byte> memory, RemoteAccess access);
-  Result<memory::Arena> make_arena(std::size_t bytes) override;
+  Result<memory::Arena> make_arena(std::size_t bytes, memory::Touch touch = memory::Touch::now) override;
 
   std::size_t progress(Time now) override;
   Time next_deadline() const override;

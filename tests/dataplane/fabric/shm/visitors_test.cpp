@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_floods_the_socket_is_read_over_several_turns) {
   theirs.queue_pair.fill(std::byte{0});
   BOOST_REQUIRE(queue_pair->connect(encode(theirs)));
   const auto memory = *memory::SharedPages::make(sizeof(QueueMemory), memory::SharedPages::Peers::may_read,
-                                                 memory::SharedPages::Touch::when_used);
+                                                 memory::Touch::when_used);
   const auto doorbell = *Doorbell::make();
   const auto peer = *LocalSocket::dial(ours.listener);
   const std::array<int, 2> both{memory.descriptor().get(), doorbell.descriptor().get()};
