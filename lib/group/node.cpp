@@ -58,7 +58,8 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
       (*thread)->fabric(),
       group::PeersConfig{.link = {.ring_bytes = kRingBytes, .host = fabric::host_identity()},
                          .keepalive = kKeepalive,
-                         .early = {}});
+                         .early = {},
+                         .counts = &state->counts});
   state->join(std::move(*thread));
   return std::unique_ptr<Node>(new Node(std::move(state)));
 }
@@ -76,6 +77,19 @@ bool Node::has_own_thread() const {
 
 const std::shared_ptr<Context>& Node::context() const {
   return state_->options.context;
+}
+
+NodeCounters Node::counters() const {
+  const group::NodeCounts& counts = state_->counts;
+  return {.messages_sent = counts.messages_sent,
+          .bytes_sent = counts.bytes_sent,
+          .messages_delivered = counts.messages_delivered,
+          .bytes_delivered = counts.bytes_delivered,
+          .groups_made = counts.groups_made,
+          .groups_failed = counts.groups_failed,
+          .groups_continued = counts.groups_continued,
+          .connections_made = counts.connections_made,
+          .connections_ended = counts.connections_ended};
 }
 
 bool Node::encrypts() const {
@@ -154,13 +168,14 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
     if (state_->find(number))
       return fail(Errc::already_exists,
                   "group " + std::to_string(value_of(number)) + " is in use: destroy it first");
-    const auto made =
-        std::make_shared<group::NodeGroup>(ranks, std::move(*rack_of), options.can_continue,
-                                           std::move(callbacks), state_->some_changed, hosts_count);
+    const auto made = std::make_shared<group::NodeGroup>(ranks, std::move(*rack_of), options.can_continue,
+                                                         std::move(callbacks), state_->some_changed,
+                                                         state_->counts, hosts_count);
     auto opened = options.joins ? made->join(*state_->peers, config) : made->open(*state_->peers, config);
     if (!opened) return opened;
     const std::lock_guard lock(state_->mutex);
     state_->groups[number] = made;
+    state_->counts.groups_made += 1;
     return {};
   });
 }

@@ -46,6 +46,7 @@ Result<std::uint64_t> NodeGroup::send(std::span<const std::byte> bytes) {
   if (bytes.size() / config_.block_bytes >= relay::kMaxBlocks)
     return fail(Errc::invalid_argument, "longer than any message");
   commands_.push_back(Send{bytes});
+  counts_.sent(bytes.size());
   return next_send_++;
 }
 

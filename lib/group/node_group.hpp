@@ -15,6 +15,7 @@
 
 #include "lib/group/group.hpp"
 #include "lib/group/memory_store.hpp"
+#include "lib/group/node_counters.hpp"
 #include "lib/group/ranking.hpp"
 #include "lib/group/succession.hpp"
 #include "lib/include/rdmc/group.hpp"
@@ -46,13 +47,14 @@ class NodeGroup final : public Survivor {
   /// connected nodes, members may join later. `some_changed` is set when somebody must call
   /// tidy().
   NodeGroup(std::vector<NodeId> members, RackOf rack_of, bool can_continue, GroupCallbacks callbacks,
-            bool& some_changed, bool racks_are_hosts = false)
+            bool& some_changed, NodeCounts& counts, bool racks_are_hosts = false)
       : racks_are_hosts_(racks_are_hosts),
         members_(std::move(members)),
         rack_of_(std::move(rack_of)),
         can_continue_(can_continue),
         callbacks_(std::move(callbacks)),
-        some_changed_(some_changed) {}
+        some_changed_(some_changed),
+        counts_(counts) {}
 
   /// Errors: those of Group::create.
   Result<void> open(Peers& peers, const GroupConfig& config);
@@ -158,6 +160,7 @@ class NodeGroup final : public Survivor {
   const bool can_continue_;
   GroupCallbacks callbacks_;
   bool& some_changed_;
+  NodeCounts& counts_;
   Peers* peers_ = nullptr;
   GroupConfig config_;
   std::unique_ptr<Group> group_;            // of the first epoch

@@ -39,6 +39,7 @@ void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
     const auto missing = held.have->complement();
     for (const auto& range : missing.ranges()) partial.missing.emplace_back(range.begin, range.end);
   }
+  counts_.groups_failed += 1;
   if (callbacks_.failed) callbacks_.failed(failure);
 }
 
@@ -248,6 +249,7 @@ void NodeGroup::succeeded() {
   if (stable_ != next) stable(next);
   reuse();
   submit_all();
+  counts_.groups_continued += 1;
   if (callbacks_.continued) callbacks_.continued(next);
 }
 

@@ -69,12 +69,14 @@ bool NodeGroup::small(std::uint64_t message, std::span<const std::byte> bytes) {
 
 void NodeGroup::deliver(std::uint64_t message, std::span<std::byte> bytes) {
   delivered_ = message + 1;
+  counts_.delivered(bytes.size());
   if (callbacks_.delivered) callbacks_.delivered(message, bytes);
 }
 
 void NodeGroup::viewed(std::uint64_t message, const fabric::PeerView& view) {
   held_[message].view = view.keeper;
   delivered_ = message + 1;
+  counts_.delivered(view.bytes.size());
   if (callbacks_.viewed) callbacks_.viewed(message, view.bytes);
   if (done_ || !callbacks_.viewed) group().release_view(message);
 }

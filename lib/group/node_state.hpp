@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "controlplane/peer/context.hpp"
+#include "lib/group/node_counters.hpp"
 #include "lib/group/node_group.hpp"
 #include "lib/include/rdmc/group.hpp"
 
@@ -36,6 +37,7 @@ struct Node::State final : private engine::Agent {
 
   NodeOptions options;
   std::shared_ptr<peer::FabricThread> thread;
+  group::NodeCounts counts;
   std::unique_ptr<group::Peers> peers;
 
   std::mutex mutex;  // of groups

@@ -42,7 +42,9 @@ Result<void> Peers::connect(PeerId peer, std::span<const std::byte> blob) {
     return fail(Errc::not_found,
                 "nothing was offered to peer " + std::to_string(value_of(peer)) + ", nor has a group asked");
   }
-  return link->connect(blob);
+  auto connected = link->connect(blob);
+  if (connected && config_.counts != nullptr) config_.counts->connections_made += 1;
+  return connected;
 }
 
 bool Peers::is_connected(PeerId peer) const {
@@ -68,6 +70,8 @@ void Peers::disconnect(PeerId peer, const Error& cause) {
 void Peers::lose(Link& link, const Error& cause) {
   const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link.get() == &link; });
   if (found == links_.end()) return;
+  if (config_.counts != nullptr && (link.is_connected() || link.has_failed()))
+    config_.counts->connections_ended += 1;
   link.shut();
   lost_.push_back(std::move(found->link));
   links_.erase(found);

@@ -14,6 +14,7 @@
 #include "dataplane/fabric/queue_pair.hpp"
 #include "lib/group/early_records.hpp"
 #include "lib/group/link.hpp"
+#include "lib/group/node_counters.hpp"
 
 namespace rdmc::group {
 
@@ -23,6 +24,7 @@ struct PeersConfig {
   /// is found out although it has nothing to receive. Zero: never.
   Duration keepalive{};
   EarlyLimits early;
+  NodeCounts* counts = nullptr;  ///< connections made and ended are counted here; null: nowhere
 };
 
 /// What the table knows of a group. Links are handed out only while they are open.

@@ -24,7 +24,7 @@ inline LanePages make_lanes(memory::SharedPages pages, bool first,
 /// To be shared with one peer. Errors: those of SharedPages::make.
 inline Result<LanePages> make_lanes(std::shared_ptr<const fabric::PeerMemory> peer) {
   auto pages = memory::SharedPages::make(LanePool::kBytes, memory::SharedPages::Peers::may_write,
-                                         memory::SharedPages::Touch::when_used);
+                                         memory::Touch::when_used);
   if (!pages) return std::unexpected(pages.error());
   return make_lanes(std::move(*pages), true, std::move(peer));
 }

@@ -152,6 +152,17 @@ struct GroupCallbacks {
   std::function<void(std::uint64_t next)> continued;
 };
 
+/// Of one node since it was created, over all of its groups.
+struct NodeCounters {
+  std::uint64_t messages_sent = 0, bytes_sent = 0;            ///< as a root: what send() has taken
+  std::uint64_t messages_delivered = 0, bytes_delivered = 0;  ///< as a receiver
+  std::uint64_t groups_made = 0;
+  std::uint64_t groups_failed = 0;     ///< calls of failed()
+  std::uint64_t groups_continued = 0;  ///< calls of continued()
+  std::uint64_t connections_made = 0;
+  std::uint64_t connections_ended = 0;  ///< lost, or by disconnect()
+};
+
 class Node {
  public:
   /// Errors: those of opening the fabric; resource_limit.
@@ -229,6 +240,9 @@ class Node {
   /// called with success. Otherwise with why not, after failed(). Then all memory of the group is the
   /// application's. Errors: not_found, cancelled (called before), would_block.
   Result<void> destroy_group(GroupNumber group, std::function<void(Result<void>)> destroyed = {});
+
+  /// Any thread, in upcalls as well; it waits for nothing.
+  NodeCounters counters() const;
 
   /// Without an own thread, by the thread that created the node: one turn, and if there is nothing to do a
   /// wait of at most `longest`. Not in an upcall.

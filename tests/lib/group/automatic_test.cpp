@@ -127,7 +127,7 @@ struct Applications {
       const auto rank = std::ranges::find(ranking->members, NodeId{i}) - ranking->members.begin();
       config.rank = Rank{static_cast<std::uint32_t>(rank)};
       process.group = std::make_unique<NodeGroup>(ranking->members, *hosts, false, members[i].callbacks(),
-                                                  process.changed);
+                                                  process.changed, process.counts);
       BOOST_TEST_REQUIRE(process.group->open(process.peers(), config).has_value());
     }
   }

@@ -62,7 +62,18 @@ BOOST_AUTO_TEST_CASE(messages_arrive_in_order_become_stable_and_the_barrier_cert
     BOOST_TEST((i == 2 || are(heard[i], messages)));
     BOOST_TEST(heard[i].reusable == messages.size());
     BOOST_TEST(heard[i].failures.empty());
+    std::uint64_t bytes = 0;
+    for (const auto& one : messages) bytes += one.size();
+    const NodeCounters counters = nodes[i].counters();
+    BOOST_TEST(counters.messages_sent == (i == 2 ? messages.size() : 0));
+    BOOST_TEST(counters.bytes_sent == (i == 2 ? bytes : 0));
+    BOOST_TEST(counters.messages_delivered == (i == 2 ? 0 : messages.size()));
+    BOOST_TEST(counters.bytes_delivered == (i == 2 ? 0 : bytes));
+    BOOST_TEST((counters.groups_made == 1 && counters.groups_failed == 0 && counters.groups_continued == 0));
+    BOOST_TEST((counters.connections_made == kMembers - 1 && counters.connections_ended == 0));
   }
+  nodes[0].disconnect(NodeId{1});
+  BOOST_TEST(nodes[0].counters().connections_ended == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(every_algorithm_brings_all_messages_to_everybody_wherever_they_lie) {

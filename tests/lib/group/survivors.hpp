@@ -25,7 +25,8 @@ class SimApplication final : public SimPeer {
     if (changed) wake();
   }
 
-  bool changed = false;  // before the group, which refers to it
+  bool changed = false;  // before the group, which refers to this and the next
+  NodeCounts counts;
   std::unique_ptr<NodeGroup> group;
 };
 
@@ -142,8 +143,8 @@ class Survivors {
       if (!all_ask) member.gives = static_cast<Gives>(world.simulation.random().below(3));
       const RackOf hosts = *hosts_of(view, view[i], process.peers());
       config.racks = by_rank(view, view[0], view[i], hosts)->racks;
-      process.group =
-          std::make_unique<NodeGroup>(view, hosts, true, member.callbacks(), process.changed, true);
+      process.group = std::make_unique<NodeGroup>(view, hosts, true, member.callbacks(), process.changed,
+                                                  process.counts, true);
       config.rank = Rank{static_cast<std::uint32_t>(i)};
       member.is_in = member.was_in = true;
       BOOST_REQUIRE(process.group->open(process.peers(), config));
@@ -286,8 +287,8 @@ class Survivors {
         Rank{static_cast<std::uint32_t>(std::ranges::find(ranking.members, us) - ranking.members.begin())};
     joining.members.clear();
     for (const NodeId one : ranking.members) joining.members.push_back(PeerId{value_of(one)});
-    process.group =
-        std::make_unique<NodeGroup>(ranking.members, hosts, true, member.callbacks(), process.changed, true);
+    process.group = std::make_unique<NodeGroup>(ranking.members, hosts, true, member.callbacks(),
+                                                process.changed, process.counts, true);
     BOOST_TEST_REQUIRE(process.group->join(process.peers(), joining).has_value());
   }
 
