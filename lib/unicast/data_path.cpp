@@ -102,7 +102,7 @@ void DataPath::end(Link& link, const Error& cause, bool at_once) {
   if (!ending) {
     ending.emplace(Ending{.cause = cause, .at_once = at_once});
   } else if (ending->word_until) {
-    if (cause.code == Errc::cancelled) ending->cause = cause;
+    if (cause.code == Errc::cancelled && !ending->is_explained) ending->cause = cause;
     ending->word_until.reset();
     ending->at_once = true;
   } else {
@@ -114,8 +114,10 @@ void DataPath::end(Link& link, const Error& cause, bool at_once) {
 void DataPath::on_fault(Entry& entry, const Link::Fault& fault, Time now) {
   if (!entry.ending) {
     entry.link->close();
-    entry.ending.emplace(Ending{.cause = fault.error, .at_once = fault.is_explained});
-    if (!fault.is_explained) entry.ending->word_until = now + kWordPatience;
+    const bool is_over = fault.is_explained && !fault.is_our_refusal;
+    entry.ending.emplace(
+        Ending{.cause = fault.error, .at_once = is_over, .is_explained = fault.is_explained});
+    if (!is_over) entry.ending->word_until = now + kWordPatience;
   } else if (!entry.ending->word_until) {
     if (fault.is_explained && entry.ending->cause.code != Errc::cancelled) entry.ending->cause = fault.error;
     entry.ending->at_once = true;

@@ -221,6 +221,15 @@ class Server {
     check(has(kReconnected), "other bytes were written after connecting again");
     check(is_untouched(kLate), "a revoked key has changed bytes after all");
     party_.expect_end(third, Errc::cancelled);
+    refuse_a_message(party_.connection(3));
+  }
+  /// It is longer than its receive.
+  void refuse_a_message(const Connection& connection) {
+    Bytes room(kCopied);
+    must(connection.post_receive(room, 1), "posting a receive");
+    let_in(connection);
+    party_.next(connection, WorkKind::receive, WorkStatus::local_length);
+    party_.expect_end(connection, Errc::protocol_error);
   }
 
   Bytes memory_ = Bytes(kMemoryBytes);
@@ -324,7 +333,17 @@ class Client {
     party_.tell_step(again, kLook);
     again.disconnect();
     party_.expect_end(again, Errc::cancelled);
+    send_too_much();
     return is_tied;
+  }
+  /// More than the receive that the server has posted.
+  void send_too_much() {
+    const Connection last = connect();
+    key(last);
+    const Bytes bytes(kCopied + 1);
+    must(last.send(bytes, 0), "sending");
+    party_.next(last, WorkKind::send, WorkStatus::remote_invalid_request);
+    party_.expect_end(last, Errc::protocol_error);
   }
   /// On another connection of ours.
   bool try_stolen_key(const RemoteMemory& stolen) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every operation of rdmc/unicast.hpp between two processes (unicast_peer.cpp): between hosts on UDP sockets, on one host through
 shared memory, and with --dpdk on DPDK's AF_PACKET at both ends or at one."""
+import json
 import os
 import pathlib
 import subprocess
@@ -59,6 +60,17 @@ class Unicast(UnicastCase):
 
     def test_every_operation_works_through_shared_memory(self):
         self.assertEqual(self.converse(self.there, ["shm"], self.there, ["shm"]), f"verified shm: {VERIFIED}")
+
+
+    def test_a_refusal_whose_packet_is_lost_is_told_by_name_all_the_same(self):
+        # The syndrome of an acknowledgement stands behind its BTH: those of an invalid request, an access or an operation that is
+        # refused. Every other one of them is lost, and the first.
+        self.here.run("nft", "table inet t { chain in { type filter hook prerouting priority 0; meta l4proto udp @th,64,8 0x11 "
+                      "@th,160,8 0x61-0x63 numgen inc mod 2 == 0 counter drop; }; }")
+        self.assertEqual(self.converse(self.there, ["udp"], self.here, ["udp"]), f"verified udp: {VERIFIED}")
+        rules = json.loads(self.here.run("nft", "-j", "list", "table", "inet", "t"))["nftables"]
+        lost = sum(e["counter"]["packets"] for item in rules if "rule" in item for e in item["rule"]["expr"] if "counter" in e)
+        self.assertGreaterEqual(lost, 3)  # a stolen key, a late one, and a message that is too long
 
 
 class Dpdk(UnicastCase):

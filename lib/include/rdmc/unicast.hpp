@@ -42,7 +42,9 @@ using fabric::WorkStatus;
 /// Names a connection among all that an endpoint ever has.
 enum class ConnectionId : std::uint64_t {};
 
-/// The end of one operation.
+/// The end of one operation. Where the peer has refused it (remote_access, remote_invalid_request) and the
+/// packet that says so is lost, our software repeats the refusal. A peer's RDMA NIC does not, because a queue
+/// pair in the error state drops what arrives (IBTA vol. 1, 10.3.1): the status is then retry_exceeded.
 struct Completion {
   ConnectionId connection{};
   std::uint64_t work_id = 0;  ///< what the application gave
