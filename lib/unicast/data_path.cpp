@@ -84,8 +84,12 @@ void DataPath::run(std::move_only_function<void()> task) {
 }
 
 void DataPath::kick() {
-  // A queue that is full wakes the engine as well.
-  if (!kicked_.exchange(true)) static_cast<void>(thread_->post([] {}));
+  if (kicked_.exchange(true)) return;
+  try {
+    static_cast<void>(thread_->post([] {}));  // a queue that is full wakes the engine as well
+  } catch (const std::bad_alloc&) {
+    thread_->wake();
+  }
 }
 
 void DataPath::add(std::shared_ptr<Link> link) {
@@ -141,8 +145,13 @@ std::size_t DataPath::run_tasks() {
 }
 
 std::size_t DataPath::work(Time now) {
+  struct InTurn {
+    explicit InTurn(bool& flag) : flag_(flag) { flag_ = true; }
+    ~InTurn() { flag_ = false; }  // also when memory runs out: the application polls again
+    bool& flag_;
+  };
   kicked_ = false;  // before the look at what was asked for
-  is_in_turn_ = true;
+  std::optional<InTurn> in_turn(is_in_turn_);
   std::size_t done = run_tasks();
   for (auto next = links_.begin(); next != links_.end();) {
     Entry& entry = next->second;
@@ -156,7 +165,7 @@ std::size_t DataPath::work(Time now) {
       ++next;
     }
   }
-  is_in_turn_ = false;
+  in_turn.reset();
   if (stopping_ && links_.empty()) std::exchange(stopping_, std::nullopt)->set_value();
   return done;
 }
@@ -212,9 +221,18 @@ void DataPath::finish(const Entry& entry) {
 
 void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions) {
   for (const Completion& completion : completions) count(completion);
+  // Short enough to need no memory.
+  const auto drop = [&](std::size_t count) {
+    counters_->completions_dropped += count;
+    end(*link, {Errc::resource_limit, "no memory"}, true);
+  };
   if (handlers_.completed) {
     link->hand_over(completions);
-    handlers_.completed(completions);
+    try {
+      handlers_.completed(completions);
+    } catch (const std::bad_alloc&) {
+      drop(completions.size());
+    }
     return;
   }
   const std::lock_guard lock(taken_mutex_);
@@ -222,8 +240,7 @@ void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Comple
     try {
       ended_.emplace_back(link, completion);
     } catch (const std::bad_alloc&) {
-      ++counters_->completions_dropped;
-      end(*link, {Errc::resource_limit, "no memory for a completion"}, true);
+      drop(1);
     }
   }
   some_.notify_all();

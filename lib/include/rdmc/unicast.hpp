@@ -197,7 +197,9 @@ struct EndpointOptions {
   std::vector<std::byte> private_data = {};
 };
 
-/// Upcalls; any may be empty.
+/// Upcalls; any may be empty. One that throws std::bad_alloc is not repeated: what completed() was given
+/// counts as completions_dropped, and the connection ends with resource_limit. No other exception may leave
+/// an upcall.
 struct EndpointCallbacks {
   /// A peer has connected to us. Post receives here: the peer may send at once.
   std::function<void(const Connection&)> connected;
@@ -226,7 +228,8 @@ struct EndpointCounters {
   std::uint64_t bytes_received = 0;                             ///< of messages, and of writes with immediate
   std::uint64_t failed = 0;  ///< operations with another status than success
   std::uint64_t grants = 0, revocations = 0;
-  std::uint64_t completions_dropped = 0;  ///< for want of memory; the connection ends then
+  /// For want of memory, in the upcall completed() or here; the connection ends then.
+  std::uint64_t completions_dropped = 0;
 };
 
 class Endpoint {
