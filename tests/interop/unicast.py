@@ -1,6 +1,7 @@
 """Every operation of rdmc/unicast.hpp (tests/system/unicast_peer.cpp): between two processes on the guest's RDMA device, and
 between one there and one here, on a UDP socket, both ways. A key that a peer has stolen from another connection is refused by
-our software. The device takes it, because the verbs provider ties no key to a connection (docs/decisions/0094)."""
+our software. The device takes it, because the verbs provider ties no key to a connection (docs/decisions/0094). The device also
+calls a message that is longer than its receive an operation that failed, where our software says that the request was invalid."""
 import contextlib
 import pathlib
 import subprocess
@@ -12,7 +13,8 @@ import links
 
 VERBS, UDP = "verbs", "udp"
 OPERATIONS = "send send_copy receive write write_with_immediate read compare_and_swap fetch_and_add revoke grant_anew"
-STOLEN_KEY = {VERBS: "stolen_key_good", UDP: "stolen_key_refused"}  # by the server's fabric
+# By the server's fabric.
+REFUSALS = {VERBS: "stolen_key_good long_message_operational", UDP: "stolen_key_refused long_message_invalid"}
 LEAST_PACKETS = 40          # of a device that carries all of it, at 4096 bytes
 
 
@@ -39,7 +41,7 @@ def _finish(peer):
 
 def _judge(said, client, server):
     """Raises guest.Failed unless the client says that all was verified."""
-    expected = f"verified {client}: {OPERATIONS} {STOLEN_KEY[server]}"
+    expected = f"verified {client}: {OPERATIONS} {REFUSALS[server]}"
     if said.strip() != expected:
         raise guest.Failed(f"the client said {said.strip()!r}, not {expected!r}")
 

@@ -228,8 +228,12 @@ class Server {
     Bytes room(kCopied);
     must(connection.post_receive(room, 1), "posting a receive");
     let_in(connection);
-    party_.next(connection, WorkKind::receive, WorkStatus::local_length);
-    party_.expect_end(connection, Errc::protocol_error);
+    const WorkStatus status = party_.take(connection, true).status;
+    // Soft-RoCE calls it a local operation that failed, which is no status of ours.
+    const bool is_flushed = status == WorkStatus::flushed && party_->fabric_name() == "verbs";
+    check(status == WorkStatus::local_length || is_flushed,
+          "a receive that was too short ends with \"" + std::string(fabric::name(status)) + "\"");
+    party_.expect_end(connection, is_flushed ? Errc::peer_failed : Errc::protocol_error);
   }
 
   Bytes memory_ = Bytes(kMemoryBytes);
@@ -249,10 +253,11 @@ class Client {
     messages(first);
     writes(first, memory);
     atomics(first, memory);
+    const bool is_tied = revocations(first, memory);
     return party_->fabric_name() +
            ": send send_copy receive write write_with_immediate read compare_and_swap fetch_and_add revoke "
            "grant_anew stolen_key_" +
-           (revocations(first, memory) ? "refused" : "good");
+           (is_tied ? "refused" : "good") + " long_message_" + send_too_much();
   }
 
  private:
@@ -333,17 +338,20 @@ class Client {
     party_.tell_step(again, kLook);
     again.disconnect();
     party_.expect_end(again, Errc::cancelled);
-    send_too_much();
     return is_tied;
   }
-  /// More than the receive that the server has posted.
-  void send_too_much() {
+  /// More than the receive that the server has posted: how it was refused.
+  std::string send_too_much() {
     const Connection last = connect();
     key(last);
     const Bytes bytes(kCopied + 1);
     must(last.send(bytes, 0), "sending");
-    party_.next(last, WorkKind::send, WorkStatus::remote_invalid_request);
-    party_.expect_end(last, Errc::protocol_error);
+    const WorkStatus status = party_.take(last, false).status;
+    check(status == WorkStatus::remote_invalid_request || status == WorkStatus::remote_operational,
+          "a message that is too long ends with \"" + std::string(fabric::name(status)) + "\"");
+    const bool is_named = status == WorkStatus::remote_invalid_request;
+    party_.expect_end(last, is_named ? Errc::protocol_error : Errc::peer_failed);
+    return is_named ? "invalid" : "operational";
   }
   /// On another connection of ours.
   bool try_stolen_key(const RemoteMemory& stolen) {

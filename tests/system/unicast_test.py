@@ -14,7 +14,7 @@ import lab
 PEER = os.environ["RDMC_UNICAST_PEER"]
 PATIENCE = 100  # seconds, only a failing test waits so long
 VERIFIED = ("send send_copy receive write write_with_immediate read compare_and_swap fetch_and_add revoke grant_anew "
-            "stolen_key_refused")
+            "stolen_key_refused long_message_invalid")
 
 
 def device(host):

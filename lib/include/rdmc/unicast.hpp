@@ -209,7 +209,8 @@ struct EndpointCallbacks {
   ///   permission_denied  an operation of ours named memory that the peer does not let us into
   ///   peer_failed        the peer has died, is unreachable, has posted no receive, or has named memory
   ///                      that we do not let it into
-  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive
+  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive; of the
+  ///                      latter a NIC may say no more than remote_operational, which is peer_failed
   ///   resource_limit     this process has no memory for it
   ///   any other          the fabric has refused an operation of ours (unsupported: it cannot do that)
   std::function<void(const Connection&, const Error& cause)> disconnected;
