@@ -10,6 +10,7 @@
 #include "apps/units/option_values.hpp"
 #include "apps/units/schedule_options.hpp"
 #include "bench/perf/auto_choice.hpp"
+#include "bench/perf/connections.hpp"
 #include "bench/perf/dpdk_ports.hpp"
 #include "bench/perf/run.hpp"
 #include "bench/perf/sockets.hpp"
@@ -135,10 +136,13 @@ int main(int argc, char** argv) {
         ->transform(rdmc::size_or_auto_value());
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
     schedule.declare(*sub);
-    sub->add_option("--api", options.api,
-                    "the API to measure; group: rate only, small messages to all members; socket, and tcp, "
-                    "the kernel's beside it: unicast and latency; socket-zc: unicast, without copies")
-        ->check(CLI::IsMember({"qp", "group", "socket", "socket-zc", "tcp"}));
+    sub->add_option(
+           "--api", options.api,
+           "the API to measure; unicast: rdmc/unicast.hpp in the caller's thread, and "
+           "unicast-thread: with a thread of its own, both of unicast and latency; group: rate only, "
+           "small messages to all members; socket, and tcp, "
+           "the kernel's beside it: unicast and latency; socket-zc: unicast, without copies")
+        ->check(CLI::IsMember({"qp", "unicast", "unicast-thread", "group", "socket", "socket-zc", "tcp"}));
     sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
@@ -190,7 +194,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_perf: --api group: only of rate\n");
     return 1;
   }
-  if (is_of_sockets(options) && options.test != Test::unicast && options.test != Test::latency) {
+  if ((is_of_sockets(options) || is_of_connections(options)) && options.test != Test::unicast &&
+      options.test != Test::latency) {
     fmt::print(stderr, "rdmc_perf: --api {}: only of unicast and latency\n", options.api);
     return 1;
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/perf/connections.hpp"
 #include "bench/perf/member.hpp"
 #include "bench/perf/sockets.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 
 Result<void> run_test(const Options& options, Rendezvous& meet, std::uint32_t rank) {
   if (is_of_sockets(options)) return run_sockets(options, meet, rank);
+  if (is_of_connections(options)) return run_connections(options, meet, rank);
   const auto member = Member::open(options, meet, rank);
   if (!member) return std::unexpected(member.error());
   switch (options.test) {

@@ -33,6 +33,19 @@ Result<void> check_atomic(const RemoteMemory& memory, std::uint64_t offset) {
   return check_range(memory, offset, kAtomicBytes);
 }
 
+/// Of a link that may be null.
+Result<void> ask_for_write(unicast::Link* link, std::span<const std::byte> bytes, const RemoteMemory& to,
+                           std::uint64_t offset, std::uint64_t work_id,
+                           std::optional<std::uint32_t> immediate) {
+  if (link == nullptr) return no_connection();
+  if (auto checked = check_range(to, offset, bytes.size()); !checked) return checked;
+  return link->ask(fabric::WriteRequest{.work_id = work_id,
+                                        .bytes = bytes,
+                                        .remote_address = to.address + offset,
+                                        .remote_key = to.key,
+                                        .immediate = immediate});
+}
+
 }  // namespace
 
 std::array<std::byte, RemoteMemory::kEncodedBytes> RemoteMemory::encode() const {
@@ -89,25 +102,13 @@ Result<void> Connection::post_receive(std::span<std::byte> bytes, std::uint64_t 
 
 Result<void> Connection::write(std::span<const std::byte> bytes, const RemoteMemory& to, std::uint64_t offset,
                                std::uint64_t work_id) const {
-  if (!link_) return no_connection();
-  if (auto checked = check_range(to, offset, bytes.size()); !checked) return checked;
-  return link_->ask(fabric::WriteRequest{.work_id = work_id,
-                                         .bytes = bytes,
-                                         .remote_address = to.address + offset,
-                                         .remote_key = to.key,
-                                         .immediate = {}});
+  return ask_for_write(link_.get(), bytes, to, offset, work_id, std::nullopt);
 }
 
 Result<void> Connection::write_with_immediate(std::span<const std::byte> bytes, const RemoteMemory& to,
                                               std::uint64_t offset, std::uint32_t immediate,
                                               std::uint64_t work_id) const {
-  if (!link_) return no_connection();
-  if (auto checked = check_range(to, offset, bytes.size()); !checked) return checked;
-  return link_->ask(fabric::WriteRequest{.work_id = work_id,
-                                         .bytes = bytes,
-                                         .remote_address = to.address + offset,
-                                         .remote_key = to.key,
-                                         .immediate = immediate});
+  return ask_for_write(link_.get(), bytes, to, offset, work_id, immediate);
 }
 
 Result<void> Connection::read(std::span<std::byte> bytes, const RemoteMemory& from, std::uint64_t offset,

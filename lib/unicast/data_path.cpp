@@ -84,8 +84,12 @@ void DataPath::run(std::move_only_function<void()> task) {
 }
 
 void DataPath::kick() {
-  // A queue that is full wakes the engine as well.
-  if (!kicked_.exchange(true)) static_cast<void>(thread_->post([] {}));
+  if (kicked_.exchange(true)) return;
+  try {
+    static_cast<void>(thread_->post([] {}));  // a queue that is full wakes the engine as well
+  } catch (const std::bad_alloc&) {
+    thread_->wake();
+  }
 }
 
 void DataPath::add(std::shared_ptr<Link> link) {
@@ -102,7 +106,7 @@ void DataPath::end(Link& link, const Error& cause, bool at_once) {
   if (!ending) {
     ending.emplace(Ending{.cause = cause, .at_once = at_once});
   } else if (ending->word_until) {
-    if (cause.code == Errc::cancelled) ending->cause = cause;
+    if (cause.code == Errc::cancelled && !ending->is_explained) ending->cause = cause;
     ending->word_until.reset();
     ending->at_once = true;
   } else {
@@ -114,8 +118,10 @@ void DataPath::end(Link& link, const Error& cause, bool at_once) {
 void DataPath::on_fault(Entry& entry, const Link::Fault& fault, Time now) {
   if (!entry.ending) {
     entry.link->close();
-    entry.ending.emplace(Ending{.cause = fault.error, .at_once = fault.is_explained});
-    if (!fault.is_explained) entry.ending->word_until = now + kWordPatience;
+    const bool is_over = fault.is_explained && !fault.is_our_refusal;
+    entry.ending.emplace(
+        Ending{.cause = fault.error, .at_once = is_over, .is_explained = fault.is_explained});
+    if (!is_over) entry.ending->word_until = now + kWordPatience;
   } else if (!entry.ending->word_until) {
     if (fault.is_explained && entry.ending->cause.code != Errc::cancelled) entry.ending->cause = fault.error;
     entry.ending->at_once = true;
@@ -139,8 +145,13 @@ std::size_t DataPath::run_tasks() {
 }
 
 std::size_t DataPath::work(Time now) {
+  struct InTurn {
+    explicit InTurn(bool& flag) : flag_(flag) { flag_ = true; }
+    ~InTurn() { flag_ = false; }  // also when memory runs out: the application polls again
+    bool& flag_;
+  };
   kicked_ = false;  // before the look at what was asked for
-  is_in_turn_ = true;
+  std::optional<InTurn> in_turn(is_in_turn_);
   std::size_t done = run_tasks();
   for (auto next = links_.begin(); next != links_.end();) {
     Entry& entry = next->second;
@@ -154,7 +165,7 @@ std::size_t DataPath::work(Time now) {
       ++next;
     }
   }
-  is_in_turn_ = false;
+  in_turn.reset();
   if (stopping_ && links_.empty()) std::exchange(stopping_, std::nullopt)->set_value();
   return done;
 }
@@ -210,9 +221,18 @@ void DataPath::finish(const Entry& entry) {
 
 void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions) {
   for (const Completion& completion : completions) count(completion);
+  // Short enough to need no memory.
+  const auto drop = [&](std::size_t count) {
+    counters_->completions_dropped += count;
+    end(*link, {Errc::resource_limit, "no memory"}, true);
+  };
   if (handlers_.completed) {
     link->hand_over(completions);
-    handlers_.completed(completions);
+    try {
+      handlers_.completed(completions);
+    } catch (const std::bad_alloc&) {
+      drop(completions.size());
+    }
     return;
   }
   const std::lock_guard lock(taken_mutex_);
@@ -220,8 +240,7 @@ void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Comple
     try {
       ended_.emplace_back(link, completion);
     } catch (const std::bad_alloc&) {
-      ++counters_->completions_dropped;
-      end(*link, {Errc::resource_limit, "no memory for a completion"}, true);
+      drop(1);
     }
   }
   some_.notify_all();

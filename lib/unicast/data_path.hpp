@@ -102,9 +102,10 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
     Error cause;
     bool at_once = false;
     int turns = 0;
-    /// The queue pair failed, which the control plane may explain until then: the peer has left in order,
-    /// say.
+    /// The queue pair failed. Until then the peer may say on the control plane why, or that it has heard what
+    /// we refused.
     std::optional<Time> word_until = std::nullopt;
+    bool is_explained = false;  ///< what the peer says changes nothing
   };
   struct Entry {
     std::shared_ptr<Link> link;

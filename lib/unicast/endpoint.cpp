@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <new>
 #include <utility>
 
 #include "controlplane/peer/context.hpp"
@@ -87,7 +88,11 @@ void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const
   introductions->forget(link->id(), cause);
   if (!link->was_opened()) return;
   ++counters->disconnected;
-  if (on.disconnected) on.disconnected(Connection(link), cause);
+  if (!on.disconnected) return;
+  try {
+    on.disconnected(Connection(link), cause);
+  } catch (const std::bad_alloc&) {  // it was told, and is not told again
+  }
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::create(const EndpointOptions& options,

@@ -210,9 +210,11 @@ std::span<std::byte> Link::bytes_of(std::uint32_t slot) const {
 std::optional<Link::Fault> Link::fault() const {
   if (queue_pair_ != nullptr && queue_pair_->state() == fabric::QueuePairState::error) {
     const bool is_explained = first_failure_ != WorkStatus::success && first_failure_ != WorkStatus::flushed;
-    return Fault{{code_of(first_failure_), queue_pair_->error_cause()}, is_explained};
+    return Fault{.error = {code_of(first_failure_), queue_pair_->error_cause()},
+                 .is_explained = is_explained,
+                 .is_our_refusal = first_failure_ == WorkStatus::local_length};
   }
-  if (fault_) return Fault{*fault_, true};
+  if (fault_) return Fault{.error = *fault_, .is_explained = true};
   return std::nullopt;
 }
 

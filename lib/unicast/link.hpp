@@ -71,6 +71,9 @@ class Link {
   struct Fault {
     Error error;
     bool is_explained = false;  ///< one of our operations failed, by name; false: the peer may know why
+    /// We have refused what the peer sent. The refusal may have been lost, and only the queue pair can repeat
+    /// it.
+    bool is_our_refusal = false;
   };
   /// Why it cannot go on; nothing: it can.
   std::optional<Fault> fault() const;

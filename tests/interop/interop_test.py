@@ -22,6 +22,7 @@ import lab
 import links
 import report
 import sockets
+import unicast
 
 # ./check promises 6 minutes for all of it, from the guest's boot to the documents. On two idle cores it takes half of that.
 BUDGET_SECONDS = 345
@@ -90,7 +91,7 @@ def run_verbs(machine):
 
 
 def run_talks(outcomes):
-    """Of groups or sockets: all are to pass."""
+    """Of groups, sockets or unicast: all are to pass."""
     start = time.monotonic()
     for what, outcome in outcomes:
         print(f"{time.monotonic() - start:5.1f} s  {what}: {outcome}", flush=True)
@@ -139,7 +140,8 @@ def run_all(programs, drivers, write, stages):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         build = programs.parent.parent
         bcast, socket_peer = build / "apps/bcast-cli/rdmc_bcast", build / "tests/interop/socket_peer"
-        ours = [programs / "rdmc_pingpong", bcast, socket_peer, *(build / "tests/dataplane/fabric" / test for test in VERBS_TESTS)]
+        unicast_peer = build / "tests/system/unicast_peer"
+        ours = [programs / "rdmc_pingpong", bcast, socket_peer, unicast_peer, *(build / "tests/dataplane/fabric" / test for test in VERBS_TESTS)]
         with stages.stage("boot"):
             joined = running.enter_context(links.Links(lab.run))
             machine = running.enter_context(guest.Guest(folder, lab.run, joined, ours))
@@ -150,6 +152,8 @@ def run_all(programs, drivers, write, stages):
             run_talks(groups.run(machine, bcast, folder))
         with stages.stage("sockets"):
             run_talks(sockets.run(machine, socket_peer))
+        with stages.stage("unicast"):
+            run_talks(unicast.run(machine, unicast_peer))
         with stages.stage("failures"):
             results = run_failures(runner, machine, programs)
         with stages.stage("matrix"):

@@ -24,7 +24,8 @@ packets in both directions, half of them at random and half in turn; a run that 
 "Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`). Beside the matrix the same run has the provider's
 own tests on that device, and two rdmc_bcast groups: of a socket that sends to that device, a socket and a DPDK port, and of the device that sends to a socket and a DPDK port; and it talks through sockets
 of every kind (stream, messages, without copies, a group; every byte is looked at) between two processes on that device, and between one on
-it and one on a UDP socket, both ways.
+it and one on a UDP socket, both ways. Every operation of unicast (rdmc/unicast.hpp) is run in the same three ways; a key that a peer has
+taken from another connection is refused by our software, and the device takes it ([decision 94](decisions/0094-keys-per-connection.md)).
 
 `./check` runs the matrix and fails if it does not give this table. This page is made from `docs/interop/` by
 `tests/interop/interop_test.py --write`; do not edit it.

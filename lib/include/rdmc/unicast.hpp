@@ -42,7 +42,9 @@ using fabric::WorkStatus;
 /// Names a connection among all that an endpoint ever has.
 enum class ConnectionId : std::uint64_t {};
 
-/// The end of one operation.
+/// The end of one operation. Where the peer has refused it (remote_access, remote_invalid_request) and the
+/// packet that says so is lost, our software repeats the refusal. A peer's RDMA NIC does not, because a queue
+/// pair in the error state drops what arrives (IBTA vol. 1, 10.3.1): the status is then retry_exceeded.
 struct Completion {
   ConnectionId connection{};
   std::uint64_t work_id = 0;  ///< what the application gave
@@ -195,7 +197,9 @@ struct EndpointOptions {
   std::vector<std::byte> private_data = {};
 };
 
-/// Upcalls; any may be empty.
+/// Upcalls; any may be empty. One that throws std::bad_alloc is not repeated: what completed() was given
+/// counts as completions_dropped, and the connection ends with resource_limit. No other exception may leave
+/// an upcall.
 struct EndpointCallbacks {
   /// A peer has connected to us. Post receives here: the peer may send at once.
   std::function<void(const Connection&)> connected;
@@ -205,7 +209,8 @@ struct EndpointCallbacks {
   ///   permission_denied  an operation of ours named memory that the peer does not let us into
   ///   peer_failed        the peer has died, is unreachable, has posted no receive, or has named memory
   ///                      that we do not let it into
-  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive
+  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive; of the
+  ///                      latter a NIC may say no more than remote_operational, which is peer_failed
   ///   resource_limit     this process has no memory for it
   ///   any other          the fabric has refused an operation of ours (unsupported: it cannot do that)
   std::function<void(const Connection&, const Error& cause)> disconnected;
@@ -224,7 +229,8 @@ struct EndpointCounters {
   std::uint64_t bytes_received = 0;                             ///< of messages, and of writes with immediate
   std::uint64_t failed = 0;  ///< operations with another status than success
   std::uint64_t grants = 0, revocations = 0;
-  std::uint64_t completions_dropped = 0;  ///< for want of memory; the connection ends then
+  /// For want of memory, in the upcall completed() or here; the connection ends then.
+  std::uint64_t completions_dropped = 0;
 };
 
 class Endpoint {

@@ -201,6 +201,22 @@ BOOST_AUTO_TEST_CASE(the_death_of_a_peer_flushes_what_was_under_way_and_is_told_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_message_longer_than_its_receive_is_refused_by_name_at_both_sides) {
+  for (const char* const fabric : kFabrics) {
+    BOOST_TEST_CONTEXT(fabric) {
+      Party other({.fabric = fabric}), us({.fabric = fabric});
+      const auto [here, there] = connect(us, other);
+      std::vector<std::byte> room(8), message(9);
+      BOOST_REQUIRE(there.post_receive(room, 1));
+      BOOST_REQUIRE(here.send(message, 2));
+      BOOST_TEST(is(other.next(), WorkKind::receive, 1, WorkStatus::local_length));
+      BOOST_TEST(is(us.next(), WorkKind::send, 2, WorkStatus::remote_invalid_request));
+      BOOST_TEST((other.end_of(there).code == Errc::protocol_error));
+      BOOST_TEST((us.end_of(here).code == Errc::protocol_error));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_attempt_ends_by_name_and_in_time) {
   Party us({.fabric = "udp"});
   const auto nobody = us->connect({.host = "127.0.0.1", .port = 1}, kPatience);

@@ -1,14 +1,18 @@
 // What operations do, over each fabric and in each way in which an application can take completions.
 #include <poll.h>
+#include <unistd.h>
+
 #include <rapidcheck.h>
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <tuple>
 
+#include "controlplane/auth/cluster_key.hpp"
 #include "tests/lib/unicast/endpoints.hpp"
 
 BOOST_AUTO_TEST_SUITE(operations_test)
@@ -34,6 +38,13 @@ rc::Gen<std::vector<Drawn>> operations() {
       rc::gen::set(&Drawn::bytes, rc::gen::element<std::size_t>(0, 1, 8, 4095, 4096, 9000, 30'000)),
       rc::gen::set(&Drawn::number, rc::gen::inRange<std::uint64_t>(0, 3))));
 }
+
+struct KeyFile {
+  KeyFile() { BOOST_REQUIRE(control::ClusterKey::generate().value().write(path)); }
+  ~KeyFile() { std::filesystem::remove(path); }
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("rdmc-unicast-key-" + std::to_string(::getpid()));
+};
 
 /// Two connected endpoints: one runs operations, the other has the memory, of which there is a model.
 class World {
@@ -182,6 +193,14 @@ BOOST_AUTO_TEST_CASE(a_fabric_that_is_not_here_is_refused_by_name) {
     BOOST_TEST(!party.error().what.empty());
     BOOST_TEST_MESSAGE("skipped over " << fabric << ": " << party.error().what);
   }
+}
+
+// Whether or not this machine has a NIC.
+BOOST_AUTO_TEST_CASE(a_nic_encrypts_nothing_and_says_so) {
+  const KeyFile key;
+  BOOST_TEST(failed_with(
+      Endpoint::create({.name = "test", .fabric = "verbs", .key_file = key.path, .encrypt = true}),
+      Errc::unsupported));
 }
 
 BOOST_AUTO_TEST_CASE(completions_come_in_the_order_of_posting_however_many_are_posted_at_once) {

@@ -75,3 +75,12 @@ BOOST_AUTO_TEST_CASE(memory_that_works_named_stays_registered_until_something_el
   munmap(where, kBytes);
   BOOST_TEST(pair[0].fabric->counters().registrations == 20u);
 }
+
+BOOST_AUTO_TEST_CASE(a_device_ties_no_key_to_a_queue_pair_and_says_so) {
+  Pair pair;
+  std::vector<std::byte> memory(4096);
+  const auto made = pair[0].queue_pair->register_memory(memory, RemoteAccess::write);
+  BOOST_REQUIRE(!made);
+  BOOST_TEST((made.error().code == Errc::unsupported));
+  BOOST_TEST(!made.error().what.empty());
+}
