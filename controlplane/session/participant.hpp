@@ -39,7 +39,7 @@ struct JobOffered {
   SessionId session{};
   Bytes description;
 };
-/// The digest was approved: make the file durable, rename it, answer committed() or fail(). From here on the
+/// The report was right: make the file durable, rename it, answer committed() or fail(). From here on the
 /// commit stands whatever happens to the coordinator. The data plane goes on: others may still need our
 /// blocks.
 struct CommitRequested {};
