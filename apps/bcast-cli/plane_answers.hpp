@@ -1,5 +1,5 @@
-// What a side of a transfer - the sender, a receiver - makes of what its data plane says: its part of the
-// session, a pure core, hears of it, or the side gives up. On the control loop's thread.
+// What a side of a transfer - the sender, a receiver - makes of what its data plane says: its participant of
+// the session hears of it, or the side gives up. On the control loop's thread.
 #pragma once
 
 #include <memory>
@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "controlplane/session/types.hpp"
+#include "controlplane/session/participant.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::bcast {
 
-template <typename Side, typename Core>
+template <typename Side>
 struct PlaneAnswers {
   std::weak_ptr<Side> side;
-  Core Side::*core;
+  session::Participant Side::*participant;
   void (Side::*give_up)(Error);
   void (Side::*pump)();
 
@@ -26,7 +26,7 @@ struct PlaneAnswers {
       const auto self = answers.side.lock();
       if (!self) return;
       if (blobs)
-        ((*self).*answers.core).local_blobs(epoch, *blobs, monotonic_now());
+        ((*self).*answers.participant).blobs_made(epoch, *blobs, monotonic_now());
       else
         ((*self).*answers.give_up)(std::move(blobs.error()));
       ((*self).*answers.pump)();
@@ -38,7 +38,7 @@ struct PlaneAnswers {
       const auto self = answers.side.lock();
       if (!self) return;
       if (connected)
-        ((*self).*answers.core).local_ready(epoch, monotonic_now());
+        ((*self).*answers.participant).connected(epoch, monotonic_now());
       else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
         ((*self).*answers.give_up)(std::move(connected.error()));
       ((*self).*answers.pump)();
@@ -50,7 +50,7 @@ struct PlaneAnswers {
       const auto self = answers.side.lock();
       if (!self) return;
       if (peer)
-        ((*self).*answers.core).suspect(epoch, *peer, error.what, monotonic_now());
+        ((*self).*answers.participant).suspect(epoch, *peer, error.what, monotonic_now());
       else
         ((*self).*answers.give_up)(error);
       ((*self).*answers.pump)();

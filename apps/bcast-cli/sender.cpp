@@ -27,7 +27,7 @@ std::string address_of(const SenderTarget& target) {
 }
 
 session::CoordinatorConfig session_config(const SenderConfig& config, session::SessionId id) {
-  session::CoordinatorConfig session{.session = id, .name = "the sender", .address = {}, .timing = {}};
+  session::CoordinatorConfig session{.session = id, .timing = {}};
   session.job_bytes = config.job.shape.size;
   session.timing.commit_timeout = session.timing.commit_timeout + time_to_sync(config.job.shape.size);
   session.timing.connect_timeout = config.connect_within + kCauseWithin;
@@ -41,9 +41,10 @@ session::CoordinatorConfig session_config(const SenderConfig& config, session::S
 
 std::vector<session::ParticipantSpec> specs(const SenderConfig& config) {
   const auto job = encode(config.job);
-  std::vector<session::ParticipantSpec> all;
+  std::vector<session::ParticipantSpec> all{
+      {.member = session::kRoot, .name = "the sender", .address = {}, .job = {}}};
   for (const auto& target : config.targets) {
-    const session::MemberId id{static_cast<std::uint32_t>(all.size() + 1)};
+    const session::MemberId id{static_cast<std::uint32_t>(all.size())};
     all.push_back({.member = id, .name = target.name, .address = address_of(target), .job = job});
   }
   return all;
@@ -85,6 +86,7 @@ Sender::Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporte
       config_(std::move(config)),
       finished_(std::move(finished)),
       coordinator_(session_config(config_, session), specs(config_)),
+      participant_({.agent = "rdmc_bcast " RDMC_VERSION, .timing = {}}),
       receivers_(config_.targets.size()),
       progress_(names(config_), config_.job.shape.size, monotonic_now()),
       start_(monotonic_now()) {
@@ -99,15 +101,20 @@ Sender::~Sender() {
 }
 
 void Sender::begin() {
-  coordinator_.start(monotonic_now());
   auto peers = peer::Peers::create(loop_, {.security = config_.security});
-  if (!peers) {
-    coordinator_.interrupt(peers.error(), monotonic_now());
-    return pump();
+  if (peers) {
+    peers_ = std::move(*peers);
+    coordinator_.start(monotonic_now());
+  } else {
+    give_up(std::move(peers.error()));
   }
-  peers_ = std::move(*peers);
-  for (std::size_t index = 0; index < receivers_.size(); ++index) connect(index);
   pump();
+}
+
+void Sender::handle(const session::ConnectRequested& request) {
+  if (request.member != session::kRoot) return connect(value_of(request.member) - 1);
+  participant_.on_connected(monotonic_now());
+  coordinator_.on_connected(session::kRoot, monotonic_now());
 }
 
 void Sender::connect(std::size_t index) {
@@ -206,7 +213,14 @@ void Sender::pump() {
   if (pumping_) return;
   const auto self = shared_from_this();  // an output may be our end
   pumping_ = true;
-  while (auto output = coordinator_.poll()) std::visit([&](auto& value) { handle(value); }, *output);
+  while (true) {
+    if (auto led = coordinator_.poll())
+      std::visit([&](auto& value) { handle(value); }, *led);
+    else if (auto own = participant_.poll())
+      std::visit([&](auto& value) { handle_own(value); }, *own);
+    else
+      break;
+  }
   pumping_ = false;
   if (!job_finished_ && !config_.job.dry_run) {
     if (const auto event = progress_.due(monotonic_now())) reporter_.progress(*event);
@@ -216,7 +230,7 @@ void Sender::pump() {
 }
 
 void Sender::arm_timer() {
-  const auto deadline = coordinator_.next_deadline();
+  const auto deadline = std::min(coordinator_.next_deadline(), participant_.next_deadline());
   if (deadline >= timer_at_) return;  // too early a call does nothing but arm it again
   timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [weak = weak_from_this()] {
@@ -224,12 +238,14 @@ void Sender::arm_timer() {
       self->notice_absence();
       self->timer_at_ = Time::never();
       self->coordinator_.on_timer(monotonic_now());
+      self->participant_.on_timer(monotonic_now());
       self->pump();
     }
   });
 }
 
 void Sender::handle(session::Send& send) {
+  if (send.member == session::kRoot) return participant_.on_message(send.bytes, monotonic_now());
   auto& channel = receiver(send.member).channel;
   const auto sent = channel->send(std::move(send.bytes));
   if (sent || sent.error().code != Errc::would_block) return;  // a closed channel says so by itself
@@ -243,6 +259,8 @@ void Sender::handle(session::Send& send) {
 }
 
 void Sender::handle(const session::CloseChannel& close) {
+  if (close.member == session::kRoot)
+    return participant_.on_closed({Errc::cancelled, "is done"}, monotonic_now());
   auto& closing = receiver(close.member);
   closing.opening = {};
   closing.again = {};
@@ -255,20 +273,12 @@ void Sender::handle(const session::Progressed& progressed) {
 }
 
 void Sender::handle(const session::DeliveryReported& report) {
-  const auto now = monotonic_now();
-  const auto theirs = decode_digest(report.report);
-  const auto ours = source_digest();
-  if (!theirs) return coordinator_.deny(report.member, theirs.error(), now);
-  if (!ours || *theirs != *ours)
-    return coordinator_.deny(report.member, {Errc::corrupt, "its copy's digest is not the source's"}, now);
-  auto& delivered = receiver(report.member);
-  delivered.digest = to_hex(*theirs);
-  delivered.bytes = config_.job.shape.size;
-  progress_.has(value_of(report.member) - 1, delivered.bytes);
-  coordinator_.approve(report.member, now);
+  receiver(report.member).bytes = config_.job.shape.size;
+  progress_.has(value_of(report.member) - 1, config_.job.shape.size);
 }
 
 void Sender::handle(session::MemberFinished& finished) {
+  if (finished.member == session::kRoot) return;
   const auto index = value_of(finished.member) - 1;
   const auto& gone = receivers_[index];
   ReceiverEvent event{.host = config_.targets[index].name,
@@ -277,7 +287,7 @@ void Sender::handle(session::MemberFinished& finished) {
                       .seconds = (monotonic_now() - start_).seconds()};
   if (gone.accepted) event.status = session::Status::ok;  // a dry run ends before anything is sent
   if (event.status == session::Status::ok) {
-    event.digest = gone.digest;
+    if (digest_) event.digest = to_hex(*digest_);
     progress_.done(index);
   } else {
     event.cause = without_prefix(std::move(finished.cause.what), address_of(config_.targets[index]) + ": ");

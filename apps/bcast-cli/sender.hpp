@@ -1,7 +1,7 @@
-// The sending side of one transfer: the session's Coordinator over a channel to each receiver, the root's
-// data plane, and the source file, epoch after epoch. Everything happens on the control loop's thread;
-// answers from other threads find it by a weak pointer. It ends exactly once, with an outcome for every
-// receiver.
+// The sending side of one transfer: the session's Coordinator over a channel to each receiver, and beside it
+// the root's Participant with its data plane and the source file, epoch after epoch. What the two say to each
+// other stays in this object. Everything happens on the control loop's thread; answers from other threads
+// find it by a weak pointer. It ends exactly once, with an outcome for every receiver.
 #pragma once
 
 #include <functional>
@@ -24,6 +24,7 @@
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/peer/peers.hpp"
 #include "controlplane/session/coordinator.hpp"
+#include "controlplane/session/participant.hpp"
 #include "dataplane/relay/cost_model.hpp"
 
 namespace rdmc::bcast {
@@ -76,7 +77,6 @@ class Sender : public std::enable_shared_from_this<Sender> {
     std::optional<Time> greeted;  ///< and it has not answered yet
     bool accepted = false;        ///< dry run: it would take the file
     std::uint64_t bytes = 0;
-    std::string digest;
   };
 
   Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporter, SenderConfig config,
@@ -94,8 +94,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void arm_timer();
   void handle(session::Send& send);
   void handle(const session::CloseChannel& close);
-  void handle(const session::AlsoFailed&) {}
-  void handle(const session::ConnectRequested&) {}  // begin() connects
+  void handle(const session::ConnectRequested& request);
   void handle(const session::Progressed& progressed);
   void handle(const session::DeliveryReported& report);
   void handle(session::MemberFinished& finished);
@@ -104,13 +103,21 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void finish_if_done();
   Receiver& receiver(session::MemberId member) { return receivers_.at(value_of(member) - 1); }
 
-  // sender_epoch.cpp: the root's part in an epoch
-  void handle(const session::ParametersNeeded& needed);
+  // sender_epoch.cpp: what an epoch sends, and the root's participant in it
+  void handle(session::ParametersNeeded& needed);
   std::optional<Error> mixed_families(const session::ParametersNeeded& needed) const;
   void handle(session::FormRequested& request);
   void handle(session::PeersReady& peers);
   void handle(const session::StartData& start);
   void handle(const session::EndData& end);
+  void handle_own(session::Send& send);
+  void handle_own(session::CloseChannel&);
+  void handle_own(session::JobOffered&);
+  void handle_own(session::AbortRequested&);
+  template <typename Event>
+  void handle_own(Event& event) {
+    if constexpr (requires { handle(event); }) handle(event);  // the others change nothing here
+  }
   void open_data_plane(std::move_only_function<void()> then);
   void form(const session::FormRequested& request);
   Result<Address> data_address() const;
@@ -119,9 +126,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void notice_answer(Duration after);
   void tear_down(std::move_only_function<void()> then);
   auto plane_answers() {
-    return PlaneAnswers{weak_from_this(), &Sender::coordinator_, &Sender::give_up, &Sender::pump};
+    return PlaneAnswers{weak_from_this(), &Sender::participant_, &Sender::give_up, &Sender::pump};
   }
-  std::optional<Digest> source_digest();
   void announce(const Digest& digest);
 
   control::ControlLoop& loop_;
@@ -131,6 +137,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   FinishedHandler finished_;
   std::shared_ptr<peer::Peers> peers_;
   session::Coordinator coordinator_;
+  session::Participant participant_;          // the root
   std::vector<Receiver> receivers_;           // of the member with id index + 1
   std::map<Address, std::size_t> connected_;  // which of them that is
   Progress progress_;

@@ -1,4 +1,4 @@
-// One epoch at the root: choose what is sent, form, connect, move data, end.
+// One epoch at the sender: choose what is sent; and as the root form, connect, move data, end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +40,11 @@ std::optional<Error> Sender::mixed_families(const session::ParametersNeeded& nee
                            *reached[0], *reached[1])};
 }
 
-void Sender::handle(const session::ParametersNeeded& needed) {
+void Sender::handle(session::ParametersNeeded& needed) {
   const auto now = monotonic_now();
+  if (needed.candidates.front().member != session::kRoot)
+    return give_up({Errc::timed_out, "the sender's own data path did not answer in time"});
+  std::erase_if(needed.candidates, [](const auto& candidate) { return !candidate.lacks; });
   if (auto mixed = mixed_families(needed)) return coordinator_.interrupt(std::move(*mixed), now);
   if (config_.job.dry_run) {
     dry_run_over_ = true;
@@ -174,17 +177,36 @@ void Sender::handle(const session::StartData& start) {
   watch_ = DataWatch::start(
       loop_, *data_plane_,
       [weak = weak_from_this(), epoch = start.epoch](const std::optional<relay::Wait>& wait) {
-        if (const auto self = weak.lock()) self->coordinator_.local_waits(epoch, wait, monotonic_now());
+        const auto self = weak.lock();
+        if (!self) return;
+        self->participant_.waits(epoch, wait, monotonic_now());
+        self->pump();
       });
 }
 
 void Sender::handle(const session::EndData& end) {
   tear_down([weak = weak_from_this(), epoch = end.epoch] {
     if (const auto self = weak.lock()) {
-      self->coordinator_.local_ended(epoch, monotonic_now());
+      self->participant_.ended_state(epoch, {}, {}, monotonic_now());
       self->pump();
     }
   });
+}
+
+void Sender::handle_own(session::Send& send) {
+  coordinator_.on_message(session::kRoot, send.bytes, monotonic_now());
+}
+
+void Sender::handle_own(session::CloseChannel&) {
+  coordinator_.on_closed(session::kRoot, {Errc::cancelled, "is done"}, monotonic_now());
+}
+
+void Sender::handle_own(session::JobOffered&) {
+  participant_.accept_whole(monotonic_now());
+}
+
+void Sender::handle_own(session::AbortRequested&) {
+  participant_.abort_done(monotonic_now());
 }
 
 /// Every receiver hears the digest before the last block can reach anybody: so whoever is left when we die
@@ -198,18 +220,12 @@ void Sender::announce(const Digest& digest) {
   });
 }
 
-std::optional<Digest> Sender::source_digest() {
-  if (!digest_ && store_) digest_ = store_->digest();
-  return digest_;
-}
-
 /// Stops the data plane and the reader; `then` runs on the loop.
 void Sender::tear_down(std::move_only_function<void()> then) {
   watch_.reset();
   auto close_store = [weak = weak_from_this(), then = std::move(then)]() mutable {
     const auto self = weak.lock();
     if (!self) return;
-    (void)self->source_digest();  // a receiver's report may still be under way
     self->worker_->post(
         [&loop = self->loop_, store = std::move(self->store_), then = std::move(then)]() mutable {
           store.reset();

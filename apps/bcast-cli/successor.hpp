@@ -68,7 +68,7 @@ class Successor : public std::enable_shared_from_this<Successor> {
   void handle(const session::ConnectRequested& request);
   void handle(const session::ParametersNeeded& needed);
   void handle(const session::JobFinished&);
-  /// What a root is told besides, and who sends nothing itself need not know.
+  /// Of the outcomes and of what is on the way nobody is told.
   template <typename Other>
   void handle(const Other&) {}
   void finish_if_done();

@@ -108,13 +108,6 @@ session::Bytes encode(const Digest& digest) {
   return {digest.begin(), digest.end()};
 }
 
-Result<Digest> decode_digest(std::span<const std::byte> bytes) {
-  Digest digest;
-  if (bytes.size() != digest.size()) return fail(Errc::protocol_error, "a malformed digest");
-  std::ranges::copy(bytes, digest.begin());
-  return digest;
-}
-
 session::Bytes encode_held(const BlockMap& held) {
   // A superset of what is lacking leaves out some of what is held: that is sent again, and nothing is missed.
   if (held.ranges().size() <= BlockMap::kMaxRanges) return held.encode();

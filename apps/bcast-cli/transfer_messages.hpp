@@ -56,8 +56,6 @@ session::Bytes encode(const EpochParameters& parameters);
 Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, const FileShape& shape);
 
 session::Bytes encode(const Digest& digest);
-/// Errors: protocol_error (not 16 bytes).
-Result<Digest> decode_digest(std::span<const std::byte> bytes);
 
 /// What a receiver says it holds; of more ranges than a message takes, only as much as fits.
 session::Bytes encode_held(const BlockMap& held);

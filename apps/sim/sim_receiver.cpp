@@ -140,11 +140,11 @@ void SimReceiver::handle(const session::ParticipantOutput& output) {
     in_epoch_ = formed_ = true;
     const auto blobs = data_plane_.form(form->epoch, form->rank, parameters->first);
     if (!blobs) return participant_.fail(blobs.error(), now_);
-    participant_.local_blobs(form->epoch, *blobs, now_);
+    participant_.blobs_made(form->epoch, *blobs, now_);
   } else if (const auto* peers = std::get_if<PeersReady>(&output)) {
     if (auto connected = data_plane_.connect(peers->blobs); !connected)
       return participant_.fail(connected.error(), now_);
-    participant_.local_ready(peers->epoch, now_);
+    participant_.connected(peers->epoch, now_);
   } else if (std::get_if<StartData>(&output)) {
     const auto slots = std::min(ring_slots_, message_->count());
     if (is_source_)

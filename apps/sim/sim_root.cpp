@@ -4,7 +4,8 @@ namespace rdmc::sim_app {
 namespace {
 
 std::vector<session::ParticipantSpec> specs(std::uint32_t receivers) {
-  std::vector<session::ParticipantSpec> result;
+  std::vector<session::ParticipantSpec> result{
+      {.member = session::kRoot, .name = "root", .address = "", .job = {}}};
   for (std::uint32_t i = 1; i <= receivers; ++i) {
     result.push_back(
         {.member = session::MemberId{i}, .name = "member-" + std::to_string(i), .address = "", .job = {}});
@@ -22,36 +23,45 @@ SimRoot::SimRoot(sim::Network& network, sim::HostId host, const HostOptions& opt
       source_(std::move(source)),
       shape_(shape),
       ring_slots_(ring_slots),
-      coordinator_({.session = {}, .name = "root", .address = "", .timing = {}}, specs(receivers)) {}
+      coordinator_({.session = {}, .timing = {}}, specs(receivers)),
+      participant_({.agent = "rdmc_sim", .timing = {}}) {}
 
 void SimRoot::run(Time now) {
   now_ = now;
   if (controls_.empty()) return;
   if (!std::exchange(started_, true)) {
     coordinator_.start(now);
-    for (const auto& [member, end] : controls_) coordinator_.on_connected(member, now);
+    drain();
   }
   for (auto& [member, end] : controls_) {
     for (const auto& message : end.receive()) coordinator_.on_message(member, message, now);
     if (end.has_just_ended()) coordinator_.on_closed(member, {Errc::peer_failed, "end of stream"}, now);
   }
   if (coordinator_.next_deadline() <= now) coordinator_.on_timer(now);
+  if (participant_.next_deadline() <= now) participant_.on_timer(now);
   drain();
   engine_.poll(now);
   drain();
 }
 
 Time SimRoot::next_deadline() {
-  return std::min(data_deadline(), coordinator_.next_deadline());
+  return std::min({data_deadline(), coordinator_.next_deadline(), participant_.next_deadline()});
 }
 
 void SimRoot::drain() {
-  while (auto output = coordinator_.poll()) handle(*output);
+  while (true) {
+    if (auto led = coordinator_.poll())
+      handle(*led);
+    else if (auto own = participant_.poll())
+      handle(*own);
+    else
+      break;
+  }
 }
 
 void SimRoot::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) {
   if (peer) {
-    coordinator_.suspect(epoch, *peer, error.what, now_);
+    participant_.suspect(epoch, *peer, error.what, now_);
   } else {
     coordinator_.interrupt(error, now_);
   }
@@ -60,14 +70,15 @@ void SimRoot::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& erro
 // The successor's message is the row of the blocks that some survivor lacks.
 void SimRoot::choose(const session::ParametersNeeded& needed) {
   bcast::BlockMap lacking(shape_.blocks());
+  std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) {
+    if (!candidate.lacks) continue;
+    members.push_back(candidate.member);
     const auto held = bcast::BlockMap::decode(candidate.state, shape_.blocks());
     lacking = lacking | (held ? held->complement() : bcast::BlockMap::full(shape_.blocks()));
   }
   // Everybody may hold everything and only have lost the message that says so: one block is sent again.
   if (lacking.count() == 0) lacking.insert(shape_.blocks() - 1);
-  std::vector<session::MemberId> members{session::kRoot};
-  for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
   const auto ranking = bcast::rank_by_rack(members, options_.racks);
   const auto plan = plan_epoch(ranking, shape_, lacking, options_);
   blocks_planned_ += lacking.count();
@@ -77,21 +88,46 @@ void SimRoot::choose(const session::ParametersNeeded& needed) {
 void SimRoot::handle(session::CoordinatorOutput& output) {
   using namespace session;
   if (const auto* send = std::get_if<Send>(&output)) {
-    controls_.at(send->member).send(send->bytes);
+    if (send->member == kRoot)
+      participant_.on_message(send->bytes, now_);
+    else
+      controls_.at(send->member).send(send->bytes);
   } else if (const auto* close = std::get_if<CloseChannel>(&output)) {
-    controls_.at(close->member).close();
+    if (close->member == kRoot)
+      participant_.on_closed({Errc::peer_failed, "closed its channel"}, now_);
+    else
+      controls_.at(close->member).close();
+  } else if (const auto* connect = std::get_if<ConnectRequested>(&output)) {
+    if (connect->member == kRoot) participant_.on_connected(now_);
+    coordinator_.on_connected(connect->member, now_);
   } else if (const auto* needed = std::get_if<ParametersNeeded>(&output)) {
     choose(*needed);
+  } else if (auto* member = std::get_if<MemberFinished>(&output)) {
+    outcomes_.emplace(member->member, std::pair(member->status, member->cause));
+  } else if (std::get_if<JobFinished>(&output)) {
+    data_plane_.end();
+    finished_ = true;
+  }
+}
+
+void SimRoot::handle(session::ParticipantOutput& output) {
+  using namespace session;
+  if (const auto* send = std::get_if<Send>(&output)) {
+    coordinator_.on_message(kRoot, send->bytes, now_);
+  } else if (std::get_if<CloseChannel>(&output)) {
+    coordinator_.on_closed(kRoot, {Errc::peer_failed, "closed its channel"}, now_);
+  } else if (std::get_if<JobOffered>(&output)) {
+    participant_.accept_whole(now_);
   } else if (const auto* form = std::get_if<FormRequested>(&output)) {
     auto parameters = decode_epoch(form->parameters, shape_.blocks());
     message_ = std::move(parameters->second);
     const auto blobs = data_plane_.form(form->epoch, form->rank, parameters->first);
     if (!blobs) return coordinator_.interrupt(blobs.error(), now_);
-    coordinator_.local_blobs(form->epoch, *blobs, now_);
+    participant_.blobs_made(form->epoch, *blobs, now_);
   } else if (const auto* peers = std::get_if<PeersReady>(&output)) {
     if (auto connected = data_plane_.connect(peers->blobs); !connected)
       return coordinator_.interrupt(connected.error(), now_);
-    coordinator_.local_ready(peers->epoch, now_);
+    participant_.connected(peers->epoch, now_);
   } else if (std::get_if<StartData>(&output)) {
     if (!sent_at_) sent_at_ = now_;
     store_ =
@@ -101,18 +137,7 @@ void SimRoot::handle(session::CoordinatorOutput& output) {
   } else if (const auto* end = std::get_if<EndData>(&output)) {
     data_plane_.end();
     store_.reset();
-    coordinator_.local_ended(end->epoch, now_);
-  } else if (const auto* delivery = std::get_if<DeliveryReported>(&output)) {
-    if (delivery->report == digest_report(source_)) {
-      coordinator_.approve(delivery->member, now_);
-    } else {
-      coordinator_.deny(delivery->member, {Errc::corrupt, "the digest differs"}, now_);
-    }
-  } else if (auto* member = std::get_if<MemberFinished>(&output)) {
-    outcomes_.emplace(member->member, std::pair(member->status, member->cause));
-  } else if (std::get_if<JobFinished>(&output)) {
-    data_plane_.end();
-    finished_ = true;
+    participant_.ended_state(end->epoch, {}, {}, now_);
   }
 }
 

@@ -1,4 +1,5 @@
-// The root of the simulated bcast: the session's Coordinator, the data plane of rank 0 and the source file.
+// The root of the simulated bcast: the session's Coordinator, and beside it the root's Participant with its
+// data plane and the source file.
 #pragma once
 
 #include <map>
@@ -7,6 +8,7 @@
 #include "apps/sim/sim_file.hpp"
 #include "apps/sim/sim_host.hpp"
 #include "controlplane/session/coordinator.hpp"
+#include "controlplane/session/participant.hpp"
 
 namespace rdmc::sim_app {
 
@@ -34,6 +36,7 @@ class SimRoot final : public SimHost {
   void on_delivered(Epoch) override {}
   void on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) override;
   void handle(session::CoordinatorOutput& output);
+  void handle(session::ParticipantOutput& output);
   void drain();
   void choose(const session::ParametersNeeded& needed);
 
@@ -42,6 +45,7 @@ class SimRoot final : public SimHost {
   bcast::FileShape shape_;
   std::uint64_t ring_slots_;
   session::Coordinator coordinator_;
+  session::Participant participant_;
   std::map<session::MemberId, ControlEnd> controls_;
   std::optional<bcast::BlockMap> message_;
   std::unique_ptr<SimSource> store_;

@@ -11,10 +11,9 @@
 namespace rdmc::session {
 
 Coordinator::Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> participants)
-    : config_(std::move(config)) {
+    : config_(std::move(config)), candidate_(config_.epoch) {
   members_.reserve(participants.size());
   for (ParticipantSpec& spec : participants) {
-    assert(spec.member != kRoot);
     [[maybe_unused]] const bool unique = index_.emplace(value_of(spec.member), members_.size()).second;
     assert(unique);
     Member& member = members_.emplace_back();
@@ -29,7 +28,7 @@ void Coordinator::start(Time now) {
   for (Member& member : members_) {
     expect(member, "take a connection", config_.timing.connect_timeout, now);
     member.connect_by = member.deadline;
-    if (leads_on()) outputs_.emplace_back(ConnectRequested{member.spec.member});
+    outputs_.emplace_back(ConnectRequested{member.spec.member});
   }
   advance(now);
 }
@@ -65,8 +64,8 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
   const auto body = envelope.body_case();
   if (body == wire::Envelope::kWelcome) return on_welcome(member, envelope.welcome(), now);
   if (member.standing == Standing::greeting) {
-    if (leads_on() && body == wire::Envelope::kFailed)
-      return on_takeover_refused(member, load(envelope.failed().cause()), now);
+    if (body == wire::Envelope::kFailed && !is_new_job())
+      return on_refused(member, load(envelope.failed().cause()), now);
     return broken_protocol(member, "spoke before its Welcome", now);
   }
   switch (body) {
@@ -107,11 +106,9 @@ void Coordinator::on_closed(MemberId id, const Error& cause, Time now) {
 void Coordinator::interrupt(Error cause, Time now) {
   if (interrupted_ || phase_ == Phase::finished) return ignore();
   interrupted_ = cause;
-  // The epoch ends here and, by Abort, with every member; nobody is asked for a state.
-  if (phase_ >= Phase::exchanging && phase_ <= Phase::running) tell_local(EndData{epoch_, {}});
+  // The epoch ends with every member by Abort or Finish; nobody is asked for a state.
   phase_ = Phase::completing;
-  phase_deadline_ = judge_at_ = Time::never();
-  local_owes_ = false;
+  choose_by_ = judge_at_ = Time::never();
   const Time patience = now + config_.timing.abort_timeout;
   for (Member& member : members_) {
     member.in_epoch = member.owes = false;
@@ -157,8 +154,7 @@ void Coordinator::close(Member& member) {
 void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   const bool commits = member.delivery >= Delivery::committing;
   if (member.in_epoch) unnamed_.push_back({member.rank, member.spec.name, cause});
-  const bool candidate = member.delivery == Delivery::none || leads_on();
-  if (phase_ == Phase::choosing && member.standing == Standing::active && candidate) choose_again_ = true;
+  if (phase_ == Phase::choosing && member.standing == Standing::active) choose_again_ = true;
   member.in_epoch = member.owes = false;
   member.deadline = Time::never();
   if (parting == Parting::abort && commits) return;
@@ -207,12 +203,6 @@ void Coordinator::expect_commit(Member& member, std::string_view due, Duration w
   member.commit_by = now + within;
 }
 
-void Coordinator::await_local(Duration within, Time now) {
-  if (leads_on()) return;
-  local_owes_ = true;
-  phase_deadline_ = now + within;
-}
-
 void Coordinator::settle(Member& member) {
   member.deadline = Time::never();
 }
@@ -259,7 +249,7 @@ bool Coordinator::step(Time now) {
       end_epoch(now);
       return true;
     case Phase::ending:
-      if (!ready_in_epoch()) return false;
+      if (is_wanting() && !ready_in_epoch()) return false;
       choose(now);
       return true;
     case Phase::completing:
@@ -275,9 +265,16 @@ bool Coordinator::step(Time now) {
   return false;
 }
 
-/// Has every member of the epoch, and our own application, given what this phase waits for?
+/// Has every member of the epoch given what this phase waits for?
 bool Coordinator::ready_in_epoch() const {
-  return !local_owes_ && std::ranges::none_of(members_, [](const Member& m) { return m.in_epoch && m.owes; });
+  return std::ranges::none_of(members_, [](const Member& m) { return m.in_epoch && m.owes; });
+}
+
+/// Does anybody lack blocks, or wait for the judgement of a report that nobody alive can judge?
+bool Coordinator::is_wanting() const {
+  return std::ranges::any_of(members_, [](const Member& m) {
+    return m.standing == Standing::active && m.delivery <= Delivery::reported;
+  });
 }
 
 /// True for an epoch that is over: its messages crossed our End on the wire.
@@ -293,10 +290,9 @@ Coordinator::Member* Coordinator::find(MemberId member) {
   return found == index_.end() ? nullptr : &members_[found->second];
 }
 
-/// The member of epoch_ with that rank; nullptr for our own process, for ranks that don't exist, and for
-/// those who left.
+/// The member of epoch_ with that rank; nullptr for ranks that don't exist, and for those who left.
 Coordinator::Member* Coordinator::at(Rank rank) {
-  if (value_of(rank) >= by_rank_.size() || by_rank_[value_of(rank)] == kLocal) return nullptr;
+  if (value_of(rank) >= by_rank_.size()) return nullptr;
   Member& member = members_[by_rank_[value_of(rank)]];
   return member.in_epoch ? &member : nullptr;
 }

@@ -1,12 +1,12 @@
-// The sending end of a group session as a pure state machine: no socket, clock, thread or randomness. It
+// The coordinating end of a group session as a pure state machine: no socket, clock, thread or randomness. It
 // brings every participant from its connection to one outcome, forms an epoch from those that accept the job,
 // and a successor from the survivors whenever one fails. The driver feeds it messages, closes and time and
 // drains poll() after each call; the application answers its events with the commands below. It owns all it
 // keeps; one thread at a time.
 //
-// It also leads on for a survivor of the root's death (CoordinatorConfig::leader): then all are participants,
-// its own process among them, nobody need hold every block, and each epoch has the source that the
-// application chooses. No local_… command is expected then, nor FormRequested to AlsoFailed given out.
+// The member of its own process is a participant like the others, over a channel within the process. Each
+// epoch has the source that the application chooses: the root while the root lives, and then whoever of the
+// survivors has blocks that others lack.
 //
 // Every wait is bounded by Timing, so JobFinished comes whatever the participants do. docs: README.md beside
 // this file has the phases, the rule by which a suspicion is judged, and what happens to messages that cross.
@@ -43,15 +43,14 @@ class Wait;
 struct ParametersNeeded {
   struct Candidate {
     MemberId member{};
-    MemberInfo info;    ///< with the rank it will have after the root, unless form() says otherwise
     Bytes state;        ///< from its accept(), later its ended_state()
-    bool lacks = true;  ///< false: leading on, a member that is whole and can only be a source
+    bool lacks = true;  ///< false: it is whole and can only be the source
   };
   Epoch epoch{};
-  std::vector<Candidate> candidates;  ///< the root is rank 0 and not listed
+  std::vector<Candidate> candidates;
 };
-/// Leading on: connect to this participant; on_connected() or on_closed() follows. Asked again after a
-/// CloseChannel, of which then no on_closed() may come any more.
+/// Connect to this participant; on_connected() or on_closed() follows. Asked again after a CloseChannel, of
+/// which then no on_closed() may come any more.
 struct ConnectRequested {
   MemberId member{};
 };
@@ -59,11 +58,10 @@ struct Progressed {
   MemberId member{};
   std::uint64_t bytes_done = 0;
 };
-/// A participant has all bytes: compare its report and answer approve() or deny().
+/// A participant has all bytes, and they are right: it is told to commit.
 struct DeliveryReported {
   MemberId member{};
   Epoch epoch{};
-  Bytes report;
 };
 /// The one outcome of a participant.
 struct MemberFinished {
@@ -75,12 +73,11 @@ struct MemberFinished {
 /// The last event: every participant has its outcome and no channel is needed any more.
 struct JobFinished {
   std::optional<Error>
-      interrupted;  ///< the cause given to interrupt(), or our own application's failure to answer
+      interrupted;  ///< the cause given to interrupt(), or that our application did not answer
 };
 
-using CoordinatorOutput =
-    std::variant<Send, CloseChannel, ConnectRequested, ParametersNeeded, FormRequested, PeersReady, StartData,
-                 EndData, AlsoFailed, Progressed, DeliveryReported, MemberFinished, JobFinished>;
+using CoordinatorOutput = std::variant<Send, CloseChannel, ConnectRequested, ParametersNeeded, Progressed,
+                                       DeliveryReported, MemberFinished, JobFinished>;
 
 struct CoordinatorCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
@@ -95,7 +92,7 @@ class Coordinator {
   /// Ranks follow the order of `participants`, unless form() says otherwise.
   Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> participants);
 
-  /// Starts the clock: the driver makes the connections now, or when leading on as ConnectRequested says.
+  /// Starts the clock and asks for the connections.
   void start(Time now);
 
   // The driver's side. `member` is one of the specs'.
@@ -112,39 +109,27 @@ class Coordinator {
   std::optional<CoordinatorOutput> poll();
 
   // The application's side: answers to events.
-  /// `source`: leading on, the candidate that is rank 0; else the root. `order`: candidates in the order of
-  /// their ranks behind it; those it does not name follow in theirs, others that it names do not count.
+  /// `source`: the candidate that is rank 0. `order`: candidates in the order of their ranks behind it; those
+  /// it does not name follow in theirs, others that it names do not count.
   void form(Epoch epoch, Bytes parameters, Time now, MemberId source = kRoot,
             const std::vector<MemberId>& order = {});
-  void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
-  void local_ready(Epoch epoch, Time now);
-  /// The answer to EndData; the root has no state to report, it holds everything.
-  void local_ended(Epoch epoch, Time now);
-  void approve(MemberId member, Time now);
-  void deny(MemberId member, Error cause, Time now);
+
+  // … and unasked.
   /// What every Delivered must say; once it is known, and before the last block can reach anybody. The
   /// participants keep it for the case of our death.
   void expect_report(Bytes report, Time now);
-  /// Leading on: what the survivors know of it. The coordinator compares by itself then.
+  /// The same, or what the survivors know of it after a takeover.
   const std::optional<Bytes>& expected_report() const { return expected_; }
-
-  // … and unasked.
-  /// The root's data path gave up on a neighbour.
-  void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
-  /// What the root's own data path waits for now; any rate of calls, once a second at least while it runs.
-  void local_waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// Ends the job with `cause` everywhere but where it is committed: Ctrl-C, an unreadable source, a data
   /// plane that cannot be made. JobFinished follows within Timing::abort_timeout.
   void interrupt(Error cause, Time now);
 
   bool finished() const { return phase_ == Phase::finished; }
-  /// Leading on: `other`, who leads on as well, has the better right to it, and nothing is begun here yet.
+  /// `other`, who coordinates as well, has the better right to it, and nothing is begun here yet.
   bool stands_down_for(MemberId other) const { return phase_ <= Phase::joining && other < config_.leader; }
   const CoordinatorCounters& counters() const { return counters_; }
 
  private:
-  static constexpr std::size_t kLocal = ~std::size_t{0};
-
   enum class Phase : std::uint8_t {
     idle,        ///< before start()
     joining,     ///< connections, greetings, answers to the job
@@ -186,8 +171,8 @@ class Coordinator {
     std::string_view due;
     Time commit_by = Time::never();  ///< of what `commit_due` says
     std::string_view commit_due;
-    Time connect_by{}, connect_at = Time::never();  ///< leading on: bound of all attempts; the next one
-    bool follows_another = false;                   ///< leading on: said so when it was last asked
+    Time connect_by{}, connect_at = Time::never();  ///< bound of all attempts; the next one
+    bool follows_another = false;                   ///< said so when it was last asked
     std::optional<Time> probed;                     ///< in this epoch
     std::uint64_t probe_due = 0;                    ///< nonce of an unanswered probe; 0: none
     std::uint64_t bytes_done = 0;
@@ -225,19 +210,12 @@ class Coordinator {
   bool step(Time now);
   bool stale(Epoch epoch);
   void ignore() { ++counters_.ignored_commands; }
-  void await_local(Duration within, Time now);
   Member* find(MemberId member);
   Member* at(Rank rank);
   bool ready_in_epoch() const;
-
-  // coordinator_leading.cpp
-  bool leads_on() const { return config_.leader != kRoot; }
-  void tell_local(CoordinatorOutput output);
-  void on_takeover_refused(Member& member, Error cause, Time now);
-  void take_over(Member& member, const wire::Accept& accept, Time now);
-  void judge_reports(Time now);
-  void begin_leading(Time now);
-  bool is_left_out() const;
+  bool is_wanting() const;
+  /// Nobody here has been in an epoch yet.
+  bool is_new_job() const { return candidate_ == Epoch{0}; }
 
   // coordinator_timers.cpp
   void beat(Time now);
@@ -248,6 +226,8 @@ class Coordinator {
   // coordinator_joining.cpp
   void on_welcome(Member& member, const wire::Welcome& welcome, Time now);
   void on_accept(Member& member, const wire::Accept& accept, Time now);
+  void on_refused(Member& member, Error cause, Time now);
+  bool is_left_out() const;
 
   // coordinator_forming.cpp
   void choose(Time now);
@@ -255,7 +235,6 @@ class Coordinator {
   void on_ready(Member& member, Epoch epoch, Time now);
   void route_blobs(Time now);
   void start_epoch(Time now);
-  bool take_blobs(Rank from, const std::vector<PeerBlob>& blobs);
 
   // coordinator_running.cpp
   void on_complete(Member& member, Epoch epoch, Time now);
@@ -278,7 +257,6 @@ class Coordinator {
   bool says_why(const Member& member, Time now) const;
   bool is_source_quiet(Time now);
   bool is_excused(Rank observer, const ToldWait& told, Time now);
-  const std::optional<ToldWait>& wait_of(Rank rank);
   std::optional<std::pair<Rank, ToldWait>> earliest_wait(Duration age, Time now);
   void forgive(Rank excused, Time now);
 
@@ -288,8 +266,9 @@ class Coordinator {
   void on_ended(Member& member, const wire::Ended& ended, Time now);
 
   // coordinator_committing.cpp
-  void commit(Member& member, Time now);
   void take_report(Member& member, std::string_view report, Time now);
+  void judge_report(Member& member, Time now);
+  void tell_expected(Time now);
   void on_delivered(Member& member, Epoch epoch, std::string_view report, Time now);
   void on_committed(Member& member, std::string_view report, Time now);
   void release_committed(Time now);
@@ -297,16 +276,12 @@ class Coordinator {
   CoordinatorConfig config_;
   std::vector<Member> members_;
   std::unordered_map<std::uint32_t, std::size_t> index_;  ///< member id -> position in members_
-  std::vector<std::size_t> by_rank_;  ///< rank -> position in members_, of epoch_; kLocal for our own process
+  std::vector<std::size_t> by_rank_;                      ///< rank -> position in members_, of epoch_
   Phase phase_ = Phase::idle;
-  Epoch epoch_{0};             ///< the last one formed
-  Epoch candidate_{0};         ///< the one whose parameters are asked for; only grows
-  bool choose_again_ = false;  ///< a candidate was lost while our application chooses
-  bool local_owes_ = false;    ///< our own application owes this phase's answer
-  std::vector<PeerBlob> local_inbox_;
-  Time phase_deadline_ = Time::never();  ///< of what our own application owes
-  std::optional<ToldWait> root_wait_;
-  Time quiet_since_{};  ///< our own data path waits for nothing since then
+  Epoch epoch_{0};                  ///< the last one formed
+  Epoch candidate_{0};              ///< the one whose parameters are asked for; only grows
+  bool choose_again_ = false;       ///< a candidate was lost while our application chooses
+  Time choose_by_ = Time::never();  ///< our application owes the parameters until then
   Time judge_at_ = Time::never();
   Time next_sweep_ = Time::never();
   std::vector<Suspicion> suspicions_;

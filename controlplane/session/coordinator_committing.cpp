@@ -1,5 +1,5 @@
-// Committing: a participant has every byte, our application compares its digest, the participant makes the
-// copy final. Each commits by itself, as soon as it can; none waits for the others.
+// Committing: a participant has every byte, its report is compared with the root's, and it makes the copy
+// final. Each commits by itself, as soon as it can; none waits for the others.
 #include <utility>
 
 #include "controlplane/session/coordinator.hpp"
@@ -16,42 +16,27 @@ void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view rep
   const bool may = phase_ == Phase::running || (phase_ == Phase::ending && member.owes);
   if (epoch != epoch_ || !may || !member.in_epoch || member.delivery != Delivery::none)
     return broken_protocol(member, "sent Delivered out of turn", now);
-  if (phase_ == Phase::ending && !leads_on()) member.in_epoch = member.owes = false;
   ++advance_;
   take_report(member, report, now);
-  if (leads_on()) judge_reports(now);
 }
 
-/// It is whole. Leading on, the coordinator itself knows what is right, as soon as one of the survivors does.
+/// In an epoch the last block is sent after the expected report is known: whoever is whole before lies.
 void Coordinator::take_report(Member& member, std::string_view report, Time now) {
+  if (!expected_) return broken_protocol(member, "says that it has blocks that were not sent", now);
   member.delivery = Delivery::reported;
   member.report = to_bytes(report);
-  expect_commit(member, "get its delivery judged", config_.timing.application_timeout, now);
-  if (!leads_on()) outputs_.emplace_back(DeliveryReported{member.spec.member, epoch_, member.report});
+  judge_report(member, now);
 }
 
-void Coordinator::approve(MemberId id, Time now) {
-  Member* member = find(id);
-  if (member == nullptr || member->standing != Standing::active || member->delivery != Delivery::reported)
-    return ignore();
-  commit(*member, now);
-  advance(now);
-}
-
-void Coordinator::commit(Member& member, Time now) {
+void Coordinator::judge_report(Member& member, Time now) {
+  if (member.report != *expected_)
+    return lose(member, {Errc::corrupt, "its copy is not what the root sent"}, Parting::abort, now);
+  outputs_.emplace_back(DeliveryReported{member.spec.member, epoch_});
   member.delivery = Delivery::committing;
   expect_commit(member, "commit", config_.timing.commit_timeout, now);
   wire::Envelope envelope;
   envelope.mutable_commit();
   send(member, envelope, now);
-}
-
-void Coordinator::deny(MemberId id, Error cause, Time now) {
-  Member* member = find(id);
-  if (member == nullptr || member->standing != Standing::active || member->delivery != Delivery::reported)
-    return ignore();
-  lose(*member, std::move(cause), Parting::abort, now);
-  advance(now);
 }
 
 void Coordinator::on_committed(Member& member, std::string_view report, Time now) {
@@ -65,11 +50,15 @@ void Coordinator::on_committed(Member& member, std::string_view report, Time now
 
 void Coordinator::expect_report(Bytes report, Time now) {
   if (expected_ || phase_ == Phase::finished) return ignore();
+  expected_ = std::move(report);
+  tell_expected(now);
+}
+
+void Coordinator::tell_expected(Time now) {
   wire::Envelope envelope;
-  envelope.mutable_expect()->set_report(std::string(to_view(report)));
+  envelope.mutable_expect()->set_report(std::string(to_view(*expected_)));
   for (Member& member : members_)
     if (member.standing == Standing::active) send(member, envelope, now);
-  expected_ = std::move(report);
 }
 
 /// A committed member is kept while others may need its blocks: as long as anybody lacks some, since the root

@@ -7,6 +7,12 @@
 #include "controlplane/session/messages.hpp"
 
 namespace rdmc::session {
+namespace {
+
+/// Between two attempts to win over a survivor that has not noticed its coordinator's death yet.
+constexpr Duration kAskAgain = milliseconds(50);
+
+}  // namespace
 
 void Coordinator::on_connected(MemberId id, Time now) {
   Member* member = find(id);
@@ -34,7 +40,9 @@ void Coordinator::on_welcome(Member& member, const wire::Welcome& welcome, Time 
     if (!welcome.agent().empty()) cause.what += " (" + printable(welcome.agent()) + ")";
     return lose(member, std::move(cause), Parting::dismiss, now);
   }
-  if (leads_on()) candidate_ = std::max(candidate_, Epoch{welcome.epoch()});
+  if (is_new_job() && welcome.epoch() != 0)
+    return broken_protocol(member, "was in an epoch of a job that is new", now);
+  candidate_ = std::max(candidate_, Epoch{welcome.epoch()});
   member.standing = Standing::deciding;
   expect(member, "answer the job", config_.timing.job_timeout, now);
   wire::Envelope envelope;
@@ -51,7 +59,47 @@ void Coordinator::on_accept(Member& member, const wire::Accept& accept, Time now
   member.standing = Standing::active;
   member.state = to_bytes(accept.state());
   settle(member);
-  if (leads_on()) take_over(member, accept, now);
+  const bool knows = accept.has_expected() || accept.has_report() || accept.commits() || accept.committed();
+  if (!knows) return;
+  if (is_new_job() && member.spec.member != config_.leader)
+    return broken_protocol(member, "has a copy of a job that is new", now);
+  if (accept.has_expected()) {
+    Bytes expected = to_bytes(accept.expected());
+    if (expected_ && *expected_ != expected)
+      return broken_protocol(member, "was told of another file by the root", now);
+    expected_ = std::move(expected);
+  }
+  if (accept.committed()) {
+    member.delivery = Delivery::committed;
+    conclude(member, Status::ok, {}, {});
+  } else if (accept.commits()) {
+    member.delivery = Delivery::committing;
+    expect_commit(member, "commit", config_.timing.commit_timeout, now);
+  } else if (accept.has_report()) {
+    member.delivery = Delivery::reported;  // judged when all have said what they know
+    member.report = to_bytes(accept.report());
+  }
+}
+
+/// It follows another coordinator, which it has not lost yet. Either that will pass, or we are the ones that
+/// were left out.
+void Coordinator::on_refused(Member& member, Error cause, Time now) {
+  if (cause.code != Errc::would_block) return on_failed(member, std::move(cause), now);
+  outputs_.emplace_back(CloseChannel{member.spec.member});
+  member.standing = Standing::unconnected;
+  member.follows_another = true;
+  member.due = "follow";
+  member.deadline = member.connect_by;
+  member.connect_at = now + kAskAgain;
+}
+
+/// Of those who answer, no more follow us than follow somebody else: the coordinator that they have is right.
+bool Coordinator::is_left_out() const {
+  const auto refuse = std::ranges::count_if(
+      members_, [](const Member& m) { return m.standing == Standing::unconnected && m.follows_another; });
+  const auto follow =
+      std::ranges::count_if(members_, [](const Member& m) { return m.standing == Standing::active; });
+  return follow - 1 <= refuse;  // without our own
 }
 
 }  // namespace rdmc::session

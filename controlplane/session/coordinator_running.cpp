@@ -48,12 +48,6 @@ void Coordinator::on_suspect(Member& member, const wire::Suspect& suspect, Time 
   add_suspicion(member.rank, rank, printable(suspect.cause()), now);
 }
 
-void Coordinator::suspect(Epoch epoch, Rank rank, std::string_view cause, Time now) {
-  const bool current = epoch == epoch_ && phase_ >= Phase::exchanging && phase_ <= Phase::running;
-  if (!current || rank == kRootRank || value_of(rank) >= by_rank_.size()) return ignore();
-  add_suspicion(kRootRank, rank, printable(cause), now);
-}
-
 void Coordinator::add_suspicion(Rank observer, Rank suspect, std::string cause, Time now) {
   const auto same = [&](const Suspicion& s) { return s.observer == observer && s.suspect == suspect; };
   if (std::ranges::any_of(suspicions_, same)) return;
@@ -99,10 +93,9 @@ void Coordinator::judge(Time now) {
   end_epoch(now);
 }
 
-/// Of a member of epoch_, or one that was; of our own process, too.
+/// Of a member of epoch_, or one that was.
 const std::string& Coordinator::name_of(Rank rank) const {
-  const std::size_t position = by_rank_[value_of(rank)];
-  return position == kLocal ? config_.name : members_[position].spec.name;
+  return members_[by_rank_[value_of(rank)]].spec.name;
 }
 
 /// Among the suspicions that no loss explains yet: the first against the member with the most observers, the

@@ -28,8 +28,6 @@ bool Coordinator::floods(Member& member, Time now) {
 }
 
 void Coordinator::begin_watch(Time now) {
-  root_wait_.reset();
-  quiet_since_ = now;
   for (Member& member : members_) {
     member.wait.reset();
     member.quiet_since = now;
@@ -52,59 +50,38 @@ void Coordinator::on_wait(Member& member, const wire::Wait& wait, Time now) {
     member.wait = ToldWait{*told, now, now};
 }
 
-void Coordinator::local_waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now) {
-  if (phase_ != Phase::running || epoch != epoch_) return ignore();
-  if (wait) quiet_since_ = now;
-  if (!wait)
-    root_wait_.reset();
-  else if (!root_wait_ || root_wait_->wait != *wait)
-    root_wait_ = ToldWait{*wait, now, now};
-}
-
-const std::optional<Coordinator::ToldWait>& Coordinator::wait_of(Rank rank) {
-  const Member* member = at(rank);
-  return member != nullptr ? member->wait : root_wait_;
-}
-
 /// Of the waits for another that have lasted for `age`, the earliest in the schedule: who waits, and for
 /// what. Every other wait may be its consequence.
 std::optional<std::pair<Rank, Coordinator::ToldWait>> Coordinator::earliest_wait(Duration age, Time now) {
   std::optional<std::pair<Rank, ToldWait>> earliest;
   const auto key = [](const ToldWait& told) { return std::tuple(told.wait.step, told.wait.what); };
-  const auto consider = [&](Rank observer, const std::optional<ToldWait>& told) {
-    if (!told || told->wait.what > For::block || now - told->blamed_since < age) return;
-    const bool ours = told->wait.peer == kRootRank && !leads_on();
-    if (!ours && at(told->wait.peer) == nullptr) return;
-    if (!earliest || key(*told) < key(earliest->second)) earliest.emplace(observer, *told);
-  };
-  consider(kRootRank, root_wait_);
-  for (const Member& member : members_)
-    if (member.in_epoch) consider(member.rank, member.wait);
+  for (const Member& member : members_) {
+    const auto& told = member.wait;
+    if (!member.in_epoch || !told || told->wait.what > For::block || now - told->blamed_since < age) continue;
+    if (at(told->wait.peer) == nullptr) continue;
+    if (!earliest || key(*told) < key(earliest->second)) earliest.emplace(member.rank, *told);
+  }
   return earliest;
 }
 
 /// Does the member that `observer` waits for say what keeps it, and may that be?
 bool Coordinator::is_excused(Rank observer, const ToldWait& told, Time now) {
-  const auto& excuse = wait_of(told.wait.peer);
-  if (!excuse) return false;
-  const auto& [step, peer, what] = excuse->wait;
-  if (what == For::store && told.wait.peer == kRootRank)
-    return !leads_on() || now - excuse->since < config_.timing.patience;
+  const Member& member = *at(told.wait.peer);
+  if (!member.wait) return false;
+  const auto& [step, peer, what] = member.wait->wait;
+  if (what == For::store && member.rank == kRootRank) return says_why(member, now);
   if (now - told.since >= config_.timing.patience) return false;
   return what == For::store || (what == For::link && peer == observer) || step < told.wait.step;
 }
 
 /// What has been waited for until now was waited for with reason: everybody's time begins anew.
 void Coordinator::forgive(Rank excused, Time now) {
-  const bool source_is_slow = excused == kRootRank && wait_of(excused)->wait.what == For::store;
-  const auto restart = [&](std::optional<ToldWait>& wait) {
-    if (wait) wait->blamed_since = now;
-    if (wait && source_is_slow && wait->wait.what != For::store) wait->since = now;
-  };
-  restart(root_wait_);
+  const bool source_is_slow = excused == kRootRank && at(excused)->wait->wait.what == For::store;
   for (Member& member : members_) {
     member.quiet_since = now;
-    restart(member.wait);
+    if (!member.wait) continue;
+    member.wait->blamed_since = now;
+    if (source_is_slow && member.wait->wait.what != For::store) member.wait->since = now;
   }
   ++advance_;
 }
@@ -128,13 +105,11 @@ void Coordinator::lay_blame(Rank observer, const ToldWait& told, Time now) {
   const std::string lasted = " for " + to_text(config_.timing.stall_after) + " while others waited";
   Member* const blamed = at(peer);
   const bool is_source = peer == kRootRank;
-  const bool gives_up = is_source && leads_on() && blamed->wait && blamed->wait->wait.what == For::store;
-  if (gives_up) {  // by its own word; another survivor may hold the blocks. Committed or not, it is no
-                   // source.
+  if (is_source && blamed->wait && blamed->wait->wait.what == For::store) {
+    // By its own word, and it is not the root: another survivor may hold the blocks.
     lose(*blamed, {Errc::timed_out, "read no block for " + to_text(config_.timing.patience)},
          Parting::dismiss, now);
-  } else if (is_source) {  // our own data path knows better; and of a survivor's, it speaks against the
-                           // observer
+  } else if (is_source) {  // to wait for a source that has given speaks against the observer
     lose(*at(observer), {Errc::protocol_error, "says that it waits for the source, which has given"},
          Parting::abort, now);
   } else if ((blamed->delivery != Delivery::none || blamed->complete) &&
@@ -146,16 +121,17 @@ void Coordinator::lay_blame(Rank observer, const ToldWait& told, Time now) {
   }
 }
 
-/// A wait of a member's own, or one that nobody else is to blame for, counts as long as any excuse.
+/// A wait of a member's own, or one that nobody else is to blame for, counts as long as any excuse. The root
+/// may wait for ever: what it has not given yet, nobody else has.
 bool Coordinator::says_why(const Member& member, Time now) const {
-  return member.wait && now - member.wait->since < config_.timing.patience;
+  return member.wait && (member.spec.member == kRoot || now - member.wait->since < config_.timing.patience);
 }
 
-/// Has the source had nothing to do for long? Leading on, it is a member that tells its waits like all.
+/// Has the source had nothing to do for long?
 bool Coordinator::is_source_quiet(Time now) {
   const Member* const source = at(kRootRank);
-  if (source != nullptr && says_why(*source, now)) return false;
-  return now - (source != nullptr ? source->quiet_since : quiet_since_) >= config_.timing.stall_after;
+  return source != nullptr && !says_why(*source, now) &&
+         now - source->quiet_since >= config_.timing.stall_after;
 }
 
 /// When the source has nothing left to do and somebody neither has all, nor says why, nor gains anything.

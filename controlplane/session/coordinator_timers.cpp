@@ -27,7 +27,6 @@ void Coordinator::on_timer(Time now) {
       member.quiet_since = std::min(now, member.quiet_since + late);
       if (member.wait) member.wait->blamed_since = std::min(now, member.wait->blamed_since + late);
     }
-    if (root_wait_) root_wait_->blamed_since = std::min(now, root_wait_->blamed_since + late);
     if (judge_at_ != Time::never()) judge_at_ = judge_at_ + late;
   }
   next_sweep_ = now + tick();
@@ -72,8 +71,8 @@ void Coordinator::check_member(Member& member, Time now) {
 void Coordinator::check_phase(Time now) {
   if (now >= judge_at_) judge(now);
   end_stall(now);
-  if (now >= phase_deadline_)
-    interrupt({Errc::timed_out, "the root's own application did not answer in time"}, now);
+  if (now >= choose_by_)
+    interrupt({Errc::timed_out, "the coordinator's application chose no parameters in time"}, now);
 }
 
 }  // namespace rdmc::session

@@ -96,8 +96,26 @@ void Participant::on_job(const std::string& description, Time now) {
 void Participant::accept(Bytes state, Time now) {
   if (phase_ != Phase::deciding || was_formed()) return ignore();
   state_ = std::move(state);
+  send_accept(now);
+}
+
+void Participant::accept_whole(Time now) {
+  if (phase_ != Phase::deciding || was_formed()) return ignore();
+  delivery_ = Delivery::committed;
+  send_accept(now);
+}
+
+void Participant::send_accept(Time now) {
   wire::Envelope envelope;
-  envelope.mutable_accept()->set_state(std::string(to_view(state_)));
+  wire::Accept& accept = *envelope.mutable_accept();
+  accept.set_state(std::string(to_view(state_)));
+  if (expected_) accept.set_expected(std::string(to_view(*expected_)));
+  accept.set_commits(delivery_ == Delivery::committing);
+  accept.set_committed(delivery_ == Delivery::committed);
+  if (report_ && delivery_ == Delivery::none) {
+    accept.set_report(std::string(to_view(*report_)));
+    delivery_ = Delivery::reported;
+  }
   send(envelope, now);
   enter(Phase::idle, now);
 }

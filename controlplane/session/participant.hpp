@@ -39,7 +39,7 @@ struct JobOffered {
   SessionId session{};
   Bytes description;
 };
-/// The digest was approved: make the file durable, rename it, answer committed() or fail(). From here on the
+/// The report was right: make the file durable, rename it, answer committed() or fail(). From here on the
 /// commit stands whatever happens to the coordinator. The data plane goes on: others may still need our
 /// blocks.
 struct CommitRequested {};
@@ -93,8 +93,10 @@ class Participant {
   // The application's side: answers to events.
   void accept(Bytes state,
               Time now);  ///< `state`: what is held already (resume), for the coordinator's application
-  void local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
-  void local_ready(Epoch epoch, Time now);
+  /// Instead: all is here already, under its final name. The root's own answer, which makes it a source.
+  void accept_whole(Time now);
+  void blobs_made(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
+  void connected(Epoch epoch, Time now);
   /// `state`: which blocks are held, for the successor; `report`: what delivered() would say, if all are.
   void ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now);
   void committed(Bytes report, Time now);
@@ -106,7 +108,9 @@ class Participant {
   void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
   /// Bytes of the whole job held so far; any rate of calls, at most four messages a second.
   void progress(std::uint64_t bytes_done, Time now);
-  /// What the data path of the epoch waits for now; any rate of calls, at most two messages a second.
+  /// What the data path of the epoch waits for now. Any rate of calls makes at most two messages a second;
+  /// but a source says at each call that it waits, since that shows the others that it has something left to
+  /// do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
   void delivered(Epoch epoch, Bytes report, Time now);
@@ -155,6 +159,7 @@ class Participant {
   void on_heartbeat(std::uint64_t advance, Time now);
 
   void send(const wire::Envelope& envelope, Time now);
+  void send_accept(Time now);
   void send_progress(Time now);
   void enter(Phase phase, Time now);
   void broken_protocol(std::string_view what, Time now);

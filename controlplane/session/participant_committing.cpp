@@ -1,4 +1,4 @@
-// Committing at a participant: delivered, approved, durable under its name; and the end of a job that went
+// Committing at a participant: delivered, found right, durable under its name; and the end of a job that went
 // well.
 #include "controlplane/session/messages.hpp"
 #include "controlplane/session/participant.hpp"

@@ -16,7 +16,7 @@ bool Participant::stale(Epoch epoch) {
 
 void Participant::on_form(const wire::Form& form, Time now) {
   const Epoch epoch{form.epoch()};
-  const bool source = form.rank() == 0;  // a survivor that leads on has some of the survivors send
+  const bool source = form.rank() == 0;
   if (phase_ != Phase::idle || (delivery_ != Delivery::none && !source) || epoch <= epoch_)
     return broken_protocol("sent Form out of turn", now);
   FormRequested request{epoch, Rank{form.rank()}, {}, to_bytes(form.parameters())};
@@ -25,7 +25,9 @@ void Participant::on_form(const wire::Form& form, Time now) {
       return broken_protocol("sent a Form with ranks out of order", now);
     request.members.push_back(load(member));
   }
-  if ((source && coordinator_ == kRoot) || form.rank() >= request.members.size())
+  // Who lacks blocks is a source only after the root's death.
+  if ((source && coordinator_ == kRoot && delivery_ == Delivery::none) ||
+      form.rank() >= request.members.size())
     return broken_protocol("sent a Form without a rank for us", now);
   if (was_formed() && request.members[form.rank()].member != self_)
     return broken_protocol("sent a Form with a number that is not ours", now);
@@ -43,7 +45,7 @@ void Participant::on_form(const wire::Form& form, Time now) {
   outputs_.emplace_back(std::move(request));
 }
 
-void Participant::local_blobs(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now) {
+void Participant::blobs_made(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now) {
   if (phase_ != Phase::blobs || epoch != epoch_) return ignore();
   wire::Envelope envelope;
   envelope.mutable_blobs()->set_epoch(value_of(epoch));
@@ -70,7 +72,7 @@ void Participant::on_peers(const wire::Peers& peers, Time now) {
   outputs_.emplace_back(std::move(ready));
 }
 
-void Participant::local_ready(Epoch epoch, Time now) {
+void Participant::connected(Epoch epoch, Time now) {
   if (phase_ != Phase::joining || epoch != epoch_) return ignore();
   wire::Envelope envelope;
   envelope.mutable_ready()->set_epoch(value_of(epoch));
@@ -115,8 +117,9 @@ void Participant::waits(Epoch epoch, const std::optional<relay::Wait>& wait, Tim
     wait_ = wait;
     wait_since_ = now;
   }
-  const bool lasts = wait_ && now - wait_since_ >= kWaitTold;
-  if (wait_told_ == lasts && !(wait_told_ && changed)) return;
+  const bool is_source = rank_ == kRootRank;
+  const bool lasts = wait_ && (is_source || now - wait_since_ >= kWaitTold);
+  if (wait_told_ == lasts && !(wait_told_ && (changed || is_source))) return;
   wait_told_ = lasts;
   wire::Envelope envelope;
   envelope.mutable_wait()->set_epoch(value_of(epoch_));

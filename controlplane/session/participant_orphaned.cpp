@@ -43,7 +43,8 @@ std::size_t Participant::turn() const {
 
 void Participant::lead() {
   lead_at_ = Time::never();
-  LeadRequested request{{session_, {}, {}, config_.timing, self_}, {}};
+  LeadRequested request{{.session = session_, .timing = config_.timing, .leader = self_, .epoch = epoch_},
+                        {}};
   // Whoever is out of reach must not hold up the others; who has not noticed the death yet soon will.
   request.config.timing.connect_timeout = config_.timing.suspect_after + seconds(1);
   request.config.timing.greet_timeout = config_.timing.suspect_after;
@@ -89,19 +90,7 @@ bool Participant::on_takeover(const wire::Hello& hello, Time now) {
 
 /// Answers the question of a takeover, once the data plane has ended.
 void Participant::accept_takeover(Time now) {
-  if (owes_state_) return;
-  wire::Envelope envelope;
-  wire::Accept& accept = *envelope.mutable_accept();
-  accept.set_state(std::string(to_view(state_)));
-  if (expected_) accept.set_expected(std::string(to_view(*expected_)));
-  accept.set_commits(delivery_ == Delivery::committing);
-  accept.set_committed(delivery_ == Delivery::committed);
-  if (report_ && delivery_ == Delivery::none) {
-    accept.set_report(std::string(to_view(*report_)));
-    delivery_ = Delivery::reported;
-  }
-  send(envelope, now);
-  enter(Phase::idle, now);
+  if (!owes_state_) send_accept(now);
 }
 
 }  // namespace rdmc::session

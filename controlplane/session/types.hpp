@@ -1,8 +1,7 @@
 // The values that a group session's two state machines exchange with their drivers and applications. A
-// session fans one job out from the coordinator's process, which is rank 0 and holds every byte, to
-// participants; it forms epochs, notices failures and brings every participant to one outcome. When the
-// coordinator dies, a participant's process takes its place. Plain values, owned by whoever holds them; any
-// thread.
+// session fans one job out from one participant, the root, to the others; it forms epochs, notices failures
+// and brings every participant to one outcome. The coordinator runs in the root's process, and when that
+// process dies, in the process of another participant. Plain values, owned by whoever holds them; any thread.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +22,9 @@ using SessionId = std::array<std::byte, 16>;
 /// Names a process for the whole job, while its rank changes from epoch to epoch. Chosen by the coordinator's
 /// driver, never reused.
 enum class MemberId : std::uint32_t {};
-/// The coordinator's own process. Participants have other ids.
+/// The member that has every byte from the start. It is the first to have the coordinator in its process.
 inline constexpr MemberId kRoot{0};
+/// The source of an epoch.
 inline constexpr Rank kRootRank{0};
 
 /// Both ends speak exactly this version or part with Errc::version_mismatch.
@@ -90,7 +90,7 @@ struct PeerBlob {
 enum class Status : std::uint8_t { ok, failed, refused };
 
 struct ParticipantSpec {
-  MemberId member{};    ///< unique, not kRoot
+  MemberId member{};    ///< unique
   std::string name;     ///< for people
   std::string address;  ///< of its control listener
   Bytes job;            ///< what its application is asked to do
@@ -98,12 +98,9 @@ struct ParticipantSpec {
 
 struct CoordinatorConfig {
   SessionId session{};  ///< random, from the driver
-  std::string name;     ///< the root's own, for the member list
-  std::string address;
   Timing timing;
-  /// A participant's process that leads on after the root's death; it is one of the specs, too. kRoot: the
-  /// root itself, which is rank 0 of every epoch and holds every byte.
-  MemberId leader = kRoot;
+  MemberId leader = kRoot;  ///< the participant in the coordinator's own process; it has a spec like all
+  Epoch epoch{0};           ///< the last one that this process was in; 0: the job is new
   std::uint64_t job_bytes = ~std::uint64_t{0};  ///< nobody can have more
 };
 
@@ -121,17 +118,16 @@ struct CloseChannel {
   MemberId member{};
 };
 
-// What a machine tells the application of its process, in this order for each epoch. The root's application
-// gets the same events as a participant's, since rank 0 has a data plane too.
+// What a participant tells its application, in this order for each epoch.
 
-/// Create queue pairs towards the neighbours that the parameters imply; answer local_blobs().
+/// Create queue pairs towards the neighbours that the parameters imply; answer blobs_made().
 struct FormRequested {
   Epoch epoch{};
   Rank rank{};  ///< our own
   std::vector<MemberInfo> members;
   Bytes parameters;
 };
-/// The neighbours' blobs for us: connect; answer local_ready().
+/// The neighbours' blobs for us: connect; answer connected().
 struct PeersReady {
   Epoch epoch{};
   std::vector<PeerBlob> blobs;

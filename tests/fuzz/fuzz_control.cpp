@@ -8,6 +8,7 @@
 #include "controlplane/connect/framing.hpp"
 #include "controlplane/connect/pingpong.hpp"
 #include "controlplane/session/messages.hpp"
+#include "controlplane/session/takeover.hpp"
 #include "dataplane/fabric/connection_blob.hpp"
 #include "lib/group/records.hpp"
 #include "tests/fuzz/input.hpp"
@@ -62,10 +63,9 @@ void parameters(Bytes bytes) {
   require(map->encode() == std::vector(rest.begin(), rest.end()) && map->count() <= shape->blocks());
 }
 
-void digest(Bytes bytes) {
-  const auto digest = bcast::decode_digest(bytes);
-  if (refused(digest)) return;
-  require(std::ranges::equal(bcast::encode(*digest), bytes));
+void takeover(Bytes bytes) {
+  const auto takeover = session::takeover_of(bytes);
+  if (takeover) require(takeover->leader != session::kRoot);
 }
 
 void envelope(Bytes bytes) {
@@ -117,7 +117,7 @@ void pingpong(Bytes bytes) {
   require(again.has_value() && *again == *end);
 }
 
-constexpr std::array kReaders{connection_blob, records, job,     parameters, digest,
+constexpr std::array kReaders{connection_blob, records, job,     parameters, takeover,
                               envelope,        frames,  channel, pingpong};
 
 }  // namespace

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(an_interrupt_waits_until_unfinished_files_are_removed) {
     BOOST_TEST((world.own_outcome(i)->cause.what == "interrupted"));
     BOOST_TEST((world.own_outcome(i)->at < finished));
   }
-  BOOST_TEST(world.count(0, "EndData") == 1);
+  BOOST_TEST(world.count(0, "Finished") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupt_is_bounded_by_the_abort_timeout) {

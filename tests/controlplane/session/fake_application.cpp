@@ -52,7 +52,7 @@ void World::answer_leading(std::size_t process, std::function<void(Coordinator&)
   });
 }
 
-/// The root's application, or that of a survivor that leads on: the latter is only asked for parameters.
+/// The application of a coordinator, the root's or that of a survivor that leads on.
 void World::lead(std::size_t process, CoordinatorOutput output) {
   const auto subject = [](MemberId member) { return name_of(value_of(member)); };
   const auto tell = [&](Record told) {
@@ -71,40 +71,9 @@ void World::lead(std::size_t process, CoordinatorOutput output) {
             tell({.event = "ParametersNeeded", .epoch = needed.epoch});
             choose(process, needed);
           },
-          [&](FormRequested& form) {
-            processes_[0].members = names_of(form.members);
-            processes_[0].rank = form.rank;
-            tell({.event = "FormRequested", .epoch = form.epoch, .members = names_of(form.members)});
-            answer(0,
-                   [this, form] { coordinator().local_blobs(form.epoch, blobs_for_neighbours(form), now_); });
-          },
-          [&](PeersReady& peers) {
-            tell({.event = "PeersReady", .epoch = peers.epoch, .blobs = well_routed(peers, kRootRank)});
-            answer(0, [this, epoch = peers.epoch] { coordinator().local_ready(epoch, now_); });
-          },
-          [&](StartData& start) {
-            tell({.event = "StartData", .epoch = start.epoch});
-            if (expects_) coordinator().expect_report(Bytes{kGoodDigest}, now_);
-            start_data(0, start.epoch);
-          },
-          [&](EndData& end) {
-            end_data(0);
-            tell({.event = "EndData", .epoch = end.epoch, .failed = names_of(end.failed)});
-            answer(0, [this, epoch = end.epoch] { coordinator().local_ended(epoch, now_); });
-          },
-          [&](AlsoFailed& also) {
-            tell({.event = "AlsoFailed", .epoch = also.epoch, .failed = names_of(also.failed)});
-          },
           [&](Progressed&) { tell({.event = "Progressed"}); },
           [&](DeliveryReported& report) {
             tell({.event = "DeliveryReported", .epoch = report.epoch, .subject = subject(report.member)});
-            const bool good = report.report == Bytes{kGoodDigest};
-            answer(0, [this, member = report.member, good] {
-              if (good)
-                coordinator().approve(member, now_);
-              else
-                coordinator().deny(member, {Errc::corrupt, "has a different digest"}, now_);
-            });
           },
           [&](MemberFinished& finished) {
             tell({.event = "MemberFinished",
@@ -120,8 +89,11 @@ void World::lead(std::size_t process, CoordinatorOutput output) {
 /// The root sends everything; who leads on has the blocks that are lacking sent by one who has most of them.
 void World::choose(std::size_t process, const ParametersNeeded& needed) {
   if (process == 0) {
-    return answer_leading(0, [this, epoch = needed.epoch](Coordinator& coordinator) {
-      coordinator.form(epoch, to_state(kWhole), now_, kRoot, options_.order);
+    return answer_leading(0, [this, needed](Coordinator& coordinator) {
+      if (needed.candidates.front().member == kRoot)
+        coordinator.form(needed.epoch, to_state(kWhole), now_, kRoot, options_.order);
+      else
+        coordinator.interrupt({Errc::peer_failed, "the root is lost to itself"}, now_);
     });
   }
   std::uint32_t lacking = 0, held = 0, most = 0;
@@ -144,19 +116,21 @@ void World::choose(std::size_t process, const ParametersNeeded& needed) {
 }
 
 void World::connect(std::size_t upper, std::size_t lower) {
-  if (is_cut(upper, lower)) return;
-  if (upper == lower) {
+  const bool takes_over = upper != 0;
+  if (takes_over && is_cut(upper, lower)) return;
+  if (takes_over && upper == lower) {  // open since it leads
     return answer_leading(
         upper, [this, lower](Coordinator& coordinator) { coordinator.on_connected(MemberId(lower), now_); });
   }
   if (!processes_[lower].alive) {
     return answer_leading(upper, [this, lower](Coordinator& coordinator) {
-      coordinator.on_closed(MemberId(lower), {Errc::peer_failed, "refused the connection"}, now_);
+      coordinator.on_closed(MemberId(lower), processes_[lower].refusal, now_);
     });
   }
-  post(lower, arrival(link(upper, lower).down_last), [this, upper, lower, lead = processes_[upper].lead] {
-    if (processes_[upper].lead != lead || !processes_[upper].alive) return;
+  post(lower, arrival(link(upper, lower).down_last), [=, this, lead = processes_[upper].lead] {
+    if (takes_over && (processes_[upper].lead != lead || !processes_[upper].alive)) return;
     open(upper, lower);
+    if (!takes_over) processes_[lower].participant->on_connected(now_);
     answer_leading(
         upper, [this, lower](Coordinator& coordinator) { coordinator.on_connected(MemberId(lower), now_); });
   });
@@ -186,7 +160,12 @@ void World::handle(std::size_t process, ParticipantOutput output) {
           },
           [&](JobOffered&) {
             tell({.event = "JobOffered"});
-            respond([this, &self, &machine] { machine.accept(to_state(self.held), now_); });
+            respond([this, process, &self, &machine] {
+              if (process == 0)
+                machine.accept_whole(now_);
+              else
+                machine.accept(to_state(self.held), now_);
+            });
           },
           [&](FormRequested& form) {
             self.members = names_of(form.members);
@@ -196,16 +175,16 @@ void World::handle(std::size_t process, ParticipantOutput output) {
             self.whole_epoch = false;
             if (self.is_source && (self.sent & ~self.held) != 0) tell({.event = "BadSource"});
             tell({.event = "FormRequested", .epoch = form.epoch, .members = self.members});
-            respond([this, &machine, form] {
-              machine.local_blobs(form.epoch, blobs_for_neighbours(form), now_);
-            });
+            respond(
+                [this, &machine, form] { machine.blobs_made(form.epoch, blobs_for_neighbours(form), now_); });
           },
           [&](PeersReady& peers) {
             tell({.event = "PeersReady", .epoch = peers.epoch, .blobs = well_routed(peers, self.rank)});
-            respond([this, &machine, epoch = peers.epoch] { machine.local_ready(epoch, now_); });
+            respond([this, &machine, epoch = peers.epoch] { machine.connected(epoch, now_); });
           },
           [&](StartData& start) {
             tell({.event = "StartData", .epoch = start.epoch});
+            if (process == 0 && expects_) coordinator().expect_report(Bytes{kGoodDigest}, now_);
             if (!self.mute) start_data(process, start.epoch);
           },
           [&](EndData& end) {
@@ -231,7 +210,6 @@ void World::handle(std::size_t process, ParticipantOutput output) {
             self.coordinator = std::make_unique<Coordinator>(request.config, request.participants);
             self.follows = process;
             open(process, process);
-            link(process, process).fresh = false;
             machine.on_connected(now_);
             answer_leading(process, [this](Coordinator& coordinator) { coordinator.start(now_); });
           },
@@ -264,7 +242,7 @@ void World::tick_data(std::size_t process, Epoch epoch) {
   if (!flows) {
     self.stalled = self.stalled + kDataTick;
     if (self.stalled >= options_.data_patience) suspect_neighbours(process);
-  } else if (process != 0 && !self.behaviour.never_progresses) {
+  } else if (!self.behaviour.never_progresses) {
     take_blocks(process, epoch);
   }
   post(process, now_ + kDataTick, [this, process, epoch] { tick_data(process, epoch); });
@@ -295,10 +273,7 @@ void World::suspect_neighbours(std::size_t process) {
   Process& self = processes_[process];
   for (std::uint32_t rank = 0; rank < self.members.size(); ++rank) {
     if (Rank{rank} == self.rank || link_works(process, index_of(self.members[rank]))) continue;
-    if (process == 0)
-      coordinator().suspect(self.epoch, Rank{rank}, "retries exceeded", now_);
-    else
-      self.participant->suspect(self.epoch, Rank{rank}, "retries exceeded", now_);
+    self.participant->suspect(self.epoch, Rank{rank}, "retries exceeded", now_);
   }
 }
 

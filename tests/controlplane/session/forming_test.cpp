@@ -67,12 +67,13 @@ BOOST_AUTO_TEST_CASE(an_application_that_offers_nothing_or_never_becomes_ready_t
 }
 
 BOOST_AUTO_TEST_CASE(a_candidate_lost_while_parameters_are_chosen_has_them_asked_for_anew) {
-  Coordinator coordinator({}, {{MemberId{1}, "h1", "", {}}, {MemberId{2}, "h2", "", {}}});
+  Coordinator coordinator(
+      {}, {{kRoot, "root", "", {}}, {MemberId{1}, "h1", "", {}}, {MemberId{2}, "h2", "", {}}});
   coordinator.start(Time{});
   wire::Envelope welcome, accept;
   welcome.mutable_welcome()->set_version(kProtocolVersion);
-  accept.mutable_accept();
-  for (const MemberId member : {MemberId{1}, MemberId{2}}) {
+  for (const MemberId member : {kRoot, MemberId{1}, MemberId{2}}) {
+    accept.mutable_accept()->set_committed(member == kRoot);
     coordinator.on_connected(member, Time{});
     coordinator.on_message(member, serialize(welcome), Time{});
     coordinator.on_message(member, serialize(accept), Time{});
@@ -82,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_candidate_lost_while_parameters_are_chosen_has_them_asked
   while (auto output = coordinator.poll())
     if (const auto* needed = std::get_if<ParametersNeeded>(&*output))
       candidates.push_back(needed->candidates.size());
-  const std::vector<std::size_t> two_then_one{2, 1};
-  BOOST_TEST(candidates == two_then_one);
+  const std::vector<std::size_t> three_then_two{3, 2};
+  BOOST_TEST(candidates == three_then_two);
   coordinator.form(Epoch{1}, {}, Time{});  // an answer to the first question
   BOOST_TEST(coordinator.counters().epochs == 0u);
   coordinator.form(Epoch{2}, {}, Time{});
@@ -103,6 +104,36 @@ BOOST_AUTO_TEST_CASE(blobs_for_a_member_that_does_not_exist_end_their_sender_onl
   BOOST_TEST((world.outcome(1)->cause.code == Errc::protocol_error));
   BOOST_TEST((world.outcome(2)->status == Status::ok));
   BOOST_TEST((world.outcome(3)->status == Status::ok));
+}
+
+BOOST_AUTO_TEST_CASE(a_root_that_offers_nothing_or_never_becomes_ready_ends_the_job_for_all) {
+  for (const std::string phase : {"FormRequested", "PeersReady"}) {
+    World world({.participants = 3});
+    world.behaviour(0).mute_from = phase;
+    BOOST_REQUIRE(world.run(kLimit));
+    BOOST_TEST((world.find(1, "EndData")->failed == std::set<std::string>{"root"}));
+    for (std::size_t i = 1; i <= 3; ++i) {
+      BOOST_TEST(world.outcome(i)->cause.what == "the root is lost to itself");
+      BOOST_TEST(world.count(i, "AbortRequested") == 1);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_lacks_blocks_is_no_source_for_the_root) {
+  World world({.participants = 2});
+  world.on(
+      1, "JobOffered",
+      [&] {
+        wire::Envelope envelope;
+        wire::Form& form = *envelope.mutable_form();
+        form.set_epoch(1);
+        form.add_members()->set_member(1);
+        world.inject(1, serialize(envelope), true);
+      },
+      1, milliseconds(5));
+  BOOST_REQUIRE(world.run(kLimit));
+  BOOST_TEST(world.own_outcome(1)->cause.what == "the coordinator sent a Form without a rank for us");
+  BOOST_TEST((world.outcome(2)->status == Status::ok));
 }
 
 BOOST_AUTO_TEST_CASE(a_root_application_that_never_answers_ends_the_job) {

@@ -122,6 +122,49 @@ BOOST_AUTO_TEST_CASE(a_hello_with_impossible_timing_is_a_protocol_error) {
   BOOST_TEST((finished->cause.code == Errc::protocol_error));
 }
 
+/// What becomes of a member, not the root, that answers a new job with these messages.
+std::optional<MemberFinished> outcome_of(std::uint32_t last_epoch, const wire::Accept& accept) {
+  wire::Envelope welcome, answer;
+  welcome.mutable_welcome()->set_version(kProtocolVersion);
+  welcome.mutable_welcome()->set_epoch(last_epoch);
+  *answer.mutable_accept() = accept;
+  Coordinator coordinator({}, {{kRoot, "root", "", {}}, {MemberId{1}, "h1", "", {}}});
+  coordinator.start(Time{});
+  coordinator.on_connected(MemberId{1}, Time{});
+  coordinator.on_message(MemberId{1}, serialize(welcome), Time{});
+  coordinator.on_message(MemberId{1}, serialize(answer), Time{});
+  return next<MemberFinished>(coordinator);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_root_has_a_copy_of_a_new_job) {
+  wire::Accept nothing, committed, commits, reported, expected;
+  committed.set_committed(true);
+  commits.set_commits(true);
+  reported.set_report("digest");
+  expected.set_expected("digest");
+  BOOST_TEST(!outcome_of(0, nothing).has_value());
+  for (const auto& accept : {committed, commits, reported, expected}) {
+    const auto outcome = outcome_of(0, accept);
+    BOOST_REQUIRE(outcome.has_value());
+    BOOST_TEST(outcome->cause.what == "has a copy of a job that is new");
+  }
+  const auto outcome = outcome_of(7, committed);
+  BOOST_REQUIRE(outcome.has_value());
+  BOOST_TEST(outcome->cause.what == "was in an epoch of a job that is new");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_greeted_for_a_new_job_cannot_say_that_it_follows_another) {
+  World world({.participants = 2});
+  world.tamper(1, [](Bytes& bytes) {
+    wire::Envelope envelope;
+    if (envelope.ParseFromString(std::string(to_view(bytes))) && envelope.has_welcome())
+      bytes = takeover_refusal();
+  });
+  BOOST_REQUIRE(world.run(kLimit));
+  BOOST_TEST(world.outcome(1)->cause.what == "spoke before its Welcome");
+  BOOST_TEST((world.outcome(2)->status == Status::ok));
+}
+
 BOOST_AUTO_TEST_CASE(a_job_that_nobody_takes_ends_without_an_epoch) {
   World world({.participants = 3});
   for (std::size_t i = 1; i <= 3; ++i) world.behaviour(i).fails_at = "JobOffered";

@@ -132,6 +132,23 @@ BOOST_AUTO_TEST_CASE(a_member_that_reports_its_full_disk_fails_with_that_cause) 
   BOOST_TEST(world.outcome(1)->cause.what == "disk full");
 }
 
+BOOST_AUTO_TEST_CASE(who_is_whole_before_the_last_block_was_sent_breaks_the_protocol) {
+  World world({.participants = 3});
+  world.forget_expected();
+  wire::Envelope delivered;
+  delivered.mutable_delivered()->set_epoch(1);
+  world.on(2, "StartData", [&] { world.inject(2, serialize(delivered)); });
+  world.on(
+      2, "StartData",
+      [&] {
+        world.interrupt({Errc::cancelled, "interrupted"});
+      },
+      1, milliseconds(50));
+  BOOST_REQUIRE(world.run(kLimit));
+  BOOST_TEST(world.outcome(2)->cause.what == "says that it has blocks that were not sent");
+  BOOST_TEST(world.count(2, "CommitRequested") == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_root_that_was_stopped_does_not_hold_its_absence_against_others) {
   World world({.participants = 3, .data_time = seconds(3)});
   world.on(

@@ -20,38 +20,32 @@ using For = Wait::For;
 
 constexpr Duration kTick = milliseconds(100);
 
-/// A job of three participants in its first epoch, running; ids are ranks. Without the root the first leads
-/// on and is the source, and ranks are a number less than ids.
+/// A job of the root and three others in its first epoch, running; ids are ranks. Without the root the first
+/// leads on and is the source, and ranks are a number less than ids.
 class Running {
  public:
   explicit Running(std::uint64_t job_bytes = 1 << 30, MemberId leader = kRoot)
-      : coordinator_({.session = {},
-                      .name = "root",
-                      .address = {},
-                      .timing = {},
-                      .leader = leader,
-                      .job_bytes = job_bytes},
-                     {spec(1), spec(2), spec(3)}) {
+      : first_(value_of(leader)),
+        coordinator_({.session = {}, .timing = {}, .leader = leader, .job_bytes = job_bytes},
+                     specs(value_of(leader))) {
     coordinator_.start(now_);
-    for (std::uint32_t id = 1; id <= 3; ++id) {
+    for (std::uint32_t id = first_; id <= 3; ++id) {
       coordinator_.on_connected(MemberId{id}, now_);
       say(id, [](wire::Envelope& e) { e.mutable_welcome()->set_version(kProtocolVersion); });
-      say(id, [](wire::Envelope& e) { e.mutable_accept(); });
+      say(id, [id](wire::Envelope& e) { e.mutable_accept()->set_committed(id == 0); });
     }
     drain();
     coordinator_.form(Epoch{1}, {}, now_, leader);
-    for (std::uint32_t id = 1; id <= 3; ++id)
+    for (std::uint32_t id = first_; id <= 3; ++id)
       say(id, [](wire::Envelope& e) { e.mutable_blobs()->set_epoch(1); });
-    if (leader == kRoot) coordinator_.local_blobs(Epoch{1}, {}, now_);
-    for (std::uint32_t id = 1; id <= 3; ++id)
+    for (std::uint32_t id = first_; id <= 3; ++id)
       say(id, [](wire::Envelope& e) { e.mutable_ready()->set_epoch(1); });
-    if (leader == kRoot) coordinator_.local_ready(Epoch{1}, now_);
     drain();
     BOOST_REQUIRE(started_);
+    coordinator_.expect_report({}, now_);
   }
 
   void waits(std::uint32_t id, const std::optional<Wait>& wait) {
-    if (id == 0) return coordinator_.local_waits(Epoch{1}, wait, now_);
     say(id, [&](wire::Envelope& e) {
       e.mutable_wait()->set_epoch(1);
       store(*e.mutable_wait(), wait);
@@ -76,7 +70,7 @@ class Running {
   /// Everybody heartbeats; `each` is called every tenth of a second, with the number of such steps so far.
   void pass(Duration time, const std::function<void(int)>& each = {}) {
     for (const Time until = now_ + time; now_ < until; now_ = now_ + kTick) {
-      for (std::uint32_t id = 1; id <= 3; ++id)
+      for (std::uint32_t id = first_; id <= 3; ++id)
         if (!lost_.contains(id)) heartbeat(id);
       if (each) each(steps_++);
       coordinator_.on_timer(now_);
@@ -89,8 +83,11 @@ class Running {
   std::uint64_t advance() const { return advance_; }
 
  private:
-  static ParticipantSpec spec(std::uint32_t id) {
-    return {.member = MemberId{id}, .name = "h" + std::to_string(id), .address = {}, .job = {}};
+  static std::vector<ParticipantSpec> specs(std::uint32_t first) {
+    std::vector<ParticipantSpec> all;
+    for (std::uint32_t id = first; id <= 3; ++id)
+      all.push_back({.member = MemberId{id}, .name = "h" + std::to_string(id), .address = {}, .job = {}});
+    return all;
   }
   template <typename Fill>
   void say(std::uint32_t id, Fill fill) {
@@ -100,9 +97,8 @@ class Running {
   }
   void drain() {
     while (auto output = coordinator_.poll()) {
-      if (std::get_if<StartData>(&*output)) started_ = true;
-      if (std::get_if<EndData>(&*output)) ended_ = true;
-      if (const auto* finished = std::get_if<MemberFinished>(&*output))
+      if (const auto* finished = std::get_if<MemberFinished>(&*output);
+          finished != nullptr && finished->status != Status::ok)
         lost_[value_of(finished->member)] = finished->cause.what;
       if (const auto* send = std::get_if<Send>(&*output)) {
         const auto envelope = parse_envelope(send->bytes);
@@ -114,6 +110,7 @@ class Running {
   }
 
   Time now_{seconds(1000).ns};
+  std::uint32_t first_;  ///< of the members
   Coordinator coordinator_;
   std::map<std::uint32_t, std::string> lost_;
   bool started_ = false, ended_ = false;
@@ -325,63 +322,96 @@ BOOST_AUTO_TEST_CASE(however_slowly_a_pipeline_moves_only_who_stops_is_lost) {
   BOOST_TEST(held);
 }
 
-BOOST_AUTO_TEST_CASE(a_participant_tells_a_wait_once_it_has_lasted_and_once_when_it_is_over) {
-  Participant participant({.agent = "test", .timing = {}});
-  Time now{seconds(5).ns};
-  std::vector<std::optional<Wait>> told;
-  const auto drain = [&] {
-    while (auto output = participant.poll()) {
+/// A participant in its first epoch, running, that is asked ten times a second what it waits for.
+class Waiting {
+ public:
+  explicit Waiting(Rank rank) {
+    participant_.on_connected(now_);
+    hear([](wire::Envelope& e) {
+      e.mutable_hello()->set_version(kProtocolVersion);
+      e.mutable_hello()->set_session(std::string(16, 's'));
+      e.mutable_hello()->set_heartbeat_interval_ns(100'000'000);
+      e.mutable_hello()->set_suspect_after_ns(600'000'000);
+    });
+    hear([](wire::Envelope& e) { e.mutable_job(); });
+    if (rank == kRootRank)
+      participant_.accept_whole(now_);
+    else
+      participant_.accept({}, now_);
+    hear([rank](wire::Envelope& e) {
+      e.mutable_form()->set_epoch(1);
+      e.mutable_form()->set_rank(value_of(rank));
+      e.mutable_form()->add_members()->set_rank(0);
+      e.mutable_form()->add_members()->set_rank(1);
+    });
+    participant_.blobs_made(Epoch{1}, {}, now_);
+    hear([](wire::Envelope& e) { e.mutable_peers()->set_epoch(1); });
+    participant_.connected(Epoch{1}, now_);
+    hear([](wire::Envelope& e) { e.mutable_start()->set_epoch(1); });
+  }
+
+  void look(const std::optional<Wait>& wait, Duration time) {
+    for (const Time until = now_ + time; now_ < until; now_ = now_ + kTick)
+      participant_.waits(Epoch{1}, wait, now_);
+    while (auto output = participant_.poll()) {
       const auto* send = std::get_if<Send>(&*output);
       if (send == nullptr) continue;
       const auto envelope = parse_envelope(send->bytes);
       if (envelope->has_wait()) told.push_back(load(envelope->wait()));
     }
-  };
-  const auto hear = [&](auto fill) {
+  }
+
+  std::vector<std::optional<Wait>> told;
+
+ private:
+  template <typename Fill>
+  void hear(Fill fill) {
     wire::Envelope envelope;
     fill(envelope);
-    participant.on_message(serialize(envelope), now);
-  };
-  participant.on_connected(now);
-  hear([](wire::Envelope& e) {
-    e.mutable_hello()->set_version(kProtocolVersion);
-    e.mutable_hello()->set_session(std::string(16, 's'));
-    e.mutable_hello()->set_heartbeat_interval_ns(100'000'000);
-    e.mutable_hello()->set_suspect_after_ns(600'000'000);
-  });
-  hear([](wire::Envelope& e) { e.mutable_job(); });
-  participant.accept({}, now);
-  hear([](wire::Envelope& e) {
-    e.mutable_form()->set_epoch(1);
-    e.mutable_form()->set_rank(1);
-    e.mutable_form()->add_members()->set_rank(0);
-    e.mutable_form()->add_members()->set_rank(1);
-  });
-  participant.local_blobs(Epoch{1}, {}, now);
-  hear([](wire::Envelope& e) { e.mutable_peers()->set_epoch(1); });
-  participant.local_ready(Epoch{1}, now);
-  hear([](wire::Envelope& e) { e.mutable_start()->set_epoch(1); });
+    participant_.on_message(serialize(envelope), now_);
+  }
 
+  Time now_{seconds(5).ns};
+  Participant participant_{{.agent = "test", .timing = {}}};
+};
+
+BOOST_AUTO_TEST_CASE(a_participant_tells_a_wait_once_it_has_lasted_and_once_when_it_is_over) {
+  Waiting receiver(Rank{1});
   const Wait first{3, Rank{0}, For::block}, second{4, Rank{0}, For::link};
-  const auto look = [&](const std::optional<Wait>& wait, Duration time) {
-    for (const Time until = now + time; now < until; now = now + milliseconds(50))
-      participant.waits(Epoch{1}, wait, now);
-    drain();
-  };
-  look(first, milliseconds(900));
-  look(second, milliseconds(900));
-  BOOST_TEST(told.empty());
-  look(second, seconds(5));
-  BOOST_REQUIRE(told.size() == 1u);
-  BOOST_TEST((told[0] == second));
-  look(first, milliseconds(200));
-  BOOST_REQUIRE(told.size() == 2u);
-  BOOST_TEST(!told[1].has_value());
-  look(first, seconds(3));
-  look(std::nullopt, seconds(3));
-  BOOST_REQUIRE(told.size() == 4u);
-  BOOST_TEST((told[2] == first));
-  BOOST_TEST(!told[3].has_value());
+  receiver.look(first, milliseconds(900));
+  receiver.look(second, milliseconds(900));
+  BOOST_TEST(receiver.told.empty());
+  receiver.look(second, seconds(5));
+  BOOST_REQUIRE(receiver.told.size() == 1u);
+  BOOST_TEST((receiver.told[0] == second));
+  receiver.look(first, milliseconds(200));
+  BOOST_REQUIRE(receiver.told.size() == 2u);
+  BOOST_TEST(!receiver.told[1].has_value());
+  receiver.look(first, seconds(3));
+  receiver.look(std::nullopt, seconds(3));
+  BOOST_REQUIRE(receiver.told.size() == 4u);
+  BOOST_TEST((receiver.told[2] == first));
+  BOOST_TEST(!receiver.told[3].has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_source_tells_every_wait_at_every_call_and_once_when_it_has_none) {
+  Waiting source(Rank{0});
+  source.look(Wait{3, Rank{1}, For::link}, milliseconds(300));
+  source.look(Wait{4, Rank{1}, For::link}, milliseconds(200));
+  BOOST_TEST(source.told.size() == 5u);
+  source.look(std::nullopt, seconds(3));
+  BOOST_REQUIRE(source.told.size() == 6u);
+  BOOST_TEST(!source.told.back().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_a_source_that_is_busy_with_others_has_time) {
+  Running job;
+  std::uint64_t block = 0;
+  job.waits(3, Wait{100'000, Rank{0}, For::block});
+  job.pass(seconds(200), [&](int step) {
+    if (step % 5 == 0) job.waits(0, Wait{block++, Rank{1}, For::link});
+  });
+  BOOST_TEST(job.lost().empty());
 }
 
 }  // namespace

@@ -34,9 +34,8 @@ struct Coordinating {
   }
 
   Time now{seconds(1000).ns};
-  Coordinator machine{
-      {.session = {}, .name = "root", .address = {}, .timing = kTiming, .leader = kRoot, .job_bytes = 1},
-      {{.member = MemberId{1}, .name = "h1", .address = {}, .job = {}}}};
+  Coordinator machine{{.session = {}, .timing = kTiming, .job_bytes = 1},
+                      {{.member = MemberId{1}, .name = "h1", .address = {}, .job = {}}}};
   std::optional<std::string> lost;
 };
 

@@ -149,10 +149,11 @@ BOOST_AUTO_TEST_CASE(a_commit_under_way_stands_when_the_coordinator_dies) {
 BOOST_AUTO_TEST_CASE(who_has_committed_is_a_source_for_those_who_lack_blocks) {
   World world({.participants = 2, .seed = 3, .data_time = seconds(2)});
   world.behaviour(2).never_progresses = true;
-  world.on(0, "MemberFinished", [&] {
+  const auto die = [&] {
     world.behaviour(2).never_progresses = false;
     world.kill(0);
-  });
+  };
+  world.on(0, "MemberFinished", die, 2);  // the first is the root, which has it from the start
   BOOST_REQUIRE(world.run(kLimit));
   check_that_they_have_it(world, 1, 2);
   BOOST_TEST(world.find(1, "FormRequested", 2)->members == (std::vector<std::string>{"h1", "h2"}));

@@ -8,7 +8,7 @@ namespace rdmc::session::test {
 World::World(Options options)
     : options_(options), random_(options.seed), processes_(options.participants + 1) {
   std::vector<ParticipantSpec> specs;
-  for (std::size_t i = 1; i < processes_.size(); ++i) {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
     specs.push_back(
         {MemberId{static_cast<std::uint32_t>(i)}, name_of(i), name_of(i), Bytes(3, std::byte{0x4A})});
     processes_[i].participant = std::make_unique<Participant>(ParticipantConfig{"test", options_.timing});
@@ -16,16 +16,11 @@ World::World(Options options)
         static_cast<std::int64_t>(random_.between(static_cast<std::uint64_t>(options_.data_time.ns) / 2,
                                                   static_cast<std::uint64_t>(options_.data_time.ns))));
   }
-  processes_[0].coordinator = std::make_unique<Coordinator>(
-      CoordinatorConfig{{}, "root", "127.0.0.1:7700", options_.timing, kRoot}, specs);
+  processes_[0].held = kWhole;
+  processes_[0].has_delivered = true;
+  processes_[0].coordinator =
+      std::make_unique<Coordinator>(CoordinatorConfig{.session = {}, .timing = options_.timing}, specs);
   post(0, now_, [this] { coordinator().start(now_); });
-  for (std::size_t i = 1; i < processes_.size(); ++i) {
-    post(i, arrival(link(0, i).down_last), [this, i] {
-      open(0, i);
-      processes_[i].participant->on_connected(now_);
-      post(0, arrival(link(0, i).up_last), [this, i] { coordinator().on_connected(MemberId(i), now_); });
-    });
-  }
 }
 
 std::string World::name_of(std::size_t process) {
@@ -120,8 +115,7 @@ void World::pause(std::size_t process, Duration length) {
 
 void World::refuse_connection(std::size_t process, Error cause) {
   kill(process);
-  post(0, now_ + milliseconds(1),
-       [this, process, cause] { coordinator().on_closed(MemberId(process), cause, now_); });
+  processes_[process].refusal = std::move(cause);
 }
 
 void World::inject(std::size_t process, Bytes bytes, bool to_participant) {
@@ -146,7 +140,7 @@ Time World::arrival(Time& last) {
 void World::open(std::size_t upper, std::size_t lower) {
   Link& channel = link(upper, lower);
   channel.upper_open = channel.lower_open = true;
-  channel.fresh = upper != 0;
+  channel.fresh = upper != 0 && upper != lower;
   ++channel.generation;
 }
 

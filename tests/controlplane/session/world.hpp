@@ -1,6 +1,7 @@
 // A coordinator and its participants on a fake network in virtual time: every process is a real session
 // machine under an application that answers events after short random delays, with a data plane reduced to a
-// clock and a few blocks. A participant that leads on has a coordinator of its own beside it. Tests inject
+// clock and a few blocks. The root has the coordinator beside its participant, and so has a participant that
+// takes its place. Tests inject
 // faults at times or when an event is seen, run the world, and look at what each process recorded. One
 // thread; a run is a function of the options and the faults.
 #pragma once
@@ -106,17 +107,18 @@ class World {
   std::uint32_t held(std::size_t process) const { return processes_[process].held; }
   /// It has been in an epoch, has no outcome yet, and is not stopped.
   bool takes_part(std::size_t process) const;
-  Participant& participant(std::size_t process) { return *processes_[process].participant; }
+  const Participant& participant(std::size_t process) const { return *processes_[process].participant; }
   std::uint64_t trace_hash() const { return trace_hash_; }
   std::size_t size() const { return processes_.size(); }
   static std::string name_of(std::size_t process);
 
  private:
   struct Process {
-    std::unique_ptr<Participant> participant;  ///< none for the root
-    std::unique_ptr<Coordinator> coordinator;  ///< of the root, and of who leads on
-    std::size_t follows = 0;                   ///< whose coordinator its participant talks to
-    std::uint64_t lead = 0;                    ///< counts its coordinators: answers to an older one are void
+    std::unique_ptr<Participant> participant;
+    std::unique_ptr<Coordinator> coordinator;                    ///< of the root, and of who leads on
+    Error refusal{Errc::peer_failed, "refused the connection"};  ///< of a dead process' host
+    std::size_t follows = 0;  ///< whose coordinator its participant talks to
+    std::uint64_t lead = 0;   ///< counts its coordinators: answers to an older one are void
     Behaviour behaviour;
     bool alive = true, cut = false, cut_from_root = false, mute = false;
     std::function<void(Bytes&)> tamper;
