@@ -59,6 +59,8 @@ struct NodeOptions {
 
 /// For GroupOptions::algorithm: the root chooses for each message, learning from how long they take.
 inline constexpr std::nullopt_t kAutomatic = std::nullopt;
+/// For GroupOptions::block_bytes: what 0 means where it is not chosen for each message.
+inline constexpr std::uint32_t kUsualBlockBytes = 256 * 1024;
 
 struct GroupOptions {
   /// Of this use of the number; higher than in any earlier use of it by one of the members.
@@ -66,10 +68,10 @@ struct GroupOptions {
   /// Messages travel in blocks of it; the same at every member. 0: chosen for each message with its
   /// algorithm, else - and in a group that `can_continue` - 256 KB.
   std::uint32_t block_bytes = 0;
-  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces. It
-  /// learns from what has the network to itself: behind a message that travels as none of its length did
-  /// lately, a queue waits until all have it - some 6 of the first 50 of a length, and a few more after each
-  /// 256: a queue can be much slower than by a plan that is named. A successor group begins anew. A host's
+  /// Who passes blocks on to whom; the same at every member. kAutomatic: what the root announces. To
+  /// compare algorithms the root sometimes sends one message alone, and the messages behind it wait until all
+  /// members have it: some 6 of the first 50 messages of a length, and a few more after each 256. So a queue
+  /// can be much slower than by a plan that is named. A successor group begins anew. A host's
   /// members take blocks once for all only by host_pipeline: chosen, or named where all are connected.
   std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline;
   /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little
@@ -111,8 +113,8 @@ struct PartialMessage {
 /// Why a group came to its end, and what this member has of it. Messages come in order: it has exactly those
 /// below `delivered`, and of the others only what is told of those in `partial`.
 struct GroupFailure {
-  /// Who is to blame, as far as this member knows. This member itself: it has found its own failure. When
-  /// another member blames this one, nothing stands here.
+  /// Who is to blame, as far as this member knows. This member itself: it has found its own failure. Empty if
+  /// another member blames this one.
   std::optional<NodeId> node;
   Error error;
   std::uint64_t delivered = 0;  ///< the first message that this member has not got

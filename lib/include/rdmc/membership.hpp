@@ -6,8 +6,8 @@
 // Any thread may call anything, but for what is said here. Upcalls of a membership come on the control thread
 // of its Context, one at a time; they must not block, and must not destroy the membership. Upcalls of a group
 // come on the thread that moves its bytes, one at a time. They must not block either: the control thread
-// waits for that thread now and then. So they must not make a membership or a group, end one, or ask for
-// counters().
+// waits for that thread now and then. So an upcall of a group must not make a membership or a group, end one,
+// or ask for counters().
 #pragma once
 
 #include <cstddef>
@@ -76,7 +76,7 @@ struct MembershipOptions {
 };
 
 /// For the processes of a job: the first three, or the first one of fewer than three, run the store's nodes
-/// in memory, at the ports that connect_mesh() uses. So connect_mesh() is not called at the same time, and
+/// in memory, at the ports that connect_mesh() uses. So do not call connect_mesh() at the same time; and
 /// the views can change as long as two of those three live. `job` is the group's name. Errors: not_found (a
 /// name that has no address), invalid_argument (no such name of a group).
 Result<MembershipOptions> membership_options(const LaunchedJob& job);
@@ -115,9 +115,9 @@ struct MembershipCallbacks {
 /// They only rise.
 struct MembershipCounters {
   std::uint64_t installed = 0;     ///< views
-  std::uint64_t delivered = 0;     ///< messages
-  std::uint64_t fenced = 0;        ///< messages of an epoch that was over
-  std::uint64_t dropped = 0;       ///< messages that found no room
+  std::uint64_t delivered = 0;     ///< messages of broadcast()
+  std::uint64_t fenced = 0;        ///< of these, those of an epoch that was over
+  std::uint64_t dropped = 0;       ///< of these, those that found no room
   std::uint64_t deaths_seen = 0;   ///< exits that the operating system told of
   std::uint64_t paths_failed = 0;  ///< queue pairs that gave up
 };
@@ -142,7 +142,8 @@ struct MemberGroupOptions {
   std::function<MemberId(const View&)> root{};
 };
 
-/// Upcalls, as those of GroupCallbacks; any may be empty. Numbers of messages go on across all changes.
+/// Upcalls, as those of GroupCallbacks; any may be empty. Numbers of messages go on across all changes. A
+/// root gets no `delivered` for its own messages; the memory of one is the application's again at `reusable`.
 struct MemberGroupCallbacks {
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
@@ -152,7 +153,8 @@ struct MemberGroupCallbacks {
   /// Something has failed. The group goes on by itself: `continued` or `ended` follows, or this once more.
   std::function<void(const Error& cause)> interrupted;
   /// The group begins, or goes on: every member has the messages below `next`. A member
-  /// that has joined gets the messages from `next` on. What had begun beyond is void.
+  /// that has joined gets the messages from `next` on. Messages from `next` on that had begun are cancelled;
+  /// their memory is the application's.
   std::function<void(const GroupView&)> continued;
   /// The end of the group here, and the last upcall: the membership is over (cancelled), or this member
   /// cannot take part any more and says why. The others go on without it.
@@ -174,14 +176,16 @@ class MemberGroup {
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   /// Receiver: as Node::post_receive_buffer. Errors: those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
-  /// Another member becomes the root, although nobody has died. The root sends nothing new from then on, and
-  /// hands over when every member has all that it has sent; `continued` says when the root has changed. Any
-  /// member may call it; of several calls at a time the last that arrives stands. A wish for a member that is
-  /// not in the group then has no effect. Errors: invalid_argument (the option `root` chooses), cancelled
+  /// Another member becomes the root, although nobody has died. Soon after, the root's send() says
+  /// would_block; what it has accepted is delivered before the change, however long a receiver takes.
+  /// `continued` says when the root has changed. Any member may call this; of several calls at a time the
+  /// last that arrives stands. If that member is not in the group when the change begins, nothing happens,
+  /// and no error is reported. Errors: invalid_argument (the option `root` chooses), cancelled
   /// (the group is over).
   Result<void> change_root(MemberId member);
   /// `closed` is called when all members of the group have called this and have all messages, or with why
-  /// that cannot be. Errors: cancelled (called before, or the group is over).
+  /// that cannot be; it may be called before this returns. Without a store that is reached, a group that has
+  /// lost a member waits. Errors: cancelled (called before, or the group is over).
   Result<void> close(std::function<void(Result<void>)> closed);
 
  private:
@@ -201,7 +205,7 @@ class Membership {
   /// those of the key, of listening, of opening the fabric and of the store's node.
   static Result<std::unique_ptr<Membership>> join(const MembershipOptions& options,
                                                   MembershipCallbacks callbacks);
-  /// To the others it is as if the process had died, unless removed() came first. Groups end.
+  /// Without leave() and removed() before, the others take it for a death. Groups end.
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -225,11 +229,12 @@ class Membership {
   /// happened. Errors: not_found, peer_failed (the store cannot be reached), invalid_argument (we are no
   /// member).
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
-  /// removed() follows when the others have agreed.
+  /// removed() follows when the others have agreed; not while the store cannot be reached. The process that
+  /// runs the only node of a store leaves last.
   void leave();
 
-  /// Whether this process may serve, now, what the view of `epoch` gives to it. It is called after a value is
-  /// read and before the answer leaves: the process may have been stopped in between.
+  /// True while this process may serve what it owns in the view of `epoch`. Call it after reading a value and
+  /// before sending the answer: the process may have been stopped in between.
   bool holds_lease(Epoch epoch) const;
 
   /// Waits for the control thread: not in an upcall of a group.

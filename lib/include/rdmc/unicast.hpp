@@ -50,7 +50,7 @@ struct Completion {
   std::uint64_t work_id = 0;  ///< what the application gave
   WorkKind kind = WorkKind::send;
   WorkStatus status = WorkStatus::success;
-  std::uint32_t byte_count = 0;            ///< of a receive, or of the write that came with an immediate
+  std::uint32_t byte_count = 0;  ///< at the receiver: of the message, or of the write with immediate; else 0
   std::optional<std::uint32_t> immediate;  ///< of a receive
   std::uint64_t original = 0;              ///< of an atomic operation: the value before it
 };
@@ -77,8 +77,8 @@ struct PeerInfo {
   std::vector<std::byte> private_data;  ///< what its application says of itself
 };
 
-/// A handle of a connection. Copies are alike. It may outlive the connection and the endpoint: operations
-/// then fail with peer_failed.
+/// A handle of a connection. All copies name the same connection. It may outlive the connection and the
+/// endpoint: operations then fail with peer_failed.
 ///
 /// Errors of all operations: would_block (as many are under way as the endpoint's depths allow: take
 /// completions first), peer_failed (the connection is over), invalid_argument (longer than 2^31 - 1 bytes, or
@@ -106,7 +106,7 @@ class Connection {
   /// Into `to`, from its byte `offset` on.
   Result<void> write(std::span<const std::byte> bytes, const RemoteMemory& to, std::uint64_t offset,
                      std::uint64_t work_id) const;
-  /// The same, and then takes one receive of the peer's, whose completion tells it `immediate`.
+  /// The same, and uses up one receive that the peer has posted: its completion carries `immediate` there.
   Result<void> write_with_immediate(std::span<const std::byte> bytes, const RemoteMemory& to,
                                     std::uint64_t offset, std::uint32_t immediate,
                                     std::uint64_t work_id) const;
@@ -151,9 +151,10 @@ class Region {
   Result<RemoteMemory> grant(const Connection& connection);
   /// Takes the key back. When this returns, no packet of that peer, however late, changes a byte of the
   /// memory, and the keys of other peers are as good as before. An operation of the peer with the old key
-  /// fails there with WorkStatus::remote_access, and ends the connection for both sides. The end of a
-  /// connection takes its keys back, too. To revoke what was not granted is no error. Errors:
-  /// invalid_argument (another thread than the one that polls, without an own thread): nothing is revoked.
+  /// fails there with WorkStatus::remote_access, and ends the connection for both sides, also when it has a
+  /// new key by then: tell the peer before you revoke, or lose the connection. The end of a connection takes
+  /// its keys back, too. To revoke what was not granted is no error. Errors: invalid_argument (another thread
+  /// than the one that polls, without an own thread): nothing is revoked.
   Result<void> revoke(const Connection& connection);
 
  private:
