@@ -197,6 +197,10 @@ int main(int argc, char** argv) {
   member_command->add_option("--fabric", member.fabric, "of the data path")->capture_default_str();
   member_command->add_flag("--encrypt", member.encrypt,
                            "AES-256-GCM for all of its data path that leaves the host; all members or none");
+  member_command
+      ->add_option("--lease", member.lease_ms,
+                   "asks the others for a lease of so many ms, 100 to 200 are meant; 0: none")
+      ->check(CLI::Range(std::int64_t{0}, view::kMaxLease.ns / 1'000'000));
   member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
       ->capture_default_str();
   for (const auto& [command, metrics] :

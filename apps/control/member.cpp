@@ -44,7 +44,8 @@ class Member {
          .listen = *listen,
          .fabric = options_.fabric,
          .window_bytes = static_cast<std::uint32_t>(kBeatBytes * view::kMaxMembers),
-         .encrypt = options_.encrypt},
+         .encrypt = options_.encrypt,
+         .lease = milliseconds(options_.lease_ms)},
         {.installed = [this](const view::View& view) { on_installed(view); },
          .removed = [this](const view::View& view) { on_removed(view); },
          .delivered = [this](view::MemberId from,
@@ -56,6 +57,12 @@ class Member {
          .store_found = [this] { say("store_found"); },
          .unreachable = [this](const view::Unreachable& link) { on_unreachable(link); },
          .reachable = [this](view::MemberId member) { say("reachable", named(member)); },
+         .earlier_leases_over =
+             [this](Epoch epoch) {
+               say("earlier_leases_over", {{"epoch", value_of(epoch)}});
+             },
+         .lease_gained = [this] { say("lease_gained"); },
+         .lease_lost = [this] { say("lease_lost"); },
          .agreed =
              [this](const view::View& view) {
                say("agreed", {{"epoch", value_of(view.epoch)}});

@@ -14,7 +14,8 @@ struct MemberOptions {
   control::Identity identity;
   std::string listen = "127.0.0.1:0";
   std::string fabric = "auto";
-  bool encrypt = false;  ///< the data path
+  bool encrypt = false;        ///< the data path
+  std::uint32_t lease_ms = 0;  ///< the term of the lease that it asks for; 0: none
   std::uint32_t beat_ms = 100;
   bool json = false;
   std::string metrics;  ///< "[ADDR:]PORT" where they are served; empty: nowhere. Loopback by default

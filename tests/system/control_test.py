@@ -183,6 +183,24 @@ class Members(Group):
         last.wait_for_view_of([last])
         self.assertFalse(any(member.has("visible") for member in members))
 
+    def test_a_member_with_a_lease_holds_it_and_the_others_say_when_it_is_over(self):
+        holder = Member(self, "--lease", "200", *self.common)
+        holder.wait_for_view_of([holder])
+        other = Member(self, *self.common)
+        other.wait_for_view_of([holder, other])
+        holder.wait_for_event("lease_gained")
+        holder.process.send_signal(signal.SIGSTOP)
+        try:
+            before = time.monotonic_ns() // 1000
+            self.assertEqual(run("remove", "g", holder.id, *self.common)[0], DONE)
+            epoch = other.wait_for_view_of([other], before)["epoch"]
+            other.wait_for(lambda e: e["event"] == "earlier_leases_over" and e["epoch"] == epoch, "the lease is over", before)
+        finally:
+            holder.process.send_signal(signal.SIGCONT)
+        holder.wait_for_event("lease_lost", before)
+        self.assertEqual(holder.process.wait(SECONDS), REMOVED)
+        self.assertFalse(other.has("lease_gained"))
+
     def test_a_process_of_another_group_where_a_member_was_is_no_member(self):
         address = free_address()
         former = Member(self, "--listen", address, *self.common)
