@@ -1,15 +1,14 @@
-// A queue of bounded length. Its memory grows with the most elements that it has held: a queue pair that is
-// never busy needs little. Elements are also reachable by the absolute index they were pushed at, as long as
-// they have not been popped. push() may move all elements.
+// A queue of bounded length whose memory is allocated once, so that push() never fails. The kernel gives it
+// pages when they are used: a queue pair that is never busy needs little. Elements are also reachable by the
+// absolute index they were pushed at, as long as they have not been popped.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
-#include <vector>
+#include <memory>
+#include <type_traits>
 
 namespace rdmc::roce {
 
@@ -17,9 +16,9 @@ template <typename T>
 class FixedRing {
  public:
   explicit FixedRing(std::size_t capacity)
-      : capacity_(std::bit_ceil(std::max<std::size_t>(capacity, 1))),
-        slots_(std::min(capacity_, kFewest)),
-        mask_(slots_.size() - 1) {}
+      : size_(std::bit_ceil(capacity == 0 ? 1 : capacity)),
+        slots_(std::allocator<T>().allocate(size_), Free{size_}),
+        mask_(size_ - 1) {}
 
   bool empty() const { return head_ == tail_; }
   std::size_t size() const { return static_cast<std::size_t>(tail_ - head_); }
@@ -28,10 +27,8 @@ class FixedRing {
   std::uint64_t tail() const { return tail_; }
 
   void push(const T& value) {
-    if (size() == slots_.size()) [[unlikely]]
-      grow(value);
-    else
-      slots_[tail_++ & mask_] = value;
+    assert(size() < size_);
+    std::construct_at(&slots_[tail_++ & mask_], value);
   }
   void pop() {
     assert(!empty());
@@ -44,20 +41,14 @@ class FixedRing {
   const T& operator[](std::uint64_t index) const { return slots_[index & mask_]; }
 
  private:
-  static constexpr std::size_t kFewest = 8;
+  static_assert(std::is_trivially_destructible_v<T>);
+  struct Free {
+    std::size_t size;
+    void operator()(T* slots) const { std::allocator<T>().deallocate(slots, size); }
+  };
 
-  void grow(T value) {
-    assert(size() < capacity_);
-    std::vector<T> slots(2 * slots_.size());
-    for (std::uint64_t index = head_; index != tail_; ++index)
-      slots[index & (slots.size() - 1)] = std::move(slots_[index & mask_]);
-    slots_ = std::move(slots);
-    mask_ = slots_.size() - 1;
-    slots_[tail_++ & mask_] = value;
-  }
-
-  std::size_t capacity_;
-  std::vector<T> slots_;
+  std::size_t size_;
+  std::unique_ptr<T[], Free> slots_;
   std::uint64_t mask_, head_ = 0, tail_ = 0;
 };
 

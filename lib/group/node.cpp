@@ -5,7 +5,7 @@ namespace rdmc {
 namespace {
 
 constexpr Duration kKeepalive = milliseconds(150);
-constexpr std::uint32_t kRingBytes = 256 * 1024, kUsualBlockBytes = 256 * 1024;
+constexpr std::uint32_t kRingBytes = 256 * 1024;
 
 group::PeerId peer_of(NodeId node) {
   return group::PeerId{value_of(node)};

@@ -52,7 +52,9 @@ std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked,
 
 }  // namespace
 
-std::vector<MemberId> with_other_options(std::span<const MemberId> order, const GroupStates& states) {
+std::vector<MemberId> with_other_options(std::span<const MemberId> order, GroupStates states,
+                                         const std::optional<Begun>& last) {
+  if (last) overlay(states, *last);
   const GroupState* first = nullptr;
   for (const MemberId member : order) {
     const auto found = states.find(member);

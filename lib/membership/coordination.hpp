@@ -25,7 +25,8 @@ using Decision = std::variant<NewEpoch, AllClose, Drain>;
 
 /// Those whose options are not the group's. What the members of its last epoch have chosen counts, and before
 /// the first one what the oldest member has.
-std::vector<MemberId> with_other_options(std::span<const MemberId> order, const GroupStates& states);
+std::vector<MemberId> with_other_options(std::span<const MemberId> order, GroupStates states,
+                                         const std::optional<Begun>& last);
 
 /// `order`: the members of the view, oldest first. `states`: without those who have other options. `last`:
 /// the newest epoch that this coordinator has begun in this view. The epoch of the answer is 0, and is the

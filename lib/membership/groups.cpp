@@ -10,6 +10,9 @@ namespace {
 
 /// Of a group's epoch the upper bits are the epoch of the view in which it was begun.
 constexpr int kEpochShift = 24;
+constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << kEpochShift) - 1;
+/// Nobody has begun so many epochs in one view: a number beyond is none that a coordinator has given.
+constexpr std::uint64_t kMostBelieved = kEpochMask / 2;
 /// The same members try again no sooner, when their epoch has failed.
 constexpr Duration kBeginAgain = milliseconds(100);
 
@@ -217,11 +220,11 @@ void Groups::give(MemberId member, const Order& order) {
 }
 
 void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states) {
-  for (const MemberId member : with_other_options(order, states)) {
+  Coordinated& coordinated = coordinated_[number];
+  for (const MemberId member : with_other_options(order, states, coordinated.begun)) {
     give(member, Refusal{.group = number, .life = states.at(member).life});
     states.erase(member);
   }
-  Coordinated& coordinated = coordinated_[number];
   auto decision = decide(order, states, coordinated.begun);
   if (!decision) return;
   if (const auto* const close = std::get_if<AllClose>(&*decision)) {
@@ -248,8 +251,9 @@ void Groups::begin(GroupNumber number, NewEpoch epoch, const GroupStates& states
   // Another member may have begun epochs in this view, before it became unable to.
   for (const auto& [member, told] : states_)
     for (const GroupState& group : told.groups)
-      if (group.epoch >> kEpochShift == value_of(view_.epoch))
-        epochs_begun_ = std::max(epochs_begun_, group.epoch & ((std::uint64_t{1} << kEpochShift) - 1));
+      if (const std::uint64_t begun = group.epoch & kEpochMask;
+          group.epoch >> kEpochShift == value_of(view_.epoch) && begun <= kMostBelieved)
+        epochs_begun_ = std::max(epochs_begun_, begun);
   epoch.epoch = (value_of(view_.epoch) << kEpochShift) + ++epochs_begun_;
   Begun begun{.epoch = epoch, .lives = {}};
   for (const MemberId member : epoch.participants) begun.lives[member] = states.at(member).life;

@@ -158,6 +158,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
     raise(sent_, next);
     is_root_ = now.root == setup_.self;
     stable_ = next;
+    is_draining_ = false;  // the application may send in the upcall
     if (setup_.callbacks.continued) setup_.callbacks.continued(now);
     post([epoch = *epoch](Impl& group) { group.on_continued(epoch); });
   };

@@ -13,7 +13,7 @@ Result<void> MemberGroup::Impl::open(Groups& groups) {
   state_.life = groups.next_number();
   state_.first_members = setup_.options.first_members;
   const GroupOptions& options = setup_.options.group;
-  state_.options = {.block_bytes = options.block_bytes,
+  state_.options = {.block_bytes = options.block_bytes == 0 ? kUsualBlockBytes : options.block_bytes,
                     .small_bytes = options.small_bytes,
                     .algorithm = options.algorithm ? static_cast<std::uint32_t>(*options.algorithm) + 1 : 0};
   groups_ = &groups;
@@ -119,6 +119,7 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
   state_.root = epoch.root;
   state_.participants = epoch.participants;
   state_.stage = Stage::going;
+  state_.is_drained = false;
   if (!state_.wish_stands) {
     const bool is_out =
         state_.wish && std::ranges::find(epoch.participants, *state_.wish) == epoch.participants.end();
@@ -128,7 +129,6 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
     if (gone_on.error().code != Errc::peer_failed) return give_up(gone_on.error());
     set_failed();
   }
-  state_.is_drained = is_draining_ = false;
   if (groups_ != nullptr) groups_->tell();
 }
 
@@ -186,7 +186,8 @@ void MemberGroup::Impl::drain(std::uint64_t epoch) {
 }
 
 void MemberGroup::Impl::check_drained() {
-  if (!is_draining_ || state_.is_drained || stable_ < sent_) return;
+  const bool is_open = state_.stage == Stage::open || state_.stage == Stage::closing;
+  if (!is_draining_ || !is_open || state_.is_drained || stable_ < sent_) return;
   state_.is_drained = true;
   groups_->tell();
 }

@@ -190,7 +190,7 @@ std::size_t Link::poll(std::span<Completion> out) {
               .work_id = one.work_id,
               .kind = one.kind,
               .status = one.status,
-              .byte_count = one.byte_count,
+              .byte_count = is_receive(one.kind) ? one.byte_count : 0,
               .immediate = one.immediate,
               .original = one.original};
   }
