@@ -9,8 +9,7 @@
 namespace rdmc::fabric::shm {
 
 Result<Doorbell> Doorbell::make() {
-  auto pages = memory::SharedPages::make(kBytes, memory::SharedPages::Peers::may_write,
-                                         memory::Touch::now);
+  auto pages = memory::SharedPages::make(kBytes, memory::SharedPages::Peers::may_write, memory::Touch::now);
   if (!pages) return std::unexpected(pages.error());
   return Doorbell(std::move(*pages));
 }
