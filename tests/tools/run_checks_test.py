@@ -48,26 +48,42 @@ class Report(unittest.TestCase):
 class Runs(unittest.TestCase):
     def run_main(self, built, arguments=()):
         """What was tested, in order, and the status, where each build answers as `built` does."""
-        tested, testing = [], threading.Event()
+        tested, testing, units_done, beside = [], threading.Event(), threading.Event(), threading.Event()
 
-        def build(name, *_):
-            # The second build must be under way while the first's tests are.
-            self.assertTrue(name == "release" or testing.wait(60))
+        def build(run, _count, prefix=()):
+            # The second build must be under way while the first's tests are, in the time that they leave over.
+            self.assertEqual(list(prefix), [] if run[0] == "release" else run_checks.LEFT_OVER_TIME)
+            self.assertTrue(run[0] == "release" or testing.wait(60))
             return built
 
-        def run_tests(name, _directory, _left_out, _multiplier, _environment, count):
+        def run_tests(run, count, is_wanted, prefix=()):
             testing.set()
-            tested.append(name)
+            unit, system = ({"suite": ["rdmc:" + name]} for name in ("fabric", "system"))
+            if run[0] == "sanitized":
+                self.assertTrue(units_done.is_set())
+                self.assertEqual(prefix, run_checks.LEFT_OVER_TIME)
+                beside.set()
+            elif is_wanted(unit):
+                self.assertFalse(is_wanted(system))
+                units_done.set()
+            else:
+                self.assertTrue(is_wanted(system))
+                self.assertTrue("--quick" in arguments or beside.wait(60))  # the sanitized tests are under way as well
+            tested.append(run[0])
             count.passed += 1
 
         with mock.patch.multiple(run_checks, build=build, run_tests=run_tests), contextlib.redirect_stdout(io.StringIO()):
-            return tested, run_checks.main(arguments)
+            status = run_checks.main(arguments)
+        return sorted(tested), status
 
-    def test_a_build_fills_the_time_that_tests_before_it_leave_over(self):
-        self.assertEqual(self.run_main(True), (["release", "sanitized"], 0))
+    def test_sanitized_builds_and_tests_fill_the_time_that_release_tests_leave_over(self):
+        self.assertEqual(self.run_main(True), (["release", "release", "sanitized"], 0))
 
     def test_quick_leaves_the_sanitizers_out(self):
-        self.assertEqual(self.run_main(True, ["--quick"]), (["release"], 0))
+        self.assertEqual(self.run_main(True, ["--quick"]), (["release", "release"], 0))
+
+    def test_what_cannot_be_built_is_not_tested_and_nobody_waits_for_it(self):
+        self.assertEqual(self.run_main(False, ["--quick"]), ([], 1))
 
 
 if __name__ == "__main__":
