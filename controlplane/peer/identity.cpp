@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "dataplane/fabric/host_identity.hpp"
@@ -14,7 +13,9 @@ namespace rdmc::peer {
 // Field 22 of /proc/PID/stat (proc(5)); the second one may hold spaces and brackets. 0: not there.
 std::uint64_t start_of_process(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  // Reading fails when the process ends meanwhile, and a stream's iterator would throw then.
+  std::getline(file, text, '\0');
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
