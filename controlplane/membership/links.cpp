@@ -101,7 +101,7 @@ void Membership::Impl::probe_later(const Address& address, view::MemberId peer, 
     const auto impl = self.lock();
     if (!impl || impl->closed_) return;
     impl->probe_again_.erase(address);
-    if (impl->core_->view().contains(peer)) impl->probe(address, peer, again);
+    if (!impl->has_died(peer) && impl->core_->view().contains(peer)) impl->probe(address, peer, again);
   });
 }
 
@@ -227,11 +227,8 @@ void Membership::Impl::greeted(LinkId id, Link& link, const Greeting& greeting, 
   link.member = rank_of(greeting.id).has_value();
   ++counters_.connected;
   static_cast<void>(link.channel->send(encode(Ready{})));
-  forget_exits();
-  auto& exit = exits_[greeting.id];
-  if (!exit)
-    exit = watch_exit(loop_, peers_->identity().process, from.process,
-                      [this, peer = greeting.id, process = from.process] { saw_death(peer, process); });
+  processes_[greeting.id].identity = from.process;
+  tend_watches();
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
 
@@ -261,10 +258,48 @@ void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   const Address address = link->address;
   drop(id);
   // A goodbye is none; whoever dies says none.
-  if (!peer || cause.code != Errc::peer_failed) return;
-  const auto exit = exits_.find(*peer);
-  if (exit == exits_.end() || !exit->second) return probe(address, *peer);
-  probe_later(address, *peer, kExitSeenWithin, kProbes);
+  if (!peer || cause.code != Errc::peer_failed || has_died(*peer)) return;
+  watch(*peer) ? probe_later(address, *peer, kExitSeenWithin, kProbes) : probe(address, *peer);
+}
+
+bool Membership::Impl::is_to_be_watched(view::MemberId peer) const {
+  const view::MemberId self = core_->self().id;
+  std::size_t on_this_host = 0;
+  for (const view::Member& member : core_->view().members) {
+    if (member.host != core_->self().host) continue;
+    if (on_this_host++ == kWatchers) return false;
+    if (member.id == self || member.id == peer) return true;
+  }
+  return false;
+}
+
+/// False: its exit would not be seen here.
+bool Membership::Impl::watch(view::MemberId peer) {
+  const auto known = processes_.find(peer);
+  if (known == processes_.end()) return false;
+  auto& [process, exit, died] = known->second;
+  if (!exit)
+    exit = watch_exit(loop_, peers_->identity().process, process,
+                      [this, peer, process] { saw_death(peer, process); });
+  return exit != nullptr;
+}
+
+bool Membership::Impl::has_died(view::MemberId peer) const {
+  const auto known = processes_.find(peer);
+  return known != processes_.end() && known->second.died;
+}
+
+/// A view or a link has come. Whose connection has ended stays watched.
+void Membership::Impl::tend_watches() {
+  std::erase_if(processes_, [&](const auto& entry) {
+    return !core_->view().contains(entry.first) && !has_link(entry.first);
+  });
+  for (auto& [id, process] : processes_) {
+    if (is_to_be_watched(id))
+      watch(id);
+    else if (has_link(id) && !process.died)
+      process.exit.reset();
+  }
 }
 
 void Membership::Impl::path_failed(LinkId id) {
@@ -297,12 +332,6 @@ void Membership::Impl::drop(LinkId id) {
 
 void Membership::Impl::forget_put_off() {
   std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
-}
-
-void Membership::Impl::forget_exits() {
-  std::erase_if(exits_, [&](const auto& entry) {
-    return !core_->view().contains(entry.first) && !has_link(entry.first);
-  });
 }
 
 }  // namespace rdmc::membership

@@ -81,7 +81,7 @@ void Membership::Impl::close() {
   dialing_.clear();
   probes_.clear();
   probe_again_.clear();
-  exits_.clear();
+  processes_.clear();
   ending_.clear();
   lost_paths_.clear();
   links_.clear();
@@ -204,7 +204,7 @@ void Membership::Impl::install(const view::View& view) {
     }
     link.member = stays;
   }
-  forget_exits();
+  tend_watches();
   const auto window = data_->fence(closed);
   window_ = window ? std::optional(*window) : std::nullopt;
   ++counters_.installed;
@@ -247,6 +247,7 @@ std::optional<std::size_t> Membership::Impl::rank_of(view::MemberId id) const {
 /// may run on. Only the end of the whole process ends its lease.
 void Membership::Impl::saw_death(view::MemberId id, ProcessIdentity process) {
   ++counters_.deaths_seen;
+  if (const auto known = processes_.find(id); known != processes_.end()) known->second.died = true;
   process.thread = 0;
   const view::Member* const member = core_->view().find(id);
   if (member != nullptr && member->lease > Duration{})

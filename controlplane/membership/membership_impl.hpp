@@ -46,6 +46,10 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   /// Whose exit we would see is asked only when we did not: all who had a connection ask at the same time,
   /// and keep it from dying.
   static constexpr Duration kExitSeenWithin = milliseconds(20);
+  /// So many members of each host, the first of the view, watch all processes of the host, and all watch
+  /// these. They are the ones who propose; the others look when a connection ends. Each watch is a
+  /// descriptor.
+  static constexpr std::size_t kWatchers = 2;
   /// Nobody needs a window to install a view: grants leave when that is done everywhere, as a rule.
   static constexpr Duration kGrantAfter = milliseconds(10);
   /// A queue pair also ends when the peer has made another one.
@@ -65,6 +69,13 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     Grant grant;                         ///< the newest
     std::deque<Data> early;
     control::Timer greeting_due;  ///< until it has greeted us
+  };
+
+  /// Who has greeted us, and the watch for its exit, if there is one.
+  struct KnownProcess {
+    ProcessIdentity identity;
+    std::unique_ptr<Watching> exit;
+    bool died = false;  ///< its exit was seen
   };
 
   // membership.cpp
@@ -109,7 +120,10 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void path_failed(LinkId id);
   void drop(LinkId id);
   void forget_put_off();
-  void forget_exits();
+  bool is_to_be_watched(view::MemberId peer) const;
+  bool watch(view::MemberId peer);
+  bool has_died(view::MemberId peer) const;
+  void tend_watches();
   Link* find(LinkId id);
 
   /// `function` later on the loop's thread, if we are still there.
@@ -141,7 +155,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::map<Address, Bytes> unsaid_;  ///< the newest words to whom we are not connected yet
   std::map<Address, std::unique_ptr<Watching>> probes_;
   std::map<Address, control::Timer> probe_again_;
-  std::map<view::MemberId, std::unique_ptr<Watching>> exits_;
+  std::map<view::MemberId, KnownProcess> processes_;
   std::map<view::MemberId, control::Timer> lost_paths_;
   std::map<view::MemberId, std::unique_ptr<Watching>> ending_;  ///< processes whose loop has ended
   /// What the core says of our lease, for the threads of the application.

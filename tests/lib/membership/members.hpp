@@ -9,9 +9,11 @@
 #include <condition_variable>
 #include <csignal>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "controlplane/store/store_node.hpp"
@@ -211,8 +213,24 @@ class KilledProcess {
     ::kill(process_, SIGKILL);
     ::waitpid(std::exchange(process_, -1), nullptr, 0);
   }
+  /// Whether it comes to hold so many pidfds: of other processes whose exit it waits for.
+  bool watches(std::size_t count) const {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (pidfds() != count && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return pidfds() == count;
+  }
 
  private:
+  std::size_t pidfds() const {
+    std::size_t count = 0;
+    std::error_code unreadable;
+    for (const auto& one :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(process_) + "/fd", unreadable))
+      count += std::filesystem::read_symlink(one, unreadable) == "anon_inode:[pidfd]" ? 1 : 0;
+    return count;
+  }
+
   pid_t process_ = -1;
 };
 

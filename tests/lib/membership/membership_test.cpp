@@ -93,6 +93,33 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_is_removed) {
   BOOST_TEST((one.membership->view() == two.membership->view()));
 }
 
+// Whoever proposes the next view sees every exit on its host at once; nobody else holds a descriptor for
+// each.
+BOOST_AUTO_TEST_CASE(the_two_oldest_members_of_a_host_watch_its_processes_and_when_both_die_the_next_two_do) {
+  const OneStore store;
+  auto observer = std::make_unique<Process>(store, "observer");
+  BOOST_TEST(observer->sees(1));
+  KilledProcess oldest(store), second(store);
+  BOOST_TEST(observer->sees(3));
+  observer->membership->leave();
+  BOOST_TEST(observer->told.wait([&] { return observer->removed.has_value(); }));
+  observer.reset();
+  Process third(store, "third");
+  BOOST_TEST(third.sees(3));
+  KilledProcess fourth(store);
+  BOOST_TEST(third.sees(4));
+  KilledProcess fifth(store), sixth(store);
+  BOOST_TEST(third.sees(6));
+  BOOST_TEST((oldest.watches(5) && second.watches(5)));
+  BOOST_TEST((fourth.watches(2) && fifth.watches(2) && sixth.watches(2)));
+  oldest.kill();
+  second.kill();
+  BOOST_TEST(third.sees(4));
+  BOOST_TEST((fourth.watches(3) && fifth.watches(2) && sixth.watches(2)));
+  sixth.kill();
+  BOOST_TEST(third.sees(3));
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_present_epoch_and_lost_without_the_store) {
   OneStore store;
   Process one(store, "one", milliseconds(500)), two(store, "two");
