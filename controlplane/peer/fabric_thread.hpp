@@ -61,7 +61,9 @@ class FabricThread {
   bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
   /// Runs `task` on the thread, in the order of posting. Errors: would_block (the queue is full).
   Result<void> post(Task task) { return engine_->post(std::move(task)); }
-  /// The same, and waits for room in the queue. `task` must not be posted from the thread itself.
+  /// An agent has something to do: see engine::Engine::notify.
+  void notify() noexcept { engine_->notify(); }
+  /// As post(), and waits for room in the queue. `task` must not be posted from the thread itself.
   void post_when_room(Task task);
   /// Runs `function` on the thread - at once, if that is the calling one - and waits for its result. A
   /// function whose result is a Result answers resource_limit when it meets std::bad_alloc; another one

@@ -62,6 +62,11 @@ class Engine {
   /// Any thread: runs `task` on the engine's thread, in the order of posting. Errors: would_block (queue
   /// full).
   Result<void> post(Task task);
+  /// Any thread: an agent has something to do, and its next_deadline() has said so before this call by a time
+  /// that has passed. An engine that sleeps, or is about to, goes on. Cheaper than a task.
+  void notify() noexcept {
+    if (sleep_.must_wake()) waiter_.wake();
+  }
 
   /// One turn without blocking; returns how much was done. For applications that own the loop. A
   /// std::bad_alloc from an agent's work() ends that agent's turn and tells the agent; one from a task tells

@@ -40,8 +40,7 @@ void Carrier::lose_all(int error) {
 }
 
 void Carrier::kick() {
-  // A queue that is full wakes the engine as well.
-  if (!kicked_.exchange(true)) (void)thread_->post([] {});
+  if (!kicked_.exchange(true)) thread_->notify();
 }
 
 Result<std::shared_ptr<Trunk>> Carrier::make_trunk(std::shared_ptr<Mux> mux) {

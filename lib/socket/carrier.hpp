@@ -48,6 +48,7 @@ class Carrier final : private engine::Agent {
   Carrier(std::shared_ptr<peer::FabricThread> thread, FairMutex& lock)
       : thread_(std::move(thread)), lock_(lock) {}
   std::size_t work(Time now) override;
+  Time next_deadline() const override { return kicked_ ? Time{} : Time::never(); }
   void on_out_of_memory() override { lose_all(ENOBUFS); }
   void lose_all(int error);
 

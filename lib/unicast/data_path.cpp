@@ -84,12 +84,7 @@ void DataPath::run(std::move_only_function<void()> task) {
 }
 
 void DataPath::kick() {
-  if (kicked_.exchange(true)) return;
-  try {
-    static_cast<void>(thread_->post([] {}));  // a queue that is full wakes the engine as well
-  } catch (const std::bad_alloc&) {
-    thread_->wake();
-  }
+  if (!kicked_.exchange(true)) thread_->notify();
 }
 
 void DataPath::add(std::shared_ptr<Link> link) {
@@ -171,7 +166,7 @@ std::size_t DataPath::work(Time now) {
 }
 
 Time DataPath::next_deadline() const {
-  if (stopping_) return Time{};
+  if (stopping_ || kicked_) return Time{};
   Time earliest = Time::never();
   for (const auto& [id, entry] : links_)
     if (entry.ending) earliest = std::min(earliest, entry.ending->word_until.value_or(Time{}));

@@ -116,6 +116,32 @@ BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_post) {
   thread.join();
 }
 
+BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_notice) {
+  struct Noted final : Agent {
+    std::size_t work(Time) override {
+      if (!noted.exchange(false)) return 0;
+      done.release();
+      return 1;
+    }
+    Time next_deadline() const override { return noted ? Time{} : Time::never(); }
+    std::atomic<bool> noted = false;
+    std::binary_semaphore done{0};
+  };
+  constexpr int kNotices = 500;
+  FakeWaiter waiter;
+  Engine engine(waiter, kNoSpin);
+  Noted agent;
+  engine.add(agent);
+  std::thread thread([&] { engine.run(); });
+  for (int i = 0; i < kNotices; ++i) {
+    agent.noted = true;
+    engine.notify();
+    agent.done.acquire();
+  }
+  engine.stop();
+  thread.join();
+}
+
 BOOST_AUTO_TEST_CASE(work_posted_before_stop_is_done_before_run_returns) {
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
