@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -131,6 +132,12 @@ OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptio
 
 Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortRequest& request,
                                  const SoftwareFabricOptions& software) {
+  const std::vector<std::string> names = fabric_names();
+  if (std::ranges::find(names, wanted) == names.end()) {
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    return fail(Errc::not_found, "'" + std::string(wanted) + "' is unknown; there are " + known);
+  }
   auto drivers = port::standard_drivers();
   return open_fabric(drivers, wanted, request, software);
 }

@@ -260,4 +260,13 @@ BOOST_AUTO_TEST_CASE(offers_survive_being_joined_and_anything_else_is_one_offer)
   BOOST_TEST(split_offers(joined).remote.size() == joined.size());
 }
 
+BOOST_AUTO_TEST_CASE(a_fabric_that_does_not_exist_is_refused_with_the_names_of_all_that_do) {
+  const auto opened = open_fabric("pigeon", {.address = Address::ipv4(127, 0, 0, 1, 0), .device = {}},
+                                  {.entropy = [] { return 0U; }});
+  BOOST_REQUIRE(!opened);
+  BOOST_TEST((opened.error().code == Errc::not_found));
+  for (const std::string& name : fabric_names()) BOOST_TEST(opened.error().what.contains(name));
+  BOOST_TEST(opened.error().what.contains("shm, verbs"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
