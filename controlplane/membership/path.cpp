@@ -27,7 +27,8 @@ Result<std::unique_ptr<Path>> Path::create(fabric::Fabric& fabric, std::optional
   auto queue_pair =
       fabric.create_queue_pair({.send_depth = kSends,
                                 .receive_depth = kReceives,
-                                .largest_receive = static_cast<std::uint32_t>(DataPath::kMostBytes)});
+                                .largest_receive = static_cast<std::uint32_t>(DataPath::kMostBytes),
+                                .bulk = false});
   if (!queue_pair) return std::unexpected(queue_pair.error());
   path->queue_pair_ = std::move(*queue_pair);
   for (std::uint32_t slot = 0; slot < kReceives; ++slot) path->post_receive(slot);

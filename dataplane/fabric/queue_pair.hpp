@@ -178,6 +178,9 @@ struct QueuePairOptions {
   /// Nobody sends this queue pair a longer SEND; 0 = not known. A NIC then receives short ones in a queue
   /// that all queue pairs share, and a peer that sends more than there are receives posted is cut off.
   std::uint32_t largest_receive = 0;
+  /// False: it carries only small messages. In the software fabric they arrive at the endpoint that all
+  /// share, and not at one that is kept for bulk data.
+  bool bulk = true;
 };
 
 struct FabricInfo {

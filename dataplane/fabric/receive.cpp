@@ -39,8 +39,7 @@ bool comes_from(const Address& peer, const Address& source, bool any_port) {
 
 // A planned landing alternates [header][payload][trailer, next header][payload] … [trailer].
 std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iovec> pieces) {
-  const auto index = static_cast<std::size_t>(value_of(flow));
-  SoftwareQueuePair* const queue_pair = index < by_flow_.size() ? by_flow_[index] : nullptr;
+  SoftwareQueuePair* const queue_pair = newest_on(flow);
   if (queue_pair == nullptr || !queue_pair->connected_ || pieces.size() < 3) return 0;
   const auto& connected = *queue_pair->connected_;
   const std::size_t between = between_payloads();
@@ -104,8 +103,7 @@ std::size_t SoftwareFabric::receive(Time now) {
 }
 
 void SoftwareFabric::note_length(const port::RxTrain& train) {
-  const auto index = static_cast<std::size_t>(value_of(train.flow));
-  SoftwareQueuePair* const queue_pair = index < by_flow_.size() ? by_flow_[index] : nullptr;
+  SoftwareQueuePair* const queue_pair = newest_on(train.flow);
   if (queue_pair != nullptr) queue_pair->train_length_.saw(static_cast<std::uint32_t>(datagrams_in(train)));
 }
 
@@ -230,10 +228,14 @@ bool SoftwareFabric::unseal(crypto::PacketOpener& opener, const roce::Packet& pa
   return false;
 }
 
+/// Null: nothing is known, or it is the shared flow, where packets of all kinds arrive.
+SoftwareQueuePair* SoftwareFabric::newest_on(port::FlowId flow) const {
+  return value_of(flow) < flows_.size() ? flows_[value_of(flow)].newest : nullptr;
+}
+
 /// Null: there is none. A peer of ours sends nearly everything to the flow of its queue pair.
 SoftwareQueuePair* SoftwareFabric::find(Qpn qpn, port::FlowId flow) const {
-  const auto index = static_cast<std::size_t>(value_of(flow));
-  SoftwareQueuePair* const usual = index < by_flow_.size() ? by_flow_[index] : nullptr;
+  SoftwareQueuePair* const usual = newest_on(flow);
   if (usual != nullptr && usual->local_.qpn == qpn) return usual;
   const auto found = queue_pairs_.find(value_of(qpn));
   return found == queue_pairs_.end() ? nullptr : found->second;
@@ -261,6 +263,8 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
     ++counters_.icrc_errors;
     return;
   }
+  if (train.flow == queue_pair.flow_ && train.flow != port::kSharedFlow)
+    flows_[value_of(train.flow)].newest = &queue_pair;
   const roce::Arrival arrival = connected.connection.on_packet(packet, now, train.congestion_experienced);
   if (arrival.destination != nullptr && !packet.payload.empty()) {
     if (arrival.destination == packet.payload.data()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/fabric/software_queue_pair.hpp"
@@ -15,6 +16,9 @@ constexpr std::size_t kLargestTrain =
 
 /// Most work requests of a queue pair; each costs some tens of bytes from its creation on.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
+
+/// Queue pairs that share a flow share what it can hold, but no window is smaller than a few trains.
+constexpr std::uint32_t kLeastSharedWindow = 256 * 1024;
 
 /// A port without room tells nobody when it has some again: look this much later, sooner than what the udp
 /// port lets wait (port/egress_limit.hpp) has left.
@@ -53,6 +57,7 @@ SoftwareFabric::SoftwareFabric(port::Port& port, SoftwareFabricOptions options)
       trailer_bytes_(options_.encrypt ? crypto::kSealBytes : roce::kIcrcBytes),
       path_mtu_(
           path_mtu_for(port.info().mtu, port.info().address.ipv6, port.info().train_bytes, trailer_bytes_)),
+      flows_(1),
       batch_(options_.encrypt ? std::max<std::size_t>(kBytesPerTurn, port.info().train_bytes) : 0),
       landing_scratch_(kLandingScratchBytes),
       linear_(kLargestTrain) {}
@@ -88,8 +93,10 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   const std::uint32_t mtu = wanted / 4 * 4;  // so that only a message's last packet is padded
   if (mtu < 256)
     return fail(Errc::unsupported, "the interface's MTU is too small for RoCE: " + std::to_string(port.mtu));
-  const auto flow = port_.open_flow();
+  const DeadlineHeap::Slot slot = make_slot();
+  const auto flow = take_flow(options.bulk);
   if (!flow) return std::unexpected(flow.error());
+  const std::uint32_t sharing = std::max(flows_[value_of(*flow)].queue_pairs, 1U);
   std::uint32_t qpn = 0;
   do qpn = fresh_number() & Psn::kMask;
   while (qpn < 2 || queue_pairs_.contains(qpn));
@@ -98,7 +105,8 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
                        .qpn = Qpn{qpn},
                        .first_psn = Psn(fresh_number()),
                        .path_mtu = mtu,
-                       .receive_window = port.receive_buffer_bytes,
+                       .receive_window = std::max(port.receive_buffer_bytes / sharing,
+                                                  std::min(port.receive_buffer_bytes, kLeastSharedWindow)),
                        .selective_repeat = options.selective_repeat,
                        .icrc_optional = icrc_optional(),
                        .single_datagrams = port.loses_uncut_trains,
@@ -110,33 +118,66 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
       store_be(&(*local.key_share)[at], fresh_number());
   }
   auto queue_pair =
-      std::make_unique<SoftwareQueuePair>(*this, options, local, *flow, KeyHolder{next_holder_++});
+      std::make_unique<SoftwareQueuePair>(*this, options, local, *flow, slot, KeyHolder{next_holder_++});
   queue_pairs_.emplace(qpn, queue_pair.get());
-  const auto index = static_cast<std::size_t>(value_of(*flow));
-  if (by_flow_.size() <= index) by_flow_.resize(index + 1);
-  by_flow_[index] = queue_pair.get();
-  // Room for all at once now: a turn allocates nothing.
-  deadlines_.reserve(by_flow_.size());
-  due_.reserve(by_flow_.capacity());
-  touched_.reserve(by_flow_.capacity());
-  planned_.reserve(by_flow_.capacity());
-  ready_.reserve(by_flow_.capacity());
-  answers_.reserve(by_flow_.capacity());
+  slots_[slot] = queue_pair.get();
+  if (options.bulk && flows_[value_of(*flow)].newest == nullptr)
+    flows_[value_of(*flow)].newest = queue_pair.get();
   return queue_pair;
 }
 
+/// One more as long as there may be, else the one that the fewest share.
+Result<port::FlowId> SoftwareFabric::take_flow(bool bulk) {
+  if (!bulk) return port::kSharedFlow;
+  const auto in_use = [](const Flow& flow) { return flow.queue_pairs > 0; };
+  if (std::ranges::count_if(flows_, in_use) < options_.bulk_flows) {
+    const auto opened = port_.open_flow();
+    if (!opened) return opened;
+    if (flows_.size() <= value_of(*opened)) flows_.resize(value_of(*opened) + 1);
+    flows_[value_of(*opened)] = {.queue_pairs = 1};
+    return opened;
+  }
+  const auto fewest = std::ranges::min_element(flows_, {}, [&](const Flow& flow) {
+    return in_use(flow) ? flow.queue_pairs : std::numeric_limits<std::uint32_t>::max();
+  });
+  ++fewest->queue_pairs;
+  return port::FlowId{static_cast<std::uint32_t>(fewest - flows_.begin())};
+}
+
+void SoftwareFabric::give_back_flow(const SoftwareQueuePair& queue_pair) {
+  if (queue_pair.flow_ == port::kSharedFlow) return;
+  Flow& flow = flows_[value_of(queue_pair.flow_)];
+  if (flow.newest == &queue_pair) flow.newest = nullptr;
+  if (--flow.queue_pairs == 0) port_.close_flow(queue_pair.flow_);
+}
+
+/// A free one, with room for what a turn makes of it: a turn allocates nothing.
+DeadlineHeap::Slot SoftwareFabric::make_slot() {
+  auto free = std::ranges::find(slots_, nullptr);
+  if (free == slots_.end()) free = slots_.insert(free, nullptr);
+  deadlines_.reserve(slots_.size());
+  due_.reserve(slots_.capacity());
+  touched_.reserve(slots_.capacity());
+  planned_.reserve(slots_.capacity());
+  ready_.reserve(slots_.capacity());
+  answers_.reserve(slots_.capacity());
+  return static_cast<DeadlineHeap::Slot>(free - slots_.begin());
+}
+
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
-  if (queue_pair.connected_) closed_connections_ += queue_pair.connected_->connection.counters();
-  batch_.drop(queue_pair.flow_);
+  if (queue_pair.connected_) {
+    closed_connections_ += queue_pair.connected_->connection.counters();
+    batch_.drop(queue_pair.connected_->transmit);
+  }
   if (std::erase_if(ready_, [&](const Ready& ready) { return ready.queue_pair == &queue_pair; }) != 0)
     std::ranges::make_heap(ready_, std::greater());
   std::erase(answers_, &queue_pair);
   std::erase(touched_, &queue_pair);
   std::erase(planned_, &queue_pair);
-  deadlines_.set(value_of(queue_pair.flow_), Time::never());
+  deadlines_.set(queue_pair.slot_, Time::never());
+  slots_[queue_pair.slot_] = nullptr;
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
-  by_flow_[static_cast<std::size_t>(value_of(queue_pair.flow_))] = nullptr;
-  port_.close_flow(queue_pair.flow_);
+  give_back_flow(queue_pair);
 }
 
 Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory,
@@ -162,7 +203,7 @@ void SoftwareFabric::revoke(RemoteKey key, std::span<std::byte> memory) {
 
 roce::ConnectionCounters SoftwareFabric::connection_counters() const {
   roce::ConnectionCounters sum = closed_connections_;
-  for (const SoftwareQueuePair* queue_pair : by_flow_) {
+  for (const SoftwareQueuePair* queue_pair : slots_) {
     if (queue_pair != nullptr && queue_pair->connected_) sum += queue_pair->connected_->connection.counters();
   }
   return sum;

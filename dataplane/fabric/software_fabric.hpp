@@ -35,6 +35,9 @@ struct SoftwareFabricOptions {
   bool congestion_control = true;
   /// Between two endpoints on one loopback interface too; the kernel moves those packets in memory.
   bool icrc_on_loopback = false;
+  /// Most flows that queue pairs with bulk data have, beside the shared one; at least 1. Further queue pairs
+  /// share them. By default as many as a member of a group of 4,096 has neighbours.
+  std::uint32_t bulk_flows = 12;
   /// Every packet is encrypted and authenticated, with keys that the blobs carry: they must travel in secret.
   /// Such a fabric connects to its like alone.
   bool encrypt = false;
@@ -92,6 +95,7 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::size_t plan(port::FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) override;
   std::size_t receive(Time now);
   SoftwareQueuePair* find(Qpn qpn, port::FlowId flow) const;
+  SoftwareQueuePair* newest_on(port::FlowId flow) const;
   void note_length(const port::RxTrain& train);
   struct Landed {
     const std::byte* header;
@@ -131,6 +135,14 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   void note_deadline(const SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 
+  /// One of the port's flows and those whose bulk data arrives there.
+  struct Flow {
+    std::uint32_t queue_pairs = 0;
+    SoftwareQueuePair* newest = nullptr;  // had the newest packet here: where the next one lands is its guess
+  };
+  Result<port::FlowId> take_flow(bool bulk);
+  void give_back_flow(const SoftwareQueuePair& queue_pair);
+  DeadlineHeap::Slot make_slot();
   void forget(SoftwareQueuePair& queue_pair);
   void revoke(RemoteKey key, std::span<std::byte> memory);
   std::uint32_t fresh_number();
@@ -143,9 +155,10 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   ArrivedChecksums arrived_;
   std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // by QPN
   ManagementQueuePair* management_ = nullptr;
-  std::vector<SoftwareQueuePair*> by_flow_;  // by FlowId
-  DeadlineHeap deadlines_;                   // by FlowId: each connection's next_deadline()
-  std::vector<DeadlineHeap::Slot> due_;      // in this turn
+  std::vector<Flow> flows_;                // by FlowId
+  std::vector<SoftwareQueuePair*> slots_;  // all queue pairs; null: free for the next one
+  DeadlineHeap deadlines_;                 // by slot: each connection's next_deadline()
+  std::vector<DeadlineHeap::Slot> due_;    // in this turn
   /// A queue pair that may have something to send, at the place it had when it was put here.
   struct Ready {
     std::uint64_t place;

@@ -35,11 +35,12 @@ class TrainLength {
 class SoftwareQueuePair final : public QueuePair {
  public:
   SoftwareQueuePair(SoftwareFabric& fabric, const QueuePairOptions& options, ConnectionInfo local,
-                    port::FlowId flow, KeyHolder holder)
+                    port::FlowId flow, DeadlineHeap::Slot slot, KeyHolder holder)
       : fabric_(fabric),
         options_(options),
         local_(local),
         flow_(flow),
+        slot_(slot),
         holder_(holder),
         posted_(options.send_depth) {}
   ~SoftwareQueuePair() override { fabric_.forget(*this); }
@@ -102,7 +103,8 @@ class SoftwareQueuePair final : public QueuePair {
   SoftwareFabric& fabric_;
   QueuePairOptions options_;
   ConnectionInfo local_;
-  port::FlowId flow_;
+  port::FlowId flow_;        // of its bulk data, shared with others where there are many
+  DeadlineHeap::Slot slot_;  // in the fabric's lists
   KeyHolder holder_;
   std::optional<Connected> connected_;
   roce::FixedRing<Posted> posted_;                 // by index: the connection's works

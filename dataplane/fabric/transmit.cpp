@@ -38,14 +38,14 @@ void SoftwareFabric::make_ready(SoftwareQueuePair& queue_pair) {
 }
 
 void SoftwareFabric::note_deadline(const SoftwareQueuePair& queue_pair) {
-  deadlines_.set(value_of(queue_pair.flow_), queue_pair.connected_->connection.next_deadline());
+  deadlines_.set(queue_pair.slot_, queue_pair.connected_->connection.next_deadline());
 }
 
 void SoftwareFabric::run_timers(Time now) {
   due_.clear();
   deadlines_.due(now, due_);
   for (const DeadlineHeap::Slot slot : due_) {
-    SoftwareQueuePair& queue_pair = *by_flow_[slot];
+    SoftwareQueuePair& queue_pair = *slots_[slot];
     queue_pair.connected_->connection.on_timer(now);
     mark_ready(queue_pair);
     note_deadline(queue_pair);

@@ -71,6 +71,7 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
     const bool bulk = batch[first].bulk;
     const Seal& seal_with = bulk ? to_bulk : to_shared;
     const std::size_t segment = seal_with.datagram_bytes(batch[first]);
+    paths_[trains_used_] = &path;
     port::TxTrain& train = trains_[trains_used_++];
     const std::size_t first_piece = pieces_used_;
     std::size_t total = 0, in_train = 0;
@@ -104,21 +105,28 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
 
 template <typename Predicate>
 void TransmitBatch::drop_if(Predicate predicate) {
-  const auto unsent = std::span(trains_).first(trains_used_).subspan(next_train_);
-  trains_used_ -= std::ranges::remove_if(unsent, predicate).size();
+  std::size_t kept = next_train_;
+  for (std::size_t i = next_train_; i < trains_used_; ++i) {
+    if (predicate(trains_[i], *paths_[i])) continue;
+    trains_[kept] = trains_[i];
+    paths_[kept++] = paths_[i];
+  }
+  trains_used_ = kept;
   if (empty()) clear();
 }
 
-void TransmitBatch::drop(port::FlowId flow) {
-  drop_if([flow](const port::TxTrain& train) { return train.source == flow; });
+void TransmitBatch::drop(const TransmitPath& path) {
+  drop_if([&](const port::TxTrain&, const TransmitPath& of) { return &of == &path; });
 }
 
 void TransmitBatch::drop(std::span<const std::byte> memory) {
-  drop_if([memory](const port::TxTrain& train) { return refers(train, memory); });
+  drop_if([memory](const port::TxTrain& train, const TransmitPath&) { return refers(train, memory); });
 }
 
-void TransmitBatch::drop(port::FlowId flow, std::span<const std::byte> memory) {
-  drop_if([&](const port::TxTrain& train) { return train.source == flow && refers(train, memory); });
+void TransmitBatch::drop(const TransmitPath& path, std::span<const std::byte> memory) {
+  drop_if([&](const port::TxTrain& train, const TransmitPath& of) {
+    return &of == &path && refers(train, memory);
+  });
 }
 
 bool TransmitBatch::send(port::Port& port) {

@@ -53,11 +53,11 @@ class TransmitBatch {
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
-  /// Drops the unsent trains of a flow, those that refer to `memory`, or those of both: to their connection
-  /// they are lost on the way.
-  void drop(port::FlowId flow);
+  /// Drops the unsent trains of one connection, those that refer to `memory`, or those of both: to their
+  /// connection they are lost on the way. The path is the one that they were sealed with.
+  void drop(const TransmitPath& path);
   void drop(std::span<const std::byte> memory);
-  void drop(port::FlowId flow, std::span<const std::byte> memory);
+  void drop(const TransmitPath& path, std::span<const std::byte> memory);
 
   /// Hands the unsent trains to the port. False if the port had no room for all.
   bool send(port::Port& port);
@@ -85,7 +85,8 @@ class TransmitBatch {
   std::array<std::array<std::byte, 4 + crypto::kSealBytes>, kPackets> trailers_;  // pad and ICRC or seal
   std::array<iovec, kPackets * 3> pieces_;
   std::array<port::TxTrain, kPackets> trains_;
-  std::vector<std::byte> encrypted_;  // payload of the packets in here
+  std::array<const TransmitPath*, kPackets> paths_;  // of the trains
+  std::vector<std::byte> encrypted_;                 // payload of the packets in here
   std::uint64_t filling_ = 0;
   std::size_t encrypted_used_ = 0;
   std::size_t packets_used_ = 0, pieces_used_ = 0, trains_used_ = 0, next_train_ = 0;

@@ -24,8 +24,8 @@
 namespace rdmc::port {
 
 /// One of a port's receive endpoints, each with a UDP port number of its own. Flow 0 always exists: the
-/// shared endpoint for first contact, control packets and strangers. Others are opened one for each peer's
-/// bulk data.
+/// shared endpoint for first contact, control packets, small messages and strangers. Others are opened for
+/// bulk data, as many as the fabric wants.
 enum class FlowId : std::uint32_t {};
 inline constexpr FlowId kSharedFlow{0};
 

@@ -16,6 +16,7 @@ struct CableEnd {
   bool same_host_only = false, icrc_on_loopback = false, loses_uncut_trains = false;
   std::uint64_t host_id = 0;
   bool encrypt = false;
+  std::uint32_t bulk_flows = SoftwareFabricOptions{}.bulk_flows;
 };
 
 /// A port and the fabric over it.
@@ -26,6 +27,7 @@ struct CableHost {
         fabric(port, {.entropy = [this] { return static_cast<std::uint32_t>(random.next()); },
                       .host_id = end.host_id,
                       .icrc_on_loopback = end.icrc_on_loopback,
+                      .bulk_flows = end.bulk_flows,
                       .encrypt = end.encrypt}) {}
   Random random;
   CablePort port;

@@ -15,7 +15,7 @@ using testing::Cable;
 
 namespace {
 
-constexpr testing::CableEnd kEncrypts{.encrypt = true};
+const testing::CableEnd kEncrypts{.encrypt = true};
 
 struct Written {
   std::vector<std::byte> source, target;

@@ -22,6 +22,7 @@ class SimPair {
     port::SimPortOptions port{};
     QueuePairOptions queue_pair{};
     bool ipv6 = false, encrypt = false;
+    std::uint32_t bulk_flows = SoftwareFabricOptions{}.bulk_flows;
   };
   explicit SimPair(const Options& options) : network(simulation) {
     for (std::size_t i = 0; i < 2; ++i) {
@@ -64,6 +65,7 @@ class SimPair {
       port.emplace(network, id, options.port);
       fabric.emplace(*port, SoftwareFabricOptions{
                                 .entropy = [this] { return static_cast<std::uint32_t>(random->next()); },
+                                .bulk_flows = options.bulk_flows,
                                 .encrypt = options.encrypt});
     }
     void run(Time now) override {

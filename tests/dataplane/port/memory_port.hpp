@@ -15,7 +15,10 @@ class MemoryPort : public Port {
   explicit MemoryPort(PortInfo info) : info_(std::move(info)) {}
 
   const PortInfo& info() const noexcept override { return info_; }
-  Result<FlowId> open_flow() override { return FlowId{++flows_}; }
+  Result<FlowId> open_flow() override {
+    ++open_flows;
+    return FlowId{++flows_};
+  }
   std::uint16_t udp_port(FlowId flow) const override {
     return flow == kSharedFlow ? info_.address.port
                                : static_cast<std::uint16_t>(kBeforeFlows + value_of(flow));
@@ -24,7 +27,7 @@ class MemoryPort : public Port {
   FlowId flow_of(std::uint16_t udp_port) const {
     return udp_port == info_.address.port ? kSharedFlow : FlowId{udp_port - std::uint32_t{kBeforeFlows}};
   }
-  void close_flow(FlowId) override {}
+  void close_flow(FlowId) override { --open_flows; }
   /// The next process at this address gets the same UDP ports.
   void forget_flows() { flows_ = 0; }
 
@@ -33,6 +36,8 @@ class MemoryPort : public Port {
   void wait(Time) override {}
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }
+
+  std::size_t open_flows = 0;  ///< without the shared one
 
  private:
   static constexpr std::uint16_t kBeforeFlows = 50'000;
