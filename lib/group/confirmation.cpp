@@ -46,6 +46,7 @@ Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
       (report.holder && report.holder->message < report.delivered))
     return fail(Errc::protocol_error, "a report that takes something back");
   last = report;
+  gather();
   return {};
 }
 
@@ -57,11 +58,10 @@ Result<void> Confirmation::on_verdict(const Verdict& verdict) {
   return {};
 }
 
-Report Confirmation::gathered() const {
-  Report all = own_;
-  for (const Child& child : children_) all = least(all, child.report);
-  all.waited = std::min(all.waited, all.delivered);  // of what is stable nothing is lost
-  return all;
+void Confirmation::gather() {
+  gathered_ = own_;
+  for (const Child& child : children_) gathered_ = least(gathered_, child.report);
+  gathered_.waited = std::min(gathered_.waited, gathered_.delivered);  // of what is stable nothing is lost
 }
 
 std::uint64_t Confirmation::finished_below() const {
@@ -71,15 +71,12 @@ std::uint64_t Confirmation::finished_below() const {
 }
 
 std::optional<Report> Confirmation::report() const {
-  if (is_root_) return std::nullopt;
-  const Report all = gathered();
-  return all == reported_ ? std::nullopt : std::optional(all);
+  return is_root_ || gathered_ == reported_ ? std::nullopt : std::optional(gathered_);
 }
 
 Verdict Confirmation::verdict() const {
   if (!is_root_) return heard_;
-  const Report all = gathered();
-  return {.stable = all.delivered, .closed = all.closing && all.finished == own_.delivered};
+  return {.stable = gathered_.delivered, .closed = gathered_.closing && gathered_.finished == own_.delivered};
 }
 
 std::optional<Verdict> Confirmation::verdict_for(std::size_t child) const {

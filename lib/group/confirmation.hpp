@@ -54,7 +54,11 @@ class Confirmation {
   Confirmation(bool is_root, std::size_t children) : is_root_(is_root), children_(children) {}
 
   /// Of this member alone. The root has delivered what it has sent.
-  void set_own(const Report& own) { own_ = own; }
+  void set_own(const Report& own) {
+    if (own == own_) return;
+    own_ = own;
+    gather();
+  }
   /// Of child number `child`. Errors: protocol_error (something has shrunk, or has finished or waited
   /// undelivered; somebody waits with a message that all have).
   Result<void> on_report(std::size_t child, const Report& report);
@@ -62,7 +66,7 @@ class Confirmation {
   Result<void> on_verdict(const Verdict& verdict);
 
   /// The least of all at or below us.
-  Report gathered() const;
+  const Report& gathered() const { return gathered_; }
   /// Messages below it are finished at all below us.
   std::uint64_t finished_below() const;
   /// For the parent, if it is news; told() when it is on its way. Nothing at the root.
@@ -79,9 +83,12 @@ class Confirmation {
     Report report;
     Verdict told;
   };
+  void gather();
+
   bool is_root_;
   std::vector<Child> children_;
   Report own_, reported_;
+  Report gathered_;  // of own_ and the children's: kept, since every turn asks for it and few change it
   Verdict heard_;
 };
 

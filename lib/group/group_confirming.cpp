@@ -27,7 +27,7 @@ Result<void> Group::on_report(Edge& edge, const Report& report) {
     return taken;
   if (!is_root()) return {};
   confirm_own();
-  const Report all = confirmation_.gathered();
+  const Report& all = confirmation_.gathered();
   small_window_.confirmed(all.delivered, confirmation_.finished_below(), all.charge);
   return {};
 }

@@ -135,6 +135,10 @@ class LaneReader {
   /// The writer is to send a copy of what it advertises now. It may advertise again when some of that copy
   /// has been read.
   void decline();
+  /// Cheaper than lent(): false when there is no advert.
+  bool may_be_lent() const {
+    return memory_.peer != nullptr && static_cast<std::uint32_t>(memory_.head->advert.terms.load()) != 0;
+  }
   std::size_t available() { return in_ring() + advertised(memory_.head->advert.terms.load()); }
   /// Of those, the ones that are there whatever the writer does.
   std::size_t in_ring();

@@ -100,6 +100,7 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
   const Answer got = socket.receive(out, peek);
   if (!got && got.error() != EAGAIN) return got;
   done = got.value_or(0);
+  if (done == out.size() || !stream->may_be_lent()) return got;
   done += receive_lent(lock, *stream, out.subspan(std::min(done, out.size())), peek ? done : 0, peek);
   return done != 0 ? Answer(done) : got;
 }

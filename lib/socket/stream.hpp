@@ -145,6 +145,8 @@ class Stream {
   /// without the lock, and then settles the loan or declines it. receive() leaves them where they are.
   /// `peeked`: so many bytes before them have been peeked at.
   std::optional<Loan> lent(std::size_t most, std::size_t peeked = 0);
+  /// False: there is nothing to be lent now.
+  bool may_be_lent() const { return incoming_ && incoming_->may_be_lent(); }
   /// `count` bytes were copied, from the front. How many of them count, and are read unless `peek`.
   std::size_t settle(const Loan& loan, std::size_t count, bool peek);
   /// The peer is to copy them itself: they are not present, and who waits for them may wait for ever.
