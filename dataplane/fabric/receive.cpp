@@ -41,7 +41,7 @@ bool comes_from(const Address& peer, const Address& source, bool any_port) {
 std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iovec> pieces) {
   SoftwareQueuePair* const queue_pair = newest_on(flow);
   if (queue_pair == nullptr || !queue_pair->connected_ || pieces.size() < 3) return 0;
-  const auto& connected = *queue_pair->connected_;
+  auto& connected = *queue_pair->connected_;
   const std::size_t between = between_payloads();
   const std::size_t per_packet = connected.path_mtu + between;
   const std::size_t most = std::min({std::size_t{port_.info().receive_train_segments}, kMostPredicted,
@@ -49,8 +49,8 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
                                      std::size_t{queue_pair->train_length_.expected()}});
   if (landing_scratch_used_ + most * between > landing_scratch_.size()) return 0;
   std::array<std::span<std::byte>, kMostPredicted> payloads;
-  const std::size_t count =
-      connected.connection.predict(std::span(payloads).first(most), queue_pair->planned_packets_);
+  const std::size_t count = connected.connection.predict(
+      std::span(payloads).first(most), queue_pair->planned_packets_, flows_[value_of(flow)].was_shared);
   if (count == 0) return 0;
   if (queue_pair->planned_packets_ == 0) planned_.push_back(queue_pair);
   queue_pair->planned_packets_ += static_cast<std::uint32_t>(count);

@@ -17,8 +17,8 @@ constexpr std::size_t kLargestTrain =
 /// Most work requests of a queue pair; each costs some tens of bytes from its creation on.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
 
-/// Queue pairs that share a flow share what it can hold, but no window is smaller than a few trains.
-constexpr std::uint32_t kLeastSharedWindow = 256 * 1024;
+/// Queue pairs that share a flow share what it can hold, but no window is smaller than a train.
+constexpr std::uint32_t kLeastSharedWindow = 64 * 1024;
 
 /// A port without room tells nobody when it has some again: look this much later, sooner than what the udp
 /// port lets wait (port/egress_limit.hpp) has left.
@@ -117,38 +117,46 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
     for (std::size_t at = 0; at < local.key_share->size(); at += 4)
       store_be(&(*local.key_share)[at], fresh_number());
   }
-  auto queue_pair =
-      std::make_unique<SoftwareQueuePair>(*this, options, local, *flow, slot, KeyHolder{next_holder_++});
-  queue_pairs_.emplace(qpn, queue_pair.get());
+  std::unique_ptr<SoftwareQueuePair> queue_pair;
+  try {
+    queue_pairs_.emplace(qpn, nullptr);
+    queue_pair =
+        std::make_unique<SoftwareQueuePair>(*this, options, local, *flow, slot, KeyHolder{next_holder_++});
+  } catch (...) {
+    queue_pairs_.erase(qpn);
+    give_back_flow(*flow);
+    throw;
+  }
+  queue_pairs_[qpn] = queue_pair.get();
   slots_[slot] = queue_pair.get();
   if (options.bulk && flows_[value_of(*flow)].newest == nullptr)
     flows_[value_of(*flow)].newest = queue_pair.get();
   return queue_pair;
 }
 
-/// One more as long as there may be, else the one that the fewest share.
+/// One more as long as there may be and the port has one, else the one that the fewest share.
 Result<port::FlowId> SoftwareFabric::take_flow(bool bulk) {
   if (!bulk) return port::kSharedFlow;
   const auto in_use = [](const Flow& flow) { return flow.queue_pairs > 0; };
-  if (std::ranges::count_if(flows_, in_use) < options_.bulk_flows) {
+  const auto open = std::ranges::count_if(flows_, in_use);
+  if (open < std::max(options_.bulk_flows, 1U)) {
     const auto opened = port_.open_flow();
-    if (!opened) return opened;
-    if (flows_.size() <= value_of(*opened)) flows_.resize(value_of(*opened) + 1);
-    flows_[value_of(*opened)] = {.queue_pairs = 1};
-    return opened;
+    if (opened) {
+      if (flows_.size() <= value_of(*opened)) flows_.resize(value_of(*opened) + 1);
+      flows_[value_of(*opened)] = {.queue_pairs = 1};
+    }
+    if (opened || open == 0) return opened;
   }
   const auto fewest = std::ranges::min_element(flows_, {}, [&](const Flow& flow) {
     return in_use(flow) ? flow.queue_pairs : std::numeric_limits<std::uint32_t>::max();
   });
   ++fewest->queue_pairs;
+  fewest->was_shared = true;
   return port::FlowId{static_cast<std::uint32_t>(fewest - flows_.begin())};
 }
 
-void SoftwareFabric::give_back_flow(const SoftwareQueuePair& queue_pair) {
-  if (queue_pair.flow_ == port::kSharedFlow) return;
-  Flow& flow = flows_[value_of(queue_pair.flow_)];
-  if (flow.newest == &queue_pair) flow.newest = nullptr;
-  if (--flow.queue_pairs == 0) port_.close_flow(queue_pair.flow_);
+void SoftwareFabric::give_back_flow(port::FlowId flow) {
+  if (flow != port::kSharedFlow && --flows_[value_of(flow)].queue_pairs == 0) port_.close_flow(flow);
 }
 
 /// A free one, with room for what a turn makes of it: a turn allocates nothing.
@@ -177,7 +185,8 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
   deadlines_.set(queue_pair.slot_, Time::never());
   slots_[queue_pair.slot_] = nullptr;
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
-  give_back_flow(queue_pair);
+  if (newest_on(queue_pair.flow_) == &queue_pair) flows_[value_of(queue_pair.flow_)].newest = nullptr;
+  give_back_flow(queue_pair.flow_);
 }
 
 Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_memory(std::span<std::byte> memory,

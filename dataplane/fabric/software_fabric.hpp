@@ -138,10 +138,11 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   /// One of the port's flows and those whose bulk data arrives there.
   struct Flow {
     std::uint32_t queue_pairs = 0;
+    bool was_shared = false;              // packets of several peers may come here, now or late
     SoftwareQueuePair* newest = nullptr;  // had the newest packet here: where the next one lands is its guess
   };
   Result<port::FlowId> take_flow(bool bulk);
-  void give_back_flow(const SoftwareQueuePair& queue_pair);
+  void give_back_flow(port::FlowId flow);
   DeadlineHeap::Slot make_slot();
   void forget(SoftwareQueuePair& queue_pair);
   void revoke(RemoteKey key, std::span<std::byte> memory);

@@ -56,9 +56,9 @@ std::string text_of(roce::FailureCause cause) {
   return "unknown";
 }
 
-/// Within one network stack nothing is lost on the way, and the window keeps the peer's buffer from
-/// overflowing; but on a machine with more processes than cores an answer takes as long as the scheduler
-/// likes.
+/// Within one network stack little is lost on the way: the window keeps the peer's buffer from overflowing,
+/// unless many queue pairs share that buffer and send at the same moment. But on a machine with more
+/// processes than cores an answer takes as long as the scheduler likes.
 constexpr Duration kSameStackMinimumTimeout = milliseconds(40);
 
 // A READ request is the packet that takes most PSNs.

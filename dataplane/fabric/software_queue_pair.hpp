@@ -1,5 +1,5 @@
 // A queue pair of the software fabric: one roce::Connection and the addresses it talks to. Owned by whoever
-// created it; its fabric knows it by QPN and by flow until it is destroyed.
+// created it; its fabric knows it by QPN and by slot until it is destroyed.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace rdmc::fabric {
 
-/// How long the trains of a flow have been lately: the longest of the last sixteen. A landing is planned for
+/// How long the trains of a peer have been lately: the longest of the last sixteen. A landing is planned for
 /// that many packets, and the next one behind them; planning for more would put every later packet of a burst
 /// in a wrong place where trains fall apart on the way.
 class TrainLength {

@@ -1,5 +1,5 @@
-// Says which flows have something to receive without asking each of them, and sleeps until one has. A member
-// of a large group has a flow for each peer; an idle one must cost nothing. The two implementations behave
+// Says which flows have something to receive without asking each of them, and sleeps until one has. A process
+// has a dozen flows; an idle one must cost nothing. The two implementations behave
 // alike: an event is reported once and must be followed by receiving until nothing is left.
 //
 // Owned by a port; all but wake() belong to the port's thread.

@@ -159,9 +159,10 @@ void Connection::end_of_burst(Time) {
   impl_->responder.end_of_burst();
 }
 
-std::size_t Connection::predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const {
+std::size_t Connection::predict(std::span<std::span<std::byte>> out, std::size_t skip_packets,
+                                bool for_others) {
   if (impl_->failed() || !impl_->config.selective_repeat) return 0;
-  return impl_->responder.prediction().predict(out, skip_packets);
+  return impl_->responder.prediction().predict(out, skip_packets, for_others);
 }
 
 void Connection::expect_write(std::span<std::byte> where) {

@@ -208,8 +208,9 @@ class Connection {
   /// Where the payloads of the next new X_WRITE packets belong, one entry each, in order, as far as is known:
   /// the rest of the message under way, then hinted writes. A message's last packet may be shorter than
   /// path_mtu; the answer ends there, as a train does. Never memory that holds valid bytes, nor memory whose
-  /// key has been revoked. Returns how many.
-  std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
+  /// key has been revoked. `for_others`: the packets may turn out to be another peer's; then never memory
+  /// that any peer may read, where those bytes would not be secret. Returns how many.
+  std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
   /// `where` lies in registered memory; a hint elsewhere is not used. Gone when its first packet arrives.
   void expect_write(std::span<std::byte> where);
 

@@ -73,13 +73,22 @@ void Prediction::end_message() {
   rest_ = 0;
 }
 
-std::size_t Prediction::predict(std::span<std::span<std::byte>> out, std::size_t skip) const {
+std::size_t Prediction::predict(std::span<std::span<std::byte>> out, std::size_t skip, bool for_others) {
   std::size_t count = 0;
-  if (rest_ > 0 && (!holds(message_) || !append(message_.memory.last(rest_), out, count, skip))) return count;
+  const auto may_use = [&](Claimed& one) { return !for_others || !is_readable(one); };
+  if (rest_ > 0 &&
+      (!holds(message_) || !may_use(message_) || !append(message_.memory.last(rest_), out, count, skip)))
+    return count;
   for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
-    if (holds(expected_[i]) && !append(expected_[i].memory, out, count, skip)) return count;
+    Claimed& one = expected_[i];
+    if (holds(one) && (!may_use(one) || !append(one.memory, out, count, skip))) return count;
   }
   return count;
+}
+
+bool Prediction::is_readable(Claimed& one) {
+  if (!one.is_readable) one.is_readable = regions_.is_readable(one.memory);
+  return *one.is_readable;
 }
 
 bool Prediction::append(std::span<std::byte> memory, std::span<std::span<std::byte>> out, std::size_t& count,

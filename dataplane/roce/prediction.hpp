@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "dataplane/roce/constants.hpp"
@@ -35,13 +36,16 @@ class Prediction {
   void on_send() { end_message(); }
 
   /// One entry per packet; a message's last may be shorter than path_mtu, and the answer ends there, since no
-  /// train continues behind a shorter packet.
-  std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets) const;
+  /// train continues behind a shorter packet. `for_others`: packets of other peers may be scattered there,
+  /// too, so the answer ends before memory that any peer may read.
+  std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
 
  private:
   struct Claimed {
     std::span<std::byte> memory;
     LandingClaims::Id claim = 0;
+    std::optional<bool> is_readable =
+        {};  // once somebody has asked; a region that comes or goes ends the claim
   };
   bool holds(const Claimed& one) const { return claims_.holds(one.claim, one.memory); }
   void withdraw(const Claimed& one) { claims_.withdraw(one.claim, one.memory); }
@@ -51,6 +55,7 @@ class Prediction {
   /// Appends the packets of `memory`; false when the answer ends.
   bool append(std::span<std::byte> memory, std::span<std::span<std::byte>> out, std::size_t& count,
               std::size_t& skip) const;
+  bool is_readable(Claimed& one);
 
   RegionTable& regions_;
   LandingClaims& claims_;

@@ -75,6 +75,16 @@ class RegionTable {
     });
   }
 
+  /// Whether any peer may read a byte of `memory`, by a READ or an atomic operation. Looks at every region.
+  bool is_readable(std::span<const std::byte> memory) const {
+    return std::ranges::any_of(regions_, [&](const auto& entry) {
+      const Region& region = entry.second;
+      const std::byte* const begin = region.memory.data();
+      return (permits(region.access, RemoteAccess::read) || permits(region.access, RemoteAccess::atomic)) &&
+             memory.data() < begin + region.memory.size() && begin < memory.data() + memory.size();
+    });
+  }
+
   LandingClaims& claims() { return claims_; }
 
  private:

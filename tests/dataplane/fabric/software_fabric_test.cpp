@@ -388,6 +388,45 @@ BOOST_AUTO_TEST_CASE(queue_pairs_beyond_the_flows_there_may_be_share_those_there
   BOOST_TEST(cable.b.port.open_flows == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(queue_pairs_share_what_the_port_has_when_it_has_no_more) {
+  Cable cable;
+  cable.a.port.most_flows = 2;
+  using Pair = std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>>;
+  std::vector<Pair> pairs;
+  for (int i = 0; i < 5; ++i) pairs.push_back(cable.connect());
+  BOOST_TEST(cable.a.port.open_flows == 2u);
+  pairs.clear();
+  BOOST_TEST(cable.a.port.open_flows == 0u);
+  cable.a.port.most_flows = 0;
+  const auto none = cable.a.fabric.create_queue_pair({});
+  BOOST_TEST((!none && none.error().code == Errc::resource_limit));
+}
+
+// Packets of one peer may be scattered where another one's were expected, before anybody has seen whose they
+// are.
+BOOST_AUTO_TEST_CASE(nothing_is_scattered_where_a_peer_may_read_once_several_share_a_flow) {
+  const auto in_place = [](RemoteAccess access, std::uint32_t bulk_flows) {
+    testing::SimPair world({.bulk_flows = bulk_flows});
+    constexpr std::size_t kBytes = 500'000;
+    std::vector<std::byte> source(kBytes, std::byte{0x77}), target(kBytes);
+    const auto region = *world.fabric(1).register_memory(target, MemoryUse::general, access);
+    const auto from = *world.fabric(0).create_queue_pair({}), to = *world.fabric(1).create_queue_pair({});
+    {
+      const auto another = *world.fabric(1).create_queue_pair({});  // its late packets may still come
+    }
+    BOOST_REQUIRE((from->connect(to->local_blob()) && to->connect(from->local_blob())));
+    BOOST_REQUIRE(from->post_write({.bytes = source, .remote_key = region->remote_key()}));
+    std::array<Completion, 1> done;
+    BOOST_REQUIRE(world.run_until([&] { return from->poll_completions(done) == 1; }));
+    BOOST_TEST((target == source));
+    return world.fabric(1).counters().packets_in_place > 0;
+  };
+  BOOST_TEST(in_place(RemoteAccess::write, 1));
+  BOOST_TEST(in_place(RemoteAccess::write | RemoteAccess::read, 2));
+  BOOST_TEST(!in_place(RemoteAccess::write | RemoteAccess::read, 1));
+  BOOST_TEST(!in_place(RemoteAccess::write | RemoteAccess::atomic, 1));
+}
+
 BOOST_AUTO_TEST_CASE(a_queue_pair_for_small_messages_has_no_flow_of_its_own) {
   Cable cable;
   auto [at_a, at_b] = cable.connect({.bulk = false}, {.bulk = false});

@@ -16,6 +16,7 @@ class MemoryPort : public Port {
 
   const PortInfo& info() const noexcept override { return info_; }
   Result<FlowId> open_flow() override {
+    if (open_flows == most_flows) return fail(Errc::resource_limit, "no more flows");
     ++open_flows;
     return FlowId{++flows_};
   }
@@ -37,7 +38,8 @@ class MemoryPort : public Port {
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }
 
-  std::size_t open_flows = 0;  ///< without the shared one
+  std::size_t open_flows = 0;         ///< without the shared one
+  std::size_t most_flows = SIZE_MAX;  ///< … that there can be
 
  private:
   static constexpr std::uint16_t kBeforeFlows = 50'000;

@@ -55,6 +55,33 @@ BOOST_AUTO_TEST_CASE(expected_writes_follow_and_go_when_their_first_packet_comes
   CHECK_LINES(predicted(s, 8, 1), "9999:256");
 }
 
+BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may_read) {
+  for (const RemoteAccess access : {RemoteAccess::read, RemoteAccess::atomic}) {
+    Script s(kSelective);
+    s.regions().revoke(kKey);
+    BOOST_REQUIRE(s.regions().add(kKey, kBase, s.memory(), RemoteAccess::write));
+    BOOST_REQUIRE(s.regions().add(RemoteKey{99}, 0, s.memory().subspan(2048, 1024), access));
+    const auto for_others = [&] {
+      std::array<std::span<std::byte>, 8> out;
+      return s.connection().predict(out, 0, true);
+    };
+    s.connection().expect_write(s.memory().subspan(1024, 2 * kMtu));
+    BOOST_TEST(for_others() == 2u);
+    s.connection().expect_write(s.memory().subspan(2048 - kMtu, 2 * kMtu));
+    s.connection().expect_write(s.memory().subspan(4096, kMtu));
+    CHECK_LINES(predicted(s), "1024:256", "1280:256", "1792:256", "2048:256", "4096:256");
+    BOOST_TEST(for_others() == 2u);  // not even the part that nobody may read: one claim, one answer
+    s.regions().revoke(RemoteKey{99});
+    CHECK_LINES(predicted(s), "1024:256", "1280:256", "4096:256");
+    BOOST_TEST(for_others() == 3u);
+    // The message under way.
+    BOOST_REQUIRE(s.regions().add(RemoteKey{98}, 0, s.memory().subspan(16'384, 1024), access));
+    s.in(part(0, 16'128, 3 * kMtu));
+    BOOST_TEST(!predicted(s).empty());
+    BOOST_TEST(for_others() == 0u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
   Script s(kSelective);
   s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));  // an arena: granted for an unknown length
