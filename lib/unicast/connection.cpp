@@ -165,11 +165,11 @@ std::span<std::byte> Region::bytes() const {
   return state_ ? state_->memory : std::span<std::byte>();
 }
 
-Result<RemoteMemory> Region::grant(const Connection& connection) {
+Result<RemoteMemory> Region::grant(const Connection& connection, KeyScope widest) {
   if (!state_) return fail(Errc::invalid_argument, "no region");
   const auto data_path = state_->data_path.lock();
   if (!data_path || !connection.link_) return no_connection();
-  return data_path->grant(*state_, *connection.link_);
+  return data_path->grant(*state_, *connection.link_, widest);
 }
 
 Result<void> Region::revoke(const Connection& connection) {

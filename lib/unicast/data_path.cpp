@@ -305,7 +305,7 @@ bool DataPath::is_ours(const Link& link) const {
   return found != links_.end() && found->second.link.get() == &link;
 }
 
-Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link) {
+Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link, KeyScope widest) {
   return thread_->call([&]() -> Result<RemoteMemory> {
     if (!link.is_open()) return fail(Errc::peer_failed, "the connection is over");
     if (!is_ours(link)) return fail(Errc::invalid_argument, "a connection of another endpoint");
@@ -313,7 +313,7 @@ Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link) {
     auto& kept = region.grants[link.id()];
     if (kept) return fail(Errc::already_exists, "this connection has a key of the region");
     auto made = link.queue_pair()->register_memory(region.memory, region.access);
-    if (!made && made.error().code == Errc::unsupported)
+    if (!made && made.error().code == Errc::unsupported && widest == KeyScope::device)
       made = fabric().register_memory(region.memory, fabric::MemoryUse::general, region.access);
     if (!made) {
       region.grants.erase(link.id());

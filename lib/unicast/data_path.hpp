@@ -94,7 +94,7 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   Result<void> add(const std::shared_ptr<RegionState>& region);
   void remove(const std::shared_ptr<RegionState>& region);
-  Result<RemoteMemory> grant(RegionState& region, Link& link);
+  Result<RemoteMemory> grant(RegionState& region, Link& link, KeyScope widest);
   Result<void> revoke(RegionState& region, const Link& link);
 
  private:

@@ -130,11 +130,11 @@ const std::string& Endpoint::fabric_name() const {
   return state_->data_path->thread().fabric_name();
 }
 
-void Endpoint::connect(Place to, Duration timeout, ConnectDone done) {
+void Endpoint::connect(Target to, Duration timeout, ConnectDone done) {
   state_->introductions->connect(std::move(to), timeout, std::move(done));
 }
 
-Result<Connection> Endpoint::connect(Place to, Duration timeout) {
+Result<Connection> Endpoint::connect(Target to, Duration timeout) {
   const bool is_current = state_->data_path->thread().is_current();
   if (is_current && (state_->options.own_thread || state_->data_path->is_in_turn()))
     return fail(Errc::invalid_argument, "an upcall cannot wait for a connection");

@@ -65,7 +65,7 @@ Bytes Introductions::greeting() const {
 
 // ---- Whoever dials
 
-void Introductions::connect(Endpoint::Place to, Duration timeout, Endpoint::ConnectDone done) {
+void Introductions::connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done) {
   if (is_stopped_) return done(fail(Errc::cancelled, "the endpoint is being destroyed"));
   peers_.loop().post(
       [weak = weak_from_this(), to = std::move(to), timeout, done = std::move(done)]() mutable {
@@ -73,7 +73,7 @@ void Introductions::connect(Endpoint::Place to, Duration timeout, Endpoint::Conn
       });
 }
 
-void Introductions::begin(const std::shared_ptr<Link>& link, const Endpoint::Place& to, Duration timeout,
+void Introductions::begin(const std::shared_ptr<Link>& link, const Endpoint::Target& to, Duration timeout,
                           Endpoint::ConnectDone done) {
   const ConnectionId id = link->id();
   Entry& entry = entries_[id];
@@ -99,7 +99,7 @@ void Introductions::begin(const std::shared_ptr<Link>& link, const Endpoint::Pla
       });
 }
 
-void Introductions::dial(ConnectionId id, const Endpoint::Place& to, Duration timeout,
+void Introductions::dial(ConnectionId id, const Endpoint::Target& to, Duration timeout,
                          fabric::ConnectionBlob blob) {
   find(id)->dialing =
       peers_.open(to.host, to.port, timeout, service_of(to.name.empty() ? options_.name : to.name),

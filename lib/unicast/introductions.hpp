@@ -43,7 +43,7 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   const Address& address() const { return listener_->address(); }
 
   /// Any thread.
-  void connect(Endpoint::Place to, Duration timeout, Endpoint::ConnectDone done);
+  void connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done);
   /// Any thread: the link is over, for the endpoint as well.
   void forget(ConnectionId connection, const Error& cause);
   /// Any thread but the loop's: nobody connects any more, and connect() under way is cancelled.
@@ -71,9 +71,9 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   void on_engine(ConnectionId id, Work work, Then then);
   Bytes greeting() const;
 
-  void begin(const std::shared_ptr<Link>& link, const Endpoint::Place& to, Duration timeout,
+  void begin(const std::shared_ptr<Link>& link, const Endpoint::Target& to, Duration timeout,
              Endpoint::ConnectDone done);
-  void dial(ConnectionId id, const Endpoint::Place& to, Duration timeout, fabric::ConnectionBlob blob);
+  void dial(ConnectionId id, const Endpoint::Target& to, Duration timeout, fabric::ConnectionBlob blob);
   void on_answer(ConnectionId id, Result<control::Channel> channel, const peer::Offer& theirs);
   void on_request(peer::Request request);
   void answer(ConnectionId id, fabric::ConnectionBlob blob);

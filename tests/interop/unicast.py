@@ -1,6 +1,7 @@
 """Every operation of rdmc/unicast.hpp (tests/system/unicast_peer.cpp): between two processes on the guest's RDMA device, and
 between one there and one here, on a UDP socket, both ways. A key that a peer has stolen from another connection is refused by
-our software. The device takes it, because the verbs provider ties no key to a connection (docs/decisions/0094). The device also
+our software. The device takes it, because the verbs provider ties no key to a connection (docs/decisions/0094), which the server
+has to permit: without that permission the key is refused as unsupported. The device also
 calls a message that is longer than its receive an operation that failed, where our software says that the request was invalid."""
 import contextlib
 import pathlib

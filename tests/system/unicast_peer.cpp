@@ -186,7 +186,14 @@ class Server {
 
  private:
   void let_in(const Connection& connection) {
-    const auto key = must(region_.grant(connection), "granting");
+    // A NIC ties no key to a connection: it says so, and gives one that is good for the device when asked for
+    // that.
+    const bool ties_keys = party_->fabric_name() != "verbs";
+    if (!ties_keys)
+      check(region_.grant(connection).error().code == Errc::unsupported,
+            "verbs says that it ties a key to a connection");
+    const auto key =
+        must(region_.grant(connection, ties_keys ? KeyScope::connection : KeyScope::device), "granting");
     must(connection.send_copy(key.encode(), 0), "telling the key");
     party_.next(connection, WorkKind::send);
   }
@@ -244,7 +251,7 @@ class Server {
 /// Performs the operations.
 class Client {
  public:
-  Client(const EndpointOptions& options, Endpoint::Place server)
+  Client(const EndpointOptions& options, Endpoint::Target server)
       : party_(options), server_(std::move(server)) {}
 
   std::string run() {
@@ -367,7 +374,7 @@ class Client {
   }
 
   Party party_;
-  const Endpoint::Place server_;
+  const Endpoint::Target server_;
 };
 
 }  // namespace

@@ -132,6 +132,12 @@ class Connection {
   std::shared_ptr<unicast::Link> link_;
 };
 
+/// On which connections a key is good.
+enum class KeyScope {
+  connection,  ///< on the one that it was granted for
+  device,      ///< on each one of the same device, for a peer that learns it from somebody
+};
+
 /// Memory that peers may be let into. It ends with its last grant when it is destroyed: by then no packet,
 /// however late, changes a byte of it. The functions and the destructor wait for the engine's thread. Without
 /// an own thread only the thread that polls may grant and revoke; a Region that another thread destroys ends
@@ -144,11 +150,13 @@ class Region {
   ~Region();
 
   std::span<std::byte> bytes() const;
-  /// Lets the peer of this connection alone in, by a key that is good on no other connection. A fabric that
-  /// cannot tie a key to a connection (verbs) gives a key that nobody else is told. Errors: already_exists
-  /// (it has a key: revoke that first), peer_failed (the connection is over), unsupported (this fabric cannot
-  /// permit it), invalid_argument (a connection of another endpoint), resource_limit.
-  Result<RemoteMemory> grant(const Connection& connection);
+  /// Lets the peer of this connection alone in, by a key that is good on no other connection. The verbs
+  /// fabric cannot tie a key to a connection. It refuses, unless `widest` permits a key that any connection
+  /// of the device could use; such a key, too, is a different one for each grant, and can be taken back by
+  /// itself. Errors: already_exists (it has a key: revoke that first), peer_failed (the connection is over),
+  /// unsupported (this fabric can make no key of this scope), invalid_argument (a connection of another
+  /// endpoint), resource_limit.
+  Result<RemoteMemory> grant(const Connection& connection, KeyScope widest = KeyScope::connection);
   /// Takes the key back. When this returns, no packet of that peer, however late, changes a byte of the
   /// memory, and the keys of other peers are as good as before. An operation of the peer with the old key
   /// fails there with WorkStatus::remote_access, and ends the connection for both sides, also when it has a
@@ -238,8 +246,8 @@ class Endpoint {
  public:
   static constexpr std::size_t kMostCopiedBytes = 4096;
 
-  /// Where another endpoint is.
-  struct Place {
+  /// How another endpoint is reached.
+  struct Target {
     std::string host;
     std::uint16_t port = 0;
     std::string name = {};  ///< of that endpoint; empty: as ours
@@ -266,10 +274,10 @@ class Endpoint {
   /// of reaching the host, peer_failed (nobody listens there), authentication, not_found (no endpoint of that
   /// name), timed_out, cancelled (the endpoint is being destroyed), resource_limit, version_mismatch,
   /// protocol_error.
-  void connect(Place to, Duration timeout, ConnectDone done);
+  void connect(Target to, Duration timeout, ConnectDone done);
   /// The same, and waits. Without an own thread, the thread that polls may call it, which gives turns
   /// meanwhile. Errors: the same; invalid_argument (an upcall, or another thread).
-  Result<Connection> connect(Place to, Duration timeout);
+  Result<Connection> connect(Target to, Duration timeout);
 
   /// Memory that peers may be let into, as far as `access` says: a set of RemoteAccess::write, read and
   /// atomic. The memory outlives the Region, and the Region may outlive the endpoint. Waits for the engine's

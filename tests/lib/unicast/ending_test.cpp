@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_connection_attempt_ends_by_name_and_in_time) {
   sockaddr_in bound{};
   socklen_t length = sizeof bound;
   BOOST_REQUIRE(::getsockname(silent, reinterpret_cast<sockaddr*>(&bound), &length) == 0);
-  const Endpoint::Place place{.host = "127.0.0.1", .port = ntohs(bound.sin_port)};
+  const Endpoint::Target place{.host = "127.0.0.1", .port = ntohs(bound.sin_port)};
   BOOST_TEST(failed_with(us->connect(place, milliseconds(50)), Errc::timed_out));
   // One that is under way when the endpoint ends.
   std::promise<Result<Connection>> made;

@@ -59,7 +59,7 @@ class Party {
   Endpoint& operator*() { return *endpoint_; }
   Endpoint* operator->() { return endpoint_.get(); }
   void destroy() { endpoint_.reset(); }
-  Endpoint::Place place() { return {.host = "127.0.0.1", .port = endpoint_->address().port}; }
+  Endpoint::Target place() { return {.host = "127.0.0.1", .port = endpoint_->address().port}; }
 
   /// The next completion; fails the test when none comes.
   Completion next() {
