@@ -72,6 +72,11 @@ Result<std::shared_ptr<FabricThread>> Context::fabric_thread(const FabricThreadO
   return opened;
 }
 
+void Context::set_most_threads(std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  options_.threads = most;
+}
+
 std::size_t Context::threads() const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(

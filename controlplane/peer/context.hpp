@@ -35,6 +35,8 @@ class Context {
   /// owner).
   Result<std::shared_ptr<FabricThread>> fabric_thread(const FabricThreadOptions& options);
 
+  /// ContextOptions::threads from now on; 0 means 1.
+  void set_most_threads(std::size_t most);
   /// The fabric threads that are in use.
   std::size_t threads() const;
 
@@ -53,8 +55,8 @@ class Context {
   /// With the mutex; null: there are none.
   std::shared_ptr<Peers> known_peers(const control::Identity& identity);
 
-  const ContextOptions options_;
   mutable std::mutex mutex_;
+  ContextOptions options_;
   std::vector<std::weak_ptr<FabricThread>> threads_;
   std::weak_ptr<control::ControlLoop> loop_;
   std::vector<KeptPeers> peers_;

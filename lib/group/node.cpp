@@ -37,6 +37,10 @@ std::shared_ptr<Context> process_context() {
   return peer::Context::of_process();
 }
 
+void set_most_fabric_threads(Context& context, std::size_t most) {
+  context.set_most_threads(most);
+}
+
 std::size_t fabric_threads(const Context& context) {
   return context.threads();
 }

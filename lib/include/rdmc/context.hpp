@@ -25,6 +25,9 @@ std::shared_ptr<Context> make_context(const ContextOptions& options = {});
 /// The Context of this process. A child of fork() has its own.
 std::shared_ptr<Context> process_context();
 
+/// From now on, ContextOptions::threads of `context` are `most`; 0 means 1. Threads that run already go on.
+/// For the Context of the process, which has one such thread unless a program says otherwise here.
+void set_most_fabric_threads(Context& context, std::size_t most);
 /// How many threads of `context` move bytes now.
 std::size_t fabric_threads(const Context& context);
 

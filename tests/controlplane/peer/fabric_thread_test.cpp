@@ -127,6 +127,18 @@ BOOST_AUTO_TEST_CASE(a_context_of_several_threads_spreads_those_who_ask_over_the
   BOOST_TEST(context.threads() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_context_that_is_given_more_threads_later_opens_them_for_those_who_ask_then) {
+  Context context;
+  const auto first = context.fabric_thread(kUdp).value(), second = context.fabric_thread(kUdp).value();
+  BOOST_TEST((first == second));
+  context.set_most_threads(2);
+  const auto third = context.fabric_thread(kUdp).value();
+  BOOST_TEST((third != first));
+  context.set_most_threads(0);
+  BOOST_TEST((context.fabric_thread(kUdp).value() != nullptr));
+  BOOST_TEST(context.threads() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(a_process_has_one_context_and_a_forked_child_another) {
   const auto ours = Context::of_process();
   BOOST_TEST((Context::of_process() == ours));
