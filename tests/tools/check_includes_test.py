@@ -74,6 +74,12 @@ class CheckIncludes(unittest.TestCase):
             self.assert_found("dataplane/relay/relay.hpp", f"#include <{header}>", "pure")
             self.assert_found("controlplane/session/session.hpp", f"#include <{header}>", "pure")
 
+    def test_a_process_has_one_owner_of_fabrics(self):
+        call = "auto opened = fabric::open_reachable_fabric(wanted);"
+        self.assert_found("lib/group/group.hpp", call, "one owner of fabrics")
+        self.assert_found("apps/tool/main.cpp", call, "one owner of fabrics")
+        self.assertEqual(check({"controlplane/peer/fabric_thread.cpp": call + "\n", "bench/perf.cpp": call + "\n"})[0], 0)
+
     def test_pure_rooms_call_no_clock(self):
         self.assert_found("dataplane/roce/wire.hpp", "auto t = std::chrono::steady_clock::now();", "handed to")
         self.assert_found("dataplane/roce/wire.hpp", "int r = rand();", "handed to")
