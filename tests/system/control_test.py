@@ -97,6 +97,31 @@ class OwnNode(Scratch):
         self.assertEqual(node.wait(SECONDS), DONE)
         self.assertEqual(run("views", "--store", address, "--key-file", key)[0], FAILED)
 
+    def test_when_two_of_three_nodes_have_lost_their_state_the_store_waits_until_an_operator_names_the_third(self):
+        addresses, key = [free_address() for _ in range(3)], self.key("key")
+        common = ["--store", ",".join(addresses), "--key-file", key]
+
+        def serve(index, directory):
+            return self.start(CONTROL, "serve", "--directory", str(self.path / directory), "--self", str(index), "--nodes",
+                              ",".join(addresses), "--key-file", key, stderr=subprocess.DEVNULL)
+
+        def wait_until_it_answers():
+            deadline = time.monotonic() + SECONDS
+            while run("views", *common)[0] != DONE:
+                self.assertLess(time.monotonic(), deadline)
+
+        nodes = [serve(index, f"node{index}") for index in range(3)]
+        wait_until_it_answers()
+        survivor = ["survivor", "--store", addresses[0], "--key-file"]
+        self.assertEqual(run(*survivor, self.key("other"))[0], FAILED)
+        for index in (1, 2):
+            nodes[index].kill()
+            nodes[index].wait(SECONDS)
+            serve(index, f"empty{index}")
+        self.assertEqual(run("views", *common)[0], FAILED)
+        self.assertEqual(run(*survivor, key)[0], DONE)
+        wait_until_it_answers()
+
     def test_a_wrong_command_line_is_a_usage_error(self):
         for words in [[], ["views"], ["views", "--insecure", "--key-file", "k"], ["members", "--insecure"], ["nonsense"],
                       ["members", "g?claim", "--insecure"], ["member", "", "--insecure"], ["watch", "g" * 250, "--insecure"]]:

@@ -17,6 +17,7 @@
 
 #include "dataplane/base/descriptor.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
+#include "tests/skipped_cases.hpp"
 
 BOOST_AUTO_TEST_SUITE(absent_pages_test)
 
@@ -86,7 +87,7 @@ class Memory {
 BOOST_AUTO_TEST_CASE(pages_that_do_not_come_hold_up_the_connection_that_waits_for_them_and_no_other) {
   Memory memory;
   if (!memory.withhold()) {
-    BOOST_TEST_MESSAGE("this kernel gives us no userfaultfd");
+    rdmc::testing::SkippedCases::reason() = "this kernel gives us no userfaultfd";
     return;
   }
   TwoStacks two("shm");
