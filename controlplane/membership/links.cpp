@@ -9,6 +9,7 @@ namespace rdmc::membership {
 namespace {
 
 constexpr Duration kDialWithin = seconds(2);
+constexpr Duration kRememberDead = seconds(10);
 
 }  // namespace
 
@@ -277,10 +278,10 @@ bool Membership::Impl::is_to_be_watched(view::MemberId peer) const {
 bool Membership::Impl::watch(view::MemberId peer) {
   const auto known = processes_.find(peer);
   if (known == processes_.end()) return false;
-  auto& [process, exit, died] = known->second;
+  auto& exit = known->second.exit;
   if (!exit)
-    exit = watch_exit(loop_, peers_->identity().process, process,
-                      [this, peer, process] { saw_death(peer, process); });
+    exit = watch_exit(loop_, peers_->identity().process, known->second.identity,
+                      [this, peer, process = known->second.identity] { saw_death(peer, process); });
   return exit != nullptr;
 }
 
@@ -289,15 +290,20 @@ bool Membership::Impl::has_died(view::MemberId peer) const {
   return known != processes_.end() && known->second.died;
 }
 
-/// A view or a link has come. Whose connection has ended stays watched.
+/// A view or a link has come. Whose connection has ended stays watched. Who has died is remembered for a
+/// while: a view that was proposed before may still bring it in.
 void Membership::Impl::tend_watches() {
   std::erase_if(processes_, [&](const auto& entry) {
-    return !core_->view().contains(entry.first) && !has_link(entry.first);
+    const auto& [id, process] = entry;
+    return !core_->view().contains(id) && !has_link(id) &&
+           (!process.died || boottime_now() - *process.died > kRememberDead);
   });
   for (auto& [id, process] : processes_) {
-    if (is_to_be_watched(id))
+    const view::Member* const member = core_->view().find(id);
+    process.may_hold_lease |= member != nullptr && member->lease > Duration{};
+    if (!process.died && is_to_be_watched(id))
       watch(id);
-    else if (has_link(id) && !process.died)
+    else if (process.died || has_link(id))
       process.exit.reset();
   }
 }
@@ -309,6 +315,7 @@ void Membership::Impl::path_failed(LinkId id) {
   const auto peer = link->peer;
   drop(id);
   if (!peer) return;
+  if (!has_died(*peer)) watch(*peer);  // its channel is gone, and cannot tell us any more that it ends
   lost_paths_[*peer] = loop_.after(kReconnectWithin, [self = weak_from_this(), peer = *peer] {
     const auto impl = self.lock();
     if (!impl || impl->closed_) return;

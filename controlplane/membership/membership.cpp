@@ -209,6 +209,8 @@ void Membership::Impl::install(const view::View& view) {
   window_ = window ? std::optional(*window) : std::nullopt;
   ++counters_.installed;
   if (upcalls_.installed) upcalls_.installed(view);
+  for (const auto& [id, process] : processes_)  // seen when there was no view yet to remove it from
+    if (process.died && view.contains(id)) core_->on_gone(id, boottime_now());
   granting_ = loop_.after(kGrantAfter, later(&Impl::grant_windows));
   for (auto& [id, link] : links_) {
     if (!link.peer || !view.contains(*link.peer)) continue;
@@ -247,10 +249,11 @@ std::optional<std::size_t> Membership::Impl::rank_of(view::MemberId id) const {
 /// may run on. Only the end of the whole process ends its lease.
 void Membership::Impl::saw_death(view::MemberId id, ProcessIdentity process) {
   ++counters_.deaths_seen;
-  if (const auto known = processes_.find(id); known != processes_.end()) known->second.died = true;
+  const auto known = processes_.find(id);
+  if (known != processes_.end()) known->second.died = boottime_now();
   process.thread = 0;
-  const view::Member* const member = core_->view().find(id);
-  if (member != nullptr && member->lease > Duration{})
+  // Also of one that the view has removed already, on the word of others.
+  if (known != processes_.end() && known->second.may_hold_lease)
     ending_[id] = watch_exit(loop_, peers_->identity().process, process, [this, id] {
       core_->on_exited(id, boottime_now());
       drive();

@@ -47,7 +47,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   /// and keep it from dying.
   static constexpr Duration kExitSeenWithin = milliseconds(20);
   /// So many members of each host, the first of the view, watch all processes of the host, and all watch
-  /// these. They are the ones who propose; the others look when a connection ends. Each watch is a
+  /// these. The first two of the view, who
+  /// propose the next one, are among them; the others look when a connection ends. Each watch is a
   /// descriptor.
   static constexpr std::size_t kWatchers = 2;
   /// Nobody needs a window to install a view: grants leave when that is done everywhere, as a rule.
@@ -75,7 +76,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   struct KnownProcess {
     ProcessIdentity identity;
     std::unique_ptr<Watching> exit;
-    bool died = false;  ///< its exit was seen
+    bool may_hold_lease = false;    ///< it was in a view, and asked for leases there
+    std::optional<Time> died = {};  ///< its exit was seen then
   };
 
   // membership.cpp

@@ -2,6 +2,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/connect/socket.hpp"
+#include "controlplane/membership/membership.hpp"
+#include "controlplane/store/embedded_store.hpp"
 #include "tests/lib/membership/members.hpp"
 
 BOOST_AUTO_TEST_SUITE(membership_test)
@@ -16,6 +18,33 @@ std::vector<MemberId> ids_of(const View& view) {
   for (const Member& member : view.members) ids.push_back(member.id);
   return ids;
 }
+
+/// A store whose swaps wait while its gate is closed. On its loop's thread.
+class GatedStore final : public view::ViewStore {
+ public:
+  explicit GatedStore(view::ViewStore& store) : store_(store) {}
+  void read(const std::string& group, ReadDone done) override { store_.read(group, std::move(done)); }
+  void compare_and_swap(const std::string& group, const view::View& next, SwapDone done) override {
+    if (!is_closed_) return store_.compare_and_swap(group, next, std::move(done));
+    waiting_.push_back([this, group, next, done = std::move(done)]() mutable {
+      store_.compare_and_swap(group, next, std::move(done));
+    });
+  }
+  void watch(const std::string& group, Hint hint) override { store_.watch(group, std::move(hint)); }
+  void list(ListDone done) override { store_.list(std::move(done)); }
+
+  void close() { is_closed_ = true; }
+  void open() {
+    is_closed_ = false;
+    for (auto& swap : std::exchange(waiting_, {})) swap();
+  }
+  std::size_t waiting() const { return waiting_.size(); }
+
+ private:
+  view::ViewStore& store_;
+  bool is_closed_ = false;
+  std::vector<std::move_only_function<void()>> waiting_;
+};
 
 }  // namespace
 
@@ -118,6 +147,46 @@ BOOST_AUTO_TEST_CASE(the_two_oldest_members_of_a_host_watch_its_processes_and_wh
   BOOST_TEST((fourth.watches(3) && fifth.watches(2) && sixth.watches(2)));
   sixth.kill();
   BOOST_TEST(third.sees(3));
+}
+
+// Its exit is seen once, when nobody has a view yet to remove it from. Silence removes nobody in this test.
+BOOST_AUTO_TEST_CASE(a_process_that_dies_just_before_it_enters_the_view_is_out_of_it_at_once) {
+  const OneStore store;
+  const auto loop = control::ControlLoop::create().value();
+  const control::ChannelOptions channel{.security = control::Insecure{}};
+  const auto client =
+      store::EmbeddedStore::create(*loop, {.nodes = {store.address()}, .channel = channel}).value();
+  GatedStore gated(*client);
+  Told told;
+  std::vector<std::size_t> views;  // how many members each one had
+  constexpr Duration kNever = seconds(100'000);
+  auto membership =
+      membership::Membership::join(
+          peer::Peers::create(*loop, channel).value(), gated,
+          {.group = "g",
+           .name = "one",
+           .listen = Address::ipv4(127, 0, 0, 1, 0),
+           .fabric = "udp",
+           .timing = {.suspect_floor = kNever, .suspect_cap = kNever},
+           .context = make_context()},
+          {.installed =
+               [&](const view::View& view) { told.tell([&] { views.push_back(view.members.size()); }); }})
+          .value();
+  const auto until = [&](auto condition) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!loop->call(condition) && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return loop->call(condition);
+  };
+  BOOST_TEST_REQUIRE(told.wait([&] { return views == std::vector<std::size_t>{1}; }));
+  loop->call([&] { gated.close(); });
+  KilledProcess joiner(store);
+  BOOST_TEST(until([&] { return gated.waiting() > 0; }));
+  joiner.kill();
+  BOOST_TEST(until([&] { return membership->counters().deaths_seen > 0; }));
+  loop->call([&] { gated.open(); });
+  BOOST_TEST(told.wait([&] { return views == std::vector<std::size_t>{1, 2, 1}; }));
+  membership.reset();
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_present_epoch_and_lost_without_the_store) {
