@@ -51,6 +51,9 @@ std::string exposition(const std::string& group, const membership::Membership& m
   to.counter("rdmc_view_proposals_total", "Views that it has proposed", views.proposals);
   to.counter("rdmc_view_conflicts_total", "Proposals that another one had come before", views.conflicts);
   to.counter("rdmc_suspicions_total", "Members that it ceased to hear", views.suspicions);
+  to.counter("rdmc_address_claims_denied_total",
+             "How often a joiner named a member's address and was not found to listen there",
+             views.address_claims_denied);
   to.counter("rdmc_deaths_seen_total", "Deaths that an operating system has told of", links.deaths_seen);
   to.counter("rdmc_store_failures_total", "Requests that the store has not answered", views.store_failures);
   to.counter("rdmc_connections_refused_total", "Control connections that were refused", links.refused);

@@ -89,7 +89,9 @@ void ViewsWorld::strike(ViewsFault fault) {
       if (fault == ViewsFault::refused) current_[value_of(host)]->be_refused(true);
       return simulation_.at(quiet_, [this, host] { network_.rejoin(host); });
     case ViewsFault::same_address:
-      if (other_ == nullptr || !other_->alive()) other_ = &begin(elsewhere_, host);
+      if (other_ == nullptr || !other_->alive())
+        other_ = &begin(elsewhere_, host,
+                        simulation_.random().chance(kHalf) ? machine_of(host) : kMachineElsewhere);
       return;
     case ViewsFault::suspend:
       return stop_for(host, milliseconds(300) + up_to(milliseconds(1700)), options_.clock_stops);
@@ -127,7 +129,7 @@ void ViewsWorld::tell_death(sim::HostId host, view::MemberId member) {
       ViewsMember* const observer = current_[value_of(other)];
       if (observer == nullptr || !observer->alive()) return;
       observer->tell_refused(member, true);
-      if (machine_of(other, true) == machine_of(host, true)) observer->tell_exited(member);
+      if (machine_of(other) == machine_of(host)) observer->tell_exited(member);
     });
   }
 }

@@ -10,20 +10,21 @@
 namespace rdmc::sim_app {
 namespace {
 
-// What a datagram carries, by its first byte. After it, of a control message: who says it.
-constexpr std::byte kControl{1}, kData{2};
-constexpr std::size_t kControlHead = 9, kDataBytes = 17;
+// What a datagram carries, by its first byte. After it, of a control message: who says it. Of the question
+// who listens at an address, and of the answer: who asks, its request, and in the answer who listens.
+constexpr std::byte kControl{1}, kData{2}, kWhoListens{3}, kListener{4};
+constexpr std::size_t kControlHead = 9, kDataBytes = 17, kWhoListensBytes = 17, kListenerBytes = 25;
 
 view::Member describe(const sim::Network& network, sim::HostId host, sim::HostId at, view::MemberId id,
-                      Duration lease) {
+                      const ViewsMember::Nature& nature) {
   Address address = network.address(at);
   address.port = kViewsPort;
   return {.id = id,
           .name = "host " + std::to_string(value_of(host)),
           .address = address,
           .fabrics = {"udp"},
-          .host = machine_of(host, host == at),
-          .lease = lease};
+          .host = nature.machine,
+          .lease = nature.lease};
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ ViewsMember::ViewsMember(sim::Network& network, SimStore& store, sim::HostId hos
     : network_(network),
       store_(store),
       host_(host),
-      core_(describe(network, host, at, id, nature.lease), timing),
+      core_(describe(network, host, at, id, nature), timing),
       observer_(observer),
       process_(network.simulation().add_process(host, *this)),
       clock_offset_(nature.clock_offset),
@@ -120,10 +121,36 @@ void ViewsMember::take_in(std::span<const std::byte> bytes, const Address& from,
     drain();
     return;
   }
-  if (bytes.size() != kDataBytes) return;
+  if (bytes[0] == kWhoListens && bytes.size() == kWhoListensBytes) return say_who_listens(bytes, from);
+  if (bytes[0] == kListener && bytes.size() == kListenerBytes) return hear_who_listens(bytes, clock);
+  if (bytes[0] != kData || bytes.size() != kDataBytes) return;
   const auto epoch = Epoch{load_be<std::uint64_t>(&bytes[1])};
   const auto sender = view::MemberId{load_be<std::uint64_t>(&bytes[9])};
   if (core_.admits(epoch, sender)) observer_.delivered(*this, epoch, sender);
+}
+
+void ViewsMember::ask_who_listens(const view::AskListener& asked) {
+  std::array<std::byte, kWhoListensBytes> question{kWhoListens};
+  store_be(&question[1], value_of(id()));
+  store_be(&question[9], value_of(asked.request));
+  send(asked.address, question);
+}
+
+void ViewsMember::say_who_listens(std::span<const std::byte> question, const Address& asker) {
+  if (removed_) return;
+  std::array<std::byte, kListenerBytes> answer;
+  std::ranges::copy(question, answer.begin());
+  answer[0] = kListener;
+  store_be(&answer[kWhoListensBytes], value_of(id()));
+  send(asker, answer);
+}
+
+/// Answers go to an address, too, and that of the process elsewhere is another one's.
+void ViewsMember::hear_who_listens(std::span<const std::byte> answer, Time clock) {
+  if (load_be<std::uint64_t>(&answer[1]) != value_of(id())) return;
+  const auto listener = view::MemberId{load_be<std::uint64_t>(&answer[kWhoListensBytes])};
+  core_.on_listener(view::RequestId{load_be<std::uint64_t>(&answer[9])}, listener, clock);
+  drain();
 }
 
 void ViewsMember::drain() {
@@ -159,6 +186,8 @@ void ViewsMember::handle(view::Output& output) {
   } else if (const auto* const listen = std::get_if<view::Listen>(&output)) {
     listens_.push_back(listen->request);
     network_.simulation().wake(process_);
+  } else if (const auto* const asked = std::get_if<view::AskListener>(&output)) {
+    ask_who_listens(*asked);
   } else if (std::holds_alternative<view::StoreLost>(output)) {
     ++stores_lost_;
   }

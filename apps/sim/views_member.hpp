@@ -14,11 +14,12 @@ namespace rdmc::sim_app {
 
 inline constexpr std::uint16_t kViewsPort = 7700;
 
-/// Two hosts of a group are on one machine, where processes see each other's exits. 'in_group' is false for a
-/// host that is none of the group's.
-inline std::uint64_t machine_of(sim::HostId host, bool in_group) {
-  return in_group ? 1U + value_of(host) / 2U : 1000U;
+/// Two hosts of a group are on one machine, where processes see each other's exits.
+inline std::uint64_t machine_of(sim::HostId host) {
+  return 1U + value_of(host) / 2U;
 }
+/// Of hosts that are none of a group's.
+inline constexpr std::uint64_t kMachineElsewhere = 1000;
 
 class ViewsMember final : public sim::Process, public sim::Socket {
  public:
@@ -36,6 +37,7 @@ class ViewsMember final : public sim::Process, public sim::Socket {
     Duration lease{};             ///< the term of the lease that it asks for
     Duration clock_offset{};      ///< its clock shows so much more than the simulation's
     std::int64_t clock_rate = 0;  ///< … and gains so many millionths
+    std::uint64_t machine = 0;    ///< that it says it is on
   };
 
   /// `at`: the host whose address it says it has; what is sent there reaches the process on that one.
@@ -81,6 +83,9 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   /// Runs at the next turn, with the process's own clock.
   void post(std::function<void(Time clock)> action);
   void take_in(std::span<const std::byte> bytes, const Address& from, Time clock);
+  void ask_who_listens(const view::AskListener& asked);
+  void say_who_listens(std::span<const std::byte> question, const Address& asker);
+  void hear_who_listens(std::span<const std::byte> answer, Time clock);
   void drain();
   void handle(view::Output& output);
   void send(const Address& to, std::span<const std::byte> bytes);

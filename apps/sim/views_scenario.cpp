@@ -34,12 +34,12 @@ ViewsWorld::ViewsWorld(const ViewsOptions& options)
 void ViewsWorld::start(sim::HostId host) {
   ViewsMember*& current = current_[value_of(host)];
   if (current != nullptr) stop(*current);
-  current = &begin(host, host);
+  current = &begin(host, host, machine_of(host));
 }
 
-ViewsMember& ViewsWorld::begin(sim::HostId host, sim::HostId at) {
+ViewsMember& ViewsWorld::begin(sim::HostId host, sim::HostId at, std::uint64_t machine) {
   const auto id = view::MemberId{simulation_.random().next()};
-  ViewsMember::Nature nature{.lease = options_.lease};
+  ViewsMember::Nature nature{.lease = options_.lease, .machine = machine};
   if (options_.lease > Duration{}) {
     nature.clock_offset = up_to(seconds(100));
     nature.clock_rate = static_cast<std::int64_t>(simulation_.random().below(2 * view::kClockDrift + 1)) -
@@ -190,11 +190,14 @@ ScenarioResult ViewsWorld::result() {
   result.virtual_seconds = (simulation_.now() - Time{}).seconds();
   result.events = simulation_.events();
   std::uint64_t suspicions = 0, conflicts = 0, disagreements = 0, stores_lost = 0;
+  std::uint64_t listeners_asked = 0, address_claims_denied = 0;
   for (const auto& process : processes_) {
     const auto& counters = process->core().counters();
     suspicions += counters.suspicions;
     conflicts += counters.conflicts;
     disagreements += counters.disagreements;
+    listeners_asked += counters.listeners_asked;
+    address_claims_denied += counters.address_claims_denied;
     stores_lost += process->stores_lost();
   }
   if (disagreements > 0) violation("a process was told of two views of one epoch");
@@ -216,6 +219,8 @@ ScenarioResult ViewsWorld::result() {
       {"delivered", delivered_},
       {"suspicions", suspicions},
       {"conflicts", conflicts},
+      {"listeners_asked", listeners_asked},
+      {"address_claims_denied", address_claims_denied},
       {"stores_lost", stores_lost},
       {"handovers", handovers_},
       {"waits", static_cast<std::uint64_t>(std::ranges::count_if(

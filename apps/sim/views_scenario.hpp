@@ -32,7 +32,8 @@ enum class ViewsFault : std::uint8_t {
   store_back,        ///< the store shows a view that stood one to three epochs ago
   cut_newcomer,      ///< a process is started anew where the network ends: only the store can be reached
   refused,           ///< the same behind a firewall that answers whom it keeps out: nobody listens there
-  same_address,      ///< a process elsewhere wants to join, and names the address of a host of the group
+  same_address,      ///< a process elsewhere wants to join, and names the address of a host of the group, and
+                     ///< half of the times also its machine
   starve,            ///< a process's thread with the network is not scheduled for 0.3 to 2 s, the others are
   suspend,           ///< a machine sleeps for 0.3 to 2 s; see ViewsOptions::clock_stops
   operator_removes,  ///< a living member, through another member or in the store
@@ -81,7 +82,8 @@ inline constexpr Duration kSettledWithin = seconds(10);
 /// does in a settled view. Figures: views, removals (of living processes), healthy_removals (of those that
 /// were never stopped or starved), claims, removal_us (the longest time from a member's death to the view
 /// without it everywhere), settled_us, delivered, fenced, handovers (how often another process serves than
-/// before), waits (views that say what may still be held).
+/// before), waits (views that say what may still be held),
+/// listeners_asked and address_claims_denied (of all processes, see FailureView::Counters).
 ScenarioResult run_views(const ViewsOptions& options);
 
 }  // namespace rdmc::sim_app

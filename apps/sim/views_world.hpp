@@ -25,7 +25,7 @@ class ViewsWorld {
   using Hosts = std::vector<sim::HostId>;
 
   void start(sim::HostId host);
-  ViewsMember& begin(sim::HostId host, sim::HostId at);
+  ViewsMember& begin(sim::HostId host, sim::HostId at, std::uint64_t machine);
   void stop(ViewsMember& member);
   bool may_serve(const ViewsMember& member) const;
   bool is_served() const;

@@ -1,6 +1,7 @@
 // The links of a membership: who dials whom, what is said on the control connection before the data path can
 // be used, and what it means that one of the two ends.
 #include <algorithm>
+#include <ranges>
 
 #include "controlplane/membership/membership_impl.hpp"
 #include "dataplane/base/clock.hpp"
@@ -106,6 +107,33 @@ void Membership::Impl::probe_later(const Address& address, view::MemberId peer, 
   });
 }
 
+/// A connection that we have shows who was there when it began; only a dial shows who is there now.
+void Membership::Impl::ask_listener(const view::AskListener& asked) {
+  asking_[asked.address] = peers_->dial(host_string(asked.address), asked.address.port, kDialWithin,
+                                        [self = weak_from_this(), asked](Result<peer::Peer> process) {
+                                          const auto impl = self.lock();
+                                          if (!impl || impl->closed_) return;
+                                          const auto done = impl->asking_.extract(asked.address);
+                                          const auto listener =
+                                              process ? impl->who_is(*process) : std::nullopt;
+                                          impl->core_->on_listener(asked.request, listener, boottime_now());
+                                          impl->drive();
+                                        });
+}
+
+/// Which member or joiner it is that we have dialed. A process that says a member's incarnation counts as
+/// that member: then the answer removes nobody. For anybody else the incarnation is not enough, since a
+/// process may claim any: it has to have proved that the connection of that one's link ends there.
+std::optional<view::MemberId> Membership::Impl::who_is(const peer::Peer& process) const {
+  for (const view::Member& member : core_->view().members)
+    if (const auto known = processes_.find(member.id);
+        known != processes_.end() && known->second.identity.incarnation == process.identity().incarnation)
+      return member.id;
+  for (const auto& [id, link] : std::views::reverse(links_))  // of several lives in one process the newest
+    if (link.peer && process.has_proved(link.connection)) return link.peer;
+  return std::nullopt;
+}
+
 bool Membership::Impl::has_link(view::MemberId peer) const {
   return std::ranges::any_of(links_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
@@ -125,6 +153,7 @@ Membership::Impl::Link& Membership::Impl::add_link(bool dialed, const Address& a
 /// We have dialed `process`.
 void Membership::Impl::open_link(peer::Peer process, const Address& address) {
   Link& link = add_link(true, address);
+  link.connection = process.number();
   const LinkId id{last_link_};
   auto blob = data_->offer(id);
   if (!blob) return drop(id);
@@ -154,6 +183,7 @@ void Membership::Impl::on_request(peer::Request request) {
   if (is_redundant(theirs->id, false))
     return request.refuse({Errc::already_exists, "there is a link already"});
   Link& link = add_link(false, theirs->address);
+  link.connection = request.peer().number();
   const LinkId id{last_link_};
   const auto blob = std::move(request.offer().blob);
   const peer::Identity from = request.identity();
@@ -228,7 +258,7 @@ void Membership::Impl::greeted(LinkId id, Link& link, const Greeting& greeting, 
   link.member = rank_of(greeting.id).has_value();
   ++counters_.connected;
   static_cast<void>(link.channel->send(encode(Ready{})));
-  processes_[greeting.id].identity = from.process;
+  processes_[greeting.id].identity = from;
   tend_watches();
   if (const auto words = unsaid_.extract(link.address); !words.empty()) send(id, link, Words{words.mapped()});
 }
@@ -279,9 +309,10 @@ bool Membership::Impl::watch(view::MemberId peer) {
   const auto known = processes_.find(peer);
   if (known == processes_.end()) return false;
   auto& exit = known->second.exit;
+  const ProcessIdentity& process = known->second.identity.process;
   if (!exit)
-    exit = watch_exit(loop_, peers_->identity().process, known->second.identity,
-                      [this, peer, process = known->second.identity] { saw_death(peer, process); });
+    exit = watch_exit(loop_, peers_->identity().process, process,
+                      [this, peer, process] { saw_death(peer, process); });
   return exit != nullptr;
 }
 

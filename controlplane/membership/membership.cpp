@@ -79,6 +79,7 @@ void Membership::Impl::close() {
   service_ = {};
   listener_.reset();
   dialing_.clear();
+  asking_.clear();
   probes_.clear();
   probe_again_.clear();
   processes_.clear();
@@ -109,6 +110,8 @@ void Membership::Impl::handle(view::Output& output) {
     for (const Address& to : transmit->to) say(to, transmit->message);
   } else if (const auto* const asked = std::get_if<view::Listen>(&output)) {
     listen(asked->request);
+  } else if (const auto* const who = std::get_if<view::AskListener>(&output)) {
+    ask_listener(*who);
   } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
     read_store(*read);
   } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {

@@ -64,6 +64,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     bool dialed = false;
     std::optional<view::MemberId> peer;  ///< once it has greeted us
     Address address;                     ///< its control listener
+    std::uint64_t connection = 0;        ///< the number of the one that `channel` is on, see peer::Peer
     bool connected = false;              ///< our queue pair; once both are, words go there
     bool ready = false;                  ///< the peer's
     bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
@@ -74,7 +75,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
 
   /// Who has greeted us, and the watch for its exit, if there is one.
   struct KnownProcess {
-    ProcessIdentity identity;
+    peer::Identity identity;
     std::unique_ptr<Watching> exit;
     bool may_hold_lease = false;    ///< it was in a view, and asked for leases there
     std::optional<Time> died = {};  ///< its exit was seen then
@@ -105,6 +106,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void dial_refused(const Address& address);
   void probe(const Address& address, view::MemberId peer, int again = kProbes);
   void probe_later(const Address& address, view::MemberId peer, Duration delay, int again);
+  void ask_listener(const view::AskListener& asked);
+  std::optional<view::MemberId> who_is(const peer::Peer& process) const;
   bool has_link(view::MemberId peer) const;
   Link& add_link(bool dialed, const Address& address);
   void open_link(peer::Peer process, const Address& address);
@@ -153,8 +156,9 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;
   std::map<Address, peer::Peers::Handle> dialing_;
-  std::map<Address, Time> put_off_;  ///< is not dialed before that
-  std::map<Address, Bytes> unsaid_;  ///< the newest words to whom we are not connected yet
+  std::map<Address, peer::Peers::Handle> asking_;  ///< who listens there
+  std::map<Address, Time> put_off_;                ///< is not dialed before that
+  std::map<Address, Bytes> unsaid_;                ///< the newest words to whom we are not connected yet
   std::map<Address, std::unique_ptr<Watching>> probes_;
   std::map<Address, control::Timer> probe_again_;
   std::map<view::MemberId, KnownProcess> processes_;

@@ -242,18 +242,24 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     ++counters_.dialed;
     const std::uint64_t dial = std::exchange(kept.dial, 0);
     // Another connection to the same process serves as well, if it can prove that it is the same.
+    std::shared_ptr<Connection> shared;
+    std::vector<std::uint64_t> proved;
     for (const auto& [raw, other] : connections_) {
       if (raw == &from || !raw->is_open() || raw->identity != hello.identity) continue;
       if (std::ranges::find(hello.proofs, proof_of(raw->secret, identity_, hello.identity, from.nonce)) ==
           hello.proofs.end())
         continue;
-      ++counters_.shared;
-      const Peer peer(other.connection, true);
-      forget(from);
-      return finish_dial(dial, peer);
+      if (!shared) shared = other.connection;
+      proved.push_back(raw->number);
     }
-    idle(from);
-    finish_dial(dial, Peer(kept.connection, false));
+    if (!shared) {
+      idle(from);
+      return finish_dial(dial, Peer(kept.connection, false));
+    }
+    ++counters_.shared;
+    const Peer peer(std::move(shared), true, std::move(proved));
+    forget(from);
+    finish_dial(dial, peer);
   }
 
   void requested(Connection& from, ChannelId id, const std::string& service, Offer offer) {
@@ -334,6 +340,9 @@ Address Peer::local() const {
 }
 std::uint64_t Peer::number() const {
   return connection_->number;
+}
+bool Peer::has_proved(std::uint64_t connection) const {
+  return std::ranges::find(proved_, connection) != proved_.end();
 }
 bool Peer::was_dialed_by_us() const {
   return connection_->dials();

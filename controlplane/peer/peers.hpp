@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/channel_options.hpp"
@@ -40,6 +41,9 @@ class Peer {
   bool was_connected() const { return was_connected_; }
   /// Names the connection among all that these Peers ever have.
   std::uint64_t number() const;
+  /// Whether the process has proved, when it was dialed, that the connection of that number ends at it, too.
+  /// Two processes have several when both have dialed at the same time.
+  bool has_proved(std::uint64_t connection) const;
   /// This process has made the connection, and not the other one.
   bool was_dialed_by_us() const;
 
@@ -52,10 +56,11 @@ class Peer {
  private:
   friend class Peers;
   friend class Request;
-  Peer(std::shared_ptr<Connection> connection, bool was_connected)
-      : connection_(std::move(connection)), was_connected_(was_connected) {}
+  Peer(std::shared_ptr<Connection> connection, bool was_connected, std::vector<std::uint64_t> proved = {})
+      : connection_(std::move(connection)), was_connected_(was_connected), proved_(std::move(proved)) {}
   std::shared_ptr<Connection> connection_;
   bool was_connected_;
+  std::vector<std::uint64_t> proved_;  ///< the numbers of connections
 };
 
 /// A process that wants a channel to a service. Destroyed without an answer it is refused.

@@ -84,13 +84,8 @@ void FailureView::on_status(Status status, const Address& from) {
   hear_of_leases(status);
   if (member)
     for (const MemberId id : status.gone) note_gone(id);
-  // A joiner that listens where a member did, on the same network stack, proves that the member is dead. But
-  // when the joiner's status is older than the member, the joiner is the former process and the dead one.
-  if (!member && status.joining)
-    for (const Member& former : view_.members)
-      if (status.epoch >= former.since && has_taken_the_place_of(former, *status.joining))
-        note_gone(former.id);
   peer.status = std::move(status);
+  check_address_claim(peer);
 }
 
 void FailureView::on_gone(MemberId member, Time clock) {

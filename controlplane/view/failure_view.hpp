@@ -44,6 +44,13 @@ struct SwapStore {
 struct Listen {
   RequestId request{};
 };
+/// Find out which process listens at this address, a member's, now, and call on_listener. The next question
+/// about that member comes after Timing::ask_listener_again at the earliest. Then an answer to this one
+/// counts no more.
+struct AskListener {
+  RequestId request{};
+  Address address;
+};
 /// This view is agreed and has us: the epoch before is over, here and now. Its queue pairs to members that
 /// are not in this one are to be destroyed, its grants and keys revoked.
 struct Installed {
@@ -76,8 +83,9 @@ struct EarlierLeasesOver {
 /// This process has got its own lease, or has lost it: see FailureView::lease_until.
 struct LeaseGained {};
 struct LeaseLost {};
-using Output = std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound,
-                            Unreachable, Reachable, Listen, EarlierLeasesOver, LeaseGained, LeaseLost>;
+using Output =
+    std::variant<Transmit, ReadStore, SwapStore, Installed, Removed, StoreLost, StoreFound, Unreachable,
+                 Reachable, Listen, AskListener, EarlierLeasesOver, LeaseGained, LeaseLost>;
 
 /// Who said something, as its link knows, whatever it says.
 struct Speaker {
@@ -95,9 +103,11 @@ class FailureView {
     std::uint64_t unreachable = 0;          ///< bad links to members that stayed, see Unreachable
     std::uint64_t malformed = 0, late = 0;  ///< messages
     std::uint64_t store_failures = 0;
-    std::uint64_t claims = 0, answers = 0;  ///< whether any member lives: asked, and answered
-    std::uint64_t leases_lost = 0;          ///< ours, see LeaseLost
-    std::uint64_t disagreements = 0;        ///< another view of our epoch: the store is broken. Never.
+    std::uint64_t claims = 0, answers = 0;    ///< whether any member lives: asked, and answered
+    std::uint64_t leases_lost = 0;            ///< ours, see LeaseLost
+    std::uint64_t listeners_asked = 0;        ///< see AskListener
+    std::uint64_t address_claims_denied = 0;  ///< it was not the joiner that answered, or nobody did
+    std::uint64_t disagreements = 0;          ///< another view of our epoch: the store is broken. Never.
   };
 
   /// `self.since` is ignored. Begins to join, or to form the group, at the first input.
@@ -123,6 +133,9 @@ class FailureView {
   /// Its address says that nobody listens there. `had_connection`: to that very process, until now; only that
   /// makes it dead, and only to a member. A firewall says the same to others, whoever listens.
   void on_refused(MemberId member, bool had_connection, Time clock);
+  /// The answer to that AskListener: which process listens at the address, if it is one that speaks to us and
+  /// has proved that it is that one. Nothing: nobody has answered, or another process.
+  void on_listener(RequestId request, std::optional<MemberId> listener, Time clock);
   /// The data path to it gave up in that epoch (RC retries exhausted).
   void on_path_failed(MemberId member, Epoch epoch, Time clock);
   /// An operator's wish. Errors: not_found, peer_failed (the store can't be reached), invalid_argument (we
@@ -198,6 +211,11 @@ class FailureView {
   void weigh_words();
   Time next_listen() const;
   void tend_listening();
+
+  // failure_view_addresses.cpp: who listens at the address of a member, when a joiner says that it does
+  bool claims_address_of(const Peer& joiner, const Member& former) const;
+  void check_address_claim(const Peer& joiner);
+  std::size_t place_to_ask(const Member& former) const;
 
   // failure_view_leases.cpp: what this process holds, and what it grants
   bool asks_for_lease() const;
@@ -279,6 +297,12 @@ class FailureView {
     Time at{};          ///< local
   };
   std::map<MemberId, Exit> exits_;
+  struct AddressClaim {
+    Time since{};                      ///< a joiner first made it
+    Time ask_at{};                     ///< not before that
+    std::optional<RequestId> request;  ///< an answer is awaited
+  };
+  std::map<MemberId, AddressClaim> address_claims_;  ///< by the member of the view whose address it is
   MemberSet unmet_;      ///< heard since our last status: what they wait for is a word of ours
   Time learnt_at_{};     ///< when we came to the view that we are in
   Time member_heard_{};  ///< a joiner's: when it last heard a member, or first knew the view

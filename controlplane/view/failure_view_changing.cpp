@@ -22,6 +22,7 @@ void FailureView::learn(const View& view) {
   say_soon_ = std::ranges::any_of(peers_, [&](const auto& entry) { return is_joining(entry.second); });
   wanted_since_ = Time::never();
   for (auto id = gone_.begin(); id != gone_.end();) id = view_.contains(*id) ? id + 1 : gone_.erase(id);
+  std::erase_if(address_claims_, [&](const auto& entry) { return !view_.contains(entry.first); });
   if (view_.contains(self_.id)) {
     for (const Member& member : view_.members) {
       if (member.id == self_.id) continue;
@@ -109,10 +110,11 @@ void FailureView::evaluate_as_joiner() {
         joining_at.insert(peer.member.address).second)
       joining.insert(id);
   }
+  // That we listen at a member's address ourselves needs no question.
   bool all_gone = true;
   for (const Member& member : view_.members) {
     removed.insert(member.id);
-    all_gone = all_gone && (gone_.contains(member.id) || has_taken_the_place_of(member, self_));
+    all_gone = all_gone && (gone_.contains(member.id) || view::claims_address_of(member, self_));
   }
   takeover_ = !all_gone;
   const auto turn = std::distance(joining.begin(), joining.find(self_.id));

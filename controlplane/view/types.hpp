@@ -44,10 +44,11 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-/// Whether `later`, which listens at its address now, proves that `former` is dead: one network stack has one
-/// listener at an address. On another stack the same address proves nothing: private addresses and loopback
-/// are in use many times.
-inline bool has_taken_the_place_of(const Member& former, const Member& later) {
+/// Whether `later` says that it listens where `former` does: one network stack has one listener at an
+/// address, so one of the two is not there any more. Another stack may use the same address: private
+/// addresses and loopback are in use many times. It is a claim and proves nothing: two virtual machines from
+/// one snapshot may have the same `host`, and a process may lie.
+inline bool claims_address_of(const Member& former, const Member& later) {
   return later.id != former.id && later.address == former.address && later.host != 0 &&
          later.host == former.host;
 }
@@ -119,6 +120,7 @@ struct Timing {
   Duration claim_after =
       milliseconds(1500);  ///< having asked in the store, after so long, whether any lives,
   Duration claim_stands = milliseconds(3400);  ///< if none has answered for so long; longer than reread
+  Duration ask_listener_again = seconds(2);    ///< who listens at an address is asked at most so often
   Duration max_step = milliseconds(100);       ///< what may count of the time between two turns,
                                                ///< and between two proofs that we listen
   Duration recovery = milliseconds(300);       ///< who was not running, or has just been heard again, is

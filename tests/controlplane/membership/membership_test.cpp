@@ -141,18 +141,21 @@ BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept)
   }
 }
 
-/// Answers nothing, or nothing but one view: whoever is here stays a joiner.
+/// Answers nothing, or nothing but one view, and accepts no other.
 struct SilentStore final : view::ViewStore {
   void read(const std::string& group, ReadDone done) override {
     if (!stands.members.empty() && group == "g")
       loop->post([view = stands, done = std::move(done)] mutable { done(view); });
   }
-  void compare_and_swap(const std::string&, const view::View&, SwapDone) override {}
+  void compare_and_swap(const std::string& name, const view::View& next, SwapDone) override {
+    if (name == "g") proposed.push_back(next);
+  }
   void watch(const std::string&, Hint) override {}
   void list(ListDone) override {}
 
   control::ControlLoop* loop = nullptr;
   view::View stands;
+  std::vector<view::View> proposed;
 };
 
 /// A membership, and processes that have what it takes to speak to it.
@@ -189,13 +192,16 @@ struct Spoken : control::testing::Harness {
   struct Comer {
     std::shared_ptr<peer::Peers> peers;
     peer::Peers::Handle dialing;
+    std::optional<control::Listener> listener;
   };
-  control::testing::End& come(std::uint64_t id) {
+  /// `says`: where it listens. By default it says an address at which nobody does.
+  control::testing::End& come(std::uint64_t id, std::optional<Address> says = {}) {
     const auto blob = data->offer(LinkId{id}).value();
     comers.push_back({peer::Peers::create(*loop, control::testing::insecure_options()).value(), {}});
     Comer& comer = comers.back();
     auto& end = clients.emplace_back(events);
-    const Greeting greeting{view::MemberId{id}, Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(id))};
+    const Greeting greeting{view::MemberId{id},
+                            says.value_or(Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(id)))};
     comer.dialing = comer.peers->dial(
         host_string(address), address.port, seconds(20), [&end, greeting, blob](Result<peer::Peer> process) {
           process.value().open("membership/g", {encode(greeting), blob},
@@ -205,6 +211,11 @@ struct Spoken : control::testing::Harness {
         });
     BOOST_TEST_REQUIRE(events.wait([&] { return end.established; }));
     return end;
+  }
+  /// The newest comer listens there.
+  void listen_at(const Address& at) {
+    Comer& comer = comers.back();
+    comer.listener.emplace(comer.peers->listen(at, {.channel = comer.peers->options()}).value());
   }
   [[nodiscard]] bool is_ended(control::testing::End& end) {
     return events.wait([&] { return !end.closings.empty(); });
@@ -353,6 +364,52 @@ BOOST_AUTO_TEST_CASE(the_application_is_told_of_a_member_that_it_cannot_reach_an
   peer.say_that_it_hears(self);
   BOOST_TEST_REQUIRE(events.wait([&] { return !found.empty(); }));
   BOOST_TEST((found[0] == peer.id));
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_that_names_a_member_s_address_takes_its_place_only_if_it_answers_there) {
+  const view::MemberId former{7}, joiner{33};
+  for (const auto listening : {former, joiner}) {
+    control::testing::Events events;
+    bool installed = false;
+    Spoken world(seconds(20), false,
+                 {.installed = [&](const view::View&) { events.change([&] { installed = true; }); }});
+    // A port that is free.
+    const Address at =
+        control::local_address(control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value().get());
+    std::map<view::MemberId, control::testing::End*> ends;
+    for (const auto id : {former, joiner}) {
+      ends[id] = &world.come(value_of(id), at);
+      if (id == listening) world.listen_at(at);
+    }
+    const view::Member member{.id = former, .address = at, .host = 5};
+    const view::MemberId self = world.loop->call([&] {
+      world.store.loop = world.loop.get();
+      world.store.stands = {Epoch{1}, {world.membership->view().self(), member}};
+      return world.membership->view().self().id;
+    });
+    BOOST_TEST_REQUIRE(events.wait([&] { return installed; }));
+    view::Member newcomer = member;
+    newcomer.id = joiner;
+    for (auto status : {view::Status{.from = former, .hears = {self}},
+                        view::Status{.from = joiner, .hears = {self}, .joining = newcomer}}) {
+      status.sequence = 1;
+      status.epoch = Epoch{1};
+      BOOST_TEST(world.send(*ends[status.from], encode(Words{encode(view::Message(status))})).has_value());
+    }
+    const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
+    view::FailureView::Counters counters;
+    std::vector<view::View> proposed;
+    while (proposed.empty() && counters.address_claims_denied == 0 &&
+           std::chrono::steady_clock::now() < limit)
+      world.loop->call([&] {
+        counters = world.membership->view().counters();
+        proposed = world.store.proposed;
+      });
+    BOOST_TEST(counters.listeners_asked == 1u);
+    BOOST_TEST(counters.address_claims_denied == (listening == former ? 1u : 0u));
+    BOOST_TEST_REQUIRE(proposed.size() == (listening == former ? 0u : 1u));
+    if (listening == joiner) BOOST_TEST((!proposed[0].contains(former) && proposed[0].contains(joiner)));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_view_that_is_installed_and_lost_when_the_store_falls_silent) {

@@ -97,8 +97,13 @@ BOOST_AUTO_TEST_CASE(two_processes_share_one_connection_whoever_dials_whom_at_wh
   const auto second_door = *other.peers->listen(kAny, {.channel = other.peers->options()});
   const auto first = one.dial(other.listener->address()).value();
   BOOST_TEST(!first.was_connected());
-  for (const Address& to : {other.listener->address(), second_door.address()})
-    BOOST_TEST(one.dial(to).value().was_connected());
+  BOOST_TEST(!first.has_proved(first.number()));
+  for (const Address& to : {other.listener->address(), second_door.address()}) {
+    const auto again = one.dial(to).value();
+    BOOST_TEST(again.was_connected());
+    BOOST_TEST(again.has_proved(first.number()));
+    BOOST_TEST(!again.has_proved(first.number() + 1));
+  }
   const auto back = other.dial(one.listener->address()).value();
   BOOST_TEST(back.was_connected());
   BOOST_TEST((other.ask(back, "echo", "from the other side").value() == bytes_of("from the other side")));

@@ -254,39 +254,174 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_new_process_at_the_address_of_a_member_proves_that_one_dead_but_not_the_other_way) {
+/// A process that wants to join, and says that it listens where the member `n` does.
+Member claimant_of(std::uint8_t n, std::uint8_t id = 33) {
+  Member claimant = member(n);
+  claimant.id = MemberId{id};
+  return claimant;
+}
+
+Status claim_of(const Member& claimant, std::uint64_t sequence, Epoch epoch = Epoch{5}) {
+  return {.from = claimant.id,
+          .sequence = sequence,
+          .epoch = epoch,
+          .hears = ids({1, 2, 3}),
+          .joining = claimant};
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_new_process_that_answers_at_the_address_of_a_member_takes_its_place_after_one_question) {
   OfThree process;
-  Member again = member(3);
-  again.id = MemberId{33};
-  // Words from before the member was one: the process that said them is the dead one.
-  View later = view_of(7, {1, 2, 3}, Epoch{7});
-  process.learn(later, 2);
-  process.hear_from({2, 3}, ids({1, 2, 3}));
-  process.hear({.from = again.id, .sequence = 1, .epoch = Epoch{6}, .hears = ids({1, 2}), .joining = again});
-  process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(100));
-  BOOST_TEST(process.take<SwapStore>().empty());
-  process.hear({.from = again.id, .sequence = 2, .epoch = Epoch{7}, .hears = ids({1, 2}), .joining = again});
+  const Member again = claimant_of(3);
+  process.hear(claim_of(again, 1));
   process.hear_from({2}, ids({1, 33}));
-  process.wait(milliseconds(5));
+  BOOST_TEST(process.answer_who_listens({{again.address, again.id}}) == 1u);
+  process.wait(milliseconds(3));
   const auto swaps = process.take<SwapStore>();
   BOOST_TEST_REQUIRE(swaps.size() == 1u);
   BOOST_TEST(!swaps[0].next.contains(MemberId{3}));
   BOOST_TEST(swaps[0].next.contains(again.id));
+  BOOST_TEST(process.core.counters().address_claims_denied == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_that_only_says_that_it_listens_at_the_address_of_a_member_removes_nobody) {
+  const Address address = member(3).address;
+  // There the member itself answers, or another process, or nobody; or no answer comes.
+  for (const auto& listening :
+       {std::optional(std::map<Address, MemberId>{{address, MemberId{3}}}),
+        std::optional(std::map<Address, MemberId>{{address, MemberId{77}}}),
+        std::optional(std::map<Address, MemberId>{}), std::optional<std::map<Address, MemberId>>()}) {
+    OfThree process;
+    std::size_t asked = 0;
+    for (std::uint64_t sequence = 1; sequence <= 200; ++sequence) {
+      process.hear(claim_of(claimant_of(3), sequence));
+      if (listening) asked += process.answer_who_listens(*listening);
+      process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
+      for (const Transmit& said : process.take<Transmit>()) {
+        const auto status = decode(said.message).value();
+        BOOST_TEST(std::get<Status>(status).gone.empty());
+      }
+    }
+    BOOST_TEST(process.take<SwapStore>().empty());
+    const FailureView::Counters& counters = process.core.counters();
+    // In ten seconds, a question every two.
+    BOOST_TEST(counters.listeners_asked == 5u);
+    BOOST_TEST(counters.address_claims_denied == asked);
+    BOOST_TEST(asked == (listening ? 5u : 0u));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(
+    many_who_name_one_address_bring_one_question_and_the_one_that_answers_there_is_believed) {
+  OfThree process;
+  for (std::uint8_t id = 30; id < 60; ++id) process.hear(claim_of(claimant_of(3, id), 1));
+  process.hear_from({2}, ids({1, 44}));
+  const auto questions = process.take<AskListener>();
+  BOOST_TEST_REQUIRE(questions.size() == 1u);
+  process.core.on_listener(questions[0].request, MemberId{44}, process.now);
+  process.wait(milliseconds(5));
+  const auto swaps = process.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  BOOST_TEST(!swaps[0].next.contains(MemberId{3}));
+  BOOST_TEST(swaps[0].next.contains(MemberId{44}));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_counts_once_and_for_the_newest_question_about_a_member_that_is_there) {
+  OfThree process;
+  const Member again = claimant_of(3);
+  process.hear(claim_of(again, 1));
+  const auto first = process.take<AskListener>();
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(2));
+  process.hear(claim_of(again, 2));
+  const auto second = process.take<AskListener>();
+  BOOST_TEST_REQUIRE((first.size() == 1u && second.size() == 1u));
+  process.core.on_listener(first[0].request, again.id, process.now);
+  process.core.on_listener(second[0].request, std::nullopt, process.now);
+  process.core.on_listener(second[0].request, again.id, process.now);
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(100));
+  BOOST_TEST(process.take<SwapStore>().empty());
+  BOOST_TEST(process.core.counters().address_claims_denied == 1u);
+  // Meanwhile the member has left the view.
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(2));
+  process.hear(claim_of(again, 3));
+  const auto third = process.take<AskListener>();
+  BOOST_TEST_REQUIRE(third.size() == 1u);
+  process.learn(view_of(6, {1, 2}), 2);
+  process.core.on_listener(third[0].request, again.id, process.now);
+  BOOST_TEST(process.core.counters().address_claims_denied == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(words_from_before_a_member_was_one_are_those_of_the_dead_process_at_its_address) {
+  OfThree process;
+  process.learn(view_of(7, {1, 2, 3}, Epoch{7}), 2);
+  process.hear_from({2, 3}, ids({1, 2, 3}));
+  process.hear(claim_of(claimant_of(3), 1, Epoch{6}));
+  BOOST_TEST(process.take<AskListener>().empty());
+  process.hear(claim_of(claimant_of(3), 2, Epoch{7}));
+  BOOST_TEST(process.take<AskListener>().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_asks_who_listens_at_its_own_address) {
+  OfThree process;
+  process.hear(claim_of(claimant_of(1), 1));
+  process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(100));
+  BOOST_TEST(process.take<AskListener>().empty());
+  BOOST_TEST(process.take<SwapStore>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(those_whose_turn_it_is_to_propose_ask_at_once_and_the_others_when_nobody_has_found_out) {
+  // Of the five of which the first is said to be replaced, the second and the third ask at once.
+  for (const auto& [self, after] : {std::pair(std::uint8_t{2}, 0), std::pair(std::uint8_t{3}, 0),
+                                    std::pair(std::uint8_t{4}, 50), std::pair(std::uint8_t{5}, 100)}) {
+    Process process(self);
+    process.read(view_of(5, {1, 2, 3, 4, 5}));
+    const MemberSet all = ids({1, 2, 3, 4, 5});
+    const auto others = [&, self = self] {
+      for (std::uint8_t n = 1; n <= 5; ++n)
+        if (n != self) process.hear_from({n}, all);
+    };
+    others();
+    int asked_after = -1;
+    for (int ms = 0; ms <= 200 && asked_after < 0; ms += 50) {
+      process.hear(claim_of(claimant_of(1), static_cast<std::uint64_t>(ms) + 1));
+      if (!process.take<AskListener>().empty()) asked_after = ms;
+      process.wait(milliseconds(50));
+      others();
+    }
+    BOOST_TEST(asked_after == after, "member " << int{self});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_begins_a_dead_group_anew_when_it_has_found_another_joiner_at_each_address) {
+  for (const bool listening : {false, true}) {
+    Process joiner(claimant_of(1, 30));
+    joiner.read(view_of(5, {1, 2}));
+    Status claim = claim_of(claimant_of(2, 31), 0);
+    claim.hears = ids({30});
+    std::vector<SwapStore> swaps;
+    for (int i = 0; i < 10; ++i) {
+      ++claim.sequence;
+      joiner.hear(claim);
+      joiner.answer_who_listens(
+          {{member(2).address, MemberId{listening ? std::uint8_t{31} : std::uint8_t{2}}}});
+      joiner.wait(milliseconds(50));
+      for (SwapStore& swap : joiner.take<SwapStore>()) swaps.push_back(std::move(swap));
+    }
+    BOOST_TEST_REQUIRE(swaps.size() == (listening ? 1u : 0u));
+    if (listening) BOOST_TEST((swaps[0].next.contains(MemberId{30}) && swaps[0].next.contains(MemberId{31})));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(
     a_process_on_another_network_stack_takes_nobody_s_place_though_it_names_the_same_address) {
   for (const std::uint64_t host : {std::uint64_t{0}, member(3).host + 1}) {
     OfThree process;
-    Member elsewhere = member(3);
-    elsewhere.id = MemberId{33};
+    Member elsewhere = claimant_of(3);
     elsewhere.host = host;
     for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
-      process.hear({.from = elsewhere.id,
-                    .sequence = sequence,
-                    .epoch = Epoch{5},
-                    .hears = ids({1, 2, 3}),
-                    .joining = elsewhere});
+      process.hear(claim_of(elsewhere, sequence));
+      // It may be that our network leads to it and not to the member.
+      BOOST_TEST(process.answer_who_listens({{elsewhere.address, elsewhere.id}}) == 0u);
       process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
     }
     BOOST_TEST(process.take<SwapStore>().empty());

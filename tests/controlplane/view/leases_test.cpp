@@ -163,11 +163,17 @@ BOOST_AUTO_TEST_CASE(a_view_does_not_wait_but_says_what_a_removed_member_may_hol
 }
 
 BOOST_AUTO_TEST_CASE(only_an_exit_that_was_seen_ends_a_wait_a_refused_connection_does_not) {
-  enum class Sign : std::uint8_t { refused, gone, exited };
-  for (const Sign sign : {Sign::refused, Sign::gone, Sign::exited}) {
+  enum class Sign : std::uint8_t { refused, gone, replaced, exited };
+  for (const Sign sign : {Sign::refused, Sign::gone, Sign::replaced, Sign::exited}) {
     LeasedOfThree process;
     if (sign == Sign::refused) process.core.on_refused(MemberId{3}, true, process.now);
     if (sign == Sign::gone) process.core.on_gone(MemberId{3}, process.now);
+    if (sign == Sign::replaced) {
+      Member again = member(3);
+      again.id = MemberId{33};
+      process.hear({.from = again.id, .sequence = 1, .epoch = Epoch{5}, .joining = again});
+      BOOST_TEST(process.answer_who_listens({{again.address, again.id}}) == 1u);
+    }
     if (sign == Sign::exited) process.core.on_exited(MemberId{3}, process.now);
     const View view = process.change();
     BOOST_TEST(!view.contains(MemberId{3}));  // each of them speeds up the removal

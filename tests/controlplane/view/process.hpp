@@ -48,6 +48,16 @@ struct Process {
       if (listens) answer_listens();
     }
   }
+  /// At each address listens whoever the test says, or nobody. How many questions there were.
+  std::size_t answer_who_listens(const std::map<Address, MemberId>& listening) {
+    const auto questions = take<AskListener>();
+    for (const AskListener& question : questions) {
+      const auto found = listening.find(question.address);
+      core.on_listener(question.request,
+                       found == listening.end() ? std::nullopt : std::optional(found->second), now);
+    }
+    return questions.size();
+  }
   /// All that has arrived is heard at once.
   void answer_listens() {
     for (const Listen& listen : take<Listen>()) core.on_listened(listen.request, now);

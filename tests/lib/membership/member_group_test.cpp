@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_root_sends_what_it_has_queued_before_another_one_follows_
   const auto bytes = message(100);
   Result<std::uint64_t> sent;
   do sent = members.part(0).group->send(bytes);
-  while (sent);
+  while (sent || sent.error().what == "too many calls at once");  // its loop may have no processor time
   BOOST_TEST(sent.error().what == "another member is to be the root");
   BOOST_TEST(members.part(0).is_in(2, members[0].id()));
   Part& receiver = members.part(1);

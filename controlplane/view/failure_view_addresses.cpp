@@ -1,0 +1,65 @@
+// A joiner that says that it listens at the address of a member, on the same network stack, is that member's
+// next life, or another process that has the same private address, or a liar. It alone does not decide which:
+// we ask who listens at the address now. When it is the joiner, the member is not there any more.
+#include <algorithm>
+
+#include "controlplane/view/failure_view.hpp"
+
+namespace rdmc::view {
+
+/// When the joiner's status is older than the member, the joiner is the former process and the dead one.
+bool FailureView::claims_address_of(const Peer& joiner, const Member& former) const {
+  return is_joining(joiner) && joiner.status.epoch >= former.since &&
+         view::claims_address_of(former, *joiner.status.joining);
+}
+
+/// Called with every status of a joiner. So nothing needs a timer: who waits for its turn, or for the next
+/// question, is here again with the next status.
+void FailureView::check_address_claim(const Peer& joiner) {
+  const auto former = std::ranges::find_if(
+      view_.members, [&](const Member& member) { return claims_address_of(joiner, member); });
+  // We know that we are here.
+  if (former == view_.members.end() || former->id == self_.id || gone_.contains(former->id)) return;
+  const Time now = local_.now();
+  AddressClaim& claim = address_claims_.try_emplace(former->id, AddressClaim{now, now, {}}).first->second;
+  const auto place = static_cast<std::int64_t>(place_to_ask(*former));
+  if (now < std::max(claim.ask_at, claim.since + timing_.stagger * place)) return;
+  claim.ask_at = now + timing_.ask_listener_again * (place + 1);
+  claim.request = RequestId{++last_request_};
+  ++counters_.listeners_asked;
+  outputs_.push_back(AskListener{*claim.request, former->address});
+}
+
+/// Our place among those who ask. One answer is enough for the group, so those ask first whose turn it is to
+/// propose; and the later its place, the more rarely a process asks about a claim that is made for ever. A
+/// joiner does not know yet who else will join, and lets the first moment pass.
+std::size_t FailureView::place_to_ask(const Member& former) const {
+  if (state_ == State::joining)
+    return 1 + static_cast<std::size_t>(std::ranges::count_if(
+                   heard_, [&](MemberId id) { return id < self_.id && is_joining(peers_.at(id)); }));
+  std::size_t before = 0;
+  for (const Member& member : view_.members) {
+    if (member.id == self_.id) break;
+    before += member.id != former.id && heard_.contains(member.id) ? 1 : 0;
+  }
+  return before < timing_.front ? 0 : before - timing_.front + 1;
+}
+
+void FailureView::on_listener(RequestId request, std::optional<MemberId> listener, Time clock) {
+  if (state_ == State::removed) return;
+  advance(clock);
+  const auto asked = std::ranges::find_if(address_claims_,
+                                          [&](const auto& entry) { return entry.second.request == request; });
+  if (asked != address_claims_.end()) {
+    asked->second.request.reset();
+    const Member& former = *view_.find(asked->first);  // learn() forgets the claims to all others
+    const auto peer = listener ? peers_.find(*listener) : peers_.end();
+    if (peer != peers_.end() && claims_address_of(peer->second, former))
+      note_gone(former.id);
+    else
+      ++counters_.address_claims_denied;
+  }
+  settle();
+}
+
+}  // namespace rdmc::view
