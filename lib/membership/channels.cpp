@@ -36,10 +36,26 @@ void Channels::follow(const View& view) {
 void Channels::send(MemberId member, const Message& message) {
   const auto found = links_.find(member);
   if (found == links_.end()) return;
-  if (found->second.channel.send(encode(message))) return;
   // What is lost on a channel is found out by its end.
-  links_.erase(found);
-  look();
+  if (!found->second.channel.send(encode(message))) lose(member);
+}
+
+void Channels::offer(MemberId member, GroupNumber group, Bytes blob,
+                     std::function<void(const Bytes&)> answered) {
+  const auto found = links_.find(member);
+  if (found == links_.end() || !found->second.dialer) return;
+  const Greeting greeting{.from = self_, .to = member, .purpose = Purpose::node, .group = group};
+  found->second.dialer->open(service_, {encode_greeting(greeting), std::move(blob)},
+                             [this, alive = std::weak_ptr(alive_), member, answered = std::move(answered)](
+                                 Result<control::Channel> channel, const peer::Offer& theirs) {
+                               if (alive.expired()) return;
+                               if (channel) {
+                                 channel->close();
+                                 answered(theirs.blob);
+                               } else if (channel.error().code == Errc::resource_limit) {
+                                 lose(member);  // to be offered again when there is another channel
+                               }
+                             });
 }
 
 /// Whoever has joined in a view that we have not installed yet may come before it.
@@ -47,10 +63,17 @@ void Channels::on_request(peer::Request request) {
   const auto greeting = decode_greeting(request.offer().greeting);
   if (!greeting) return request.refuse(greeting.error());
   if (greeting->to != self_) return request.refuse({Errc::peer_failed, "another process is here now"});
-  if (greeting->is_question) return request.refuse({Errc::already_exists, "this member knows groups"});
-  if (!links_.contains(greeting->from) && links_.size() >= 2 * kMostMembers)
+  if (greeting->purpose == Purpose::question)
+    return request.refuse({Errc::already_exists, "this member knows groups"});
+  const bool is_known = links_.contains(greeting->from);
+  if (greeting->purpose == Purpose::node) {
+    if (is_known) return handlers_.offered(greeting->from, greeting->group, std::move(request));
+    return request.refuse({Errc::cancelled, "a node of a member that is not known here"});
+  }
+  if (!is_known && links_.size() >= 2 * kMostMembers)
     return request.refuse({Errc::resource_limit, "too many processes"});
-  if (auto channel = request.accept({})) use(greeting->from, std::move(*channel));
+  const peer::Peer dialer = request.peer();
+  if (auto channel = request.accept({})) use(greeting->from, std::move(*channel), dialer);
 }
 
 /// Dials who is to be dialed. A coordinator asks the younger members, too, who have not come yet: it waits
@@ -72,7 +95,8 @@ void Channels::look() {
 void Channels::dial(const Member& member, bool is_question) {
   Dial& dial = dials_[member.id] = {};
   dial.is_under_way = true;
-  const Greeting greeting{.from = self_, .to = member.id, .is_question = is_question};
+  const Greeting greeting{
+      .from = self_, .to = member.id, .purpose = is_question ? Purpose::question : Purpose::messages};
   dial.handle =
       peers_->open(host_string(member.address), member.address.port, kDialWithin, service_,
                    {encode_greeting(greeting), {}},
@@ -103,9 +127,10 @@ void Channels::on_dialed(MemberId member, bool is_question, Result<control::Chan
   });
 }
 
-void Channels::use(MemberId member, control::Channel channel) {
+void Channels::use(MemberId member, control::Channel channel, std::optional<peer::Peer> dialer) {
   links_.erase(member);
-  Link& link = links_.emplace(member, Link{++last_link_, std::move(channel)}).first->second;
+  Link& link =
+      links_.emplace(member, Link{++last_link_, std::move(channel), std::move(dialer)}).first->second;
   link.channel.start([this, member](const Bytes& bytes) { on_message(member, bytes); },
                      [this, member, number = link.number](const Error&) { on_closed(member, number); });
   handlers_.opened(member);
@@ -114,14 +139,16 @@ void Channels::use(MemberId member, control::Channel channel) {
 void Channels::on_message(MemberId member, const Bytes& bytes) {
   auto message = decode(bytes);
   if (message) return handlers_.said(member, std::move(*message));
-  links_.erase(member);
-  look();
+  lose(member);
 }
 
 void Channels::on_closed(MemberId member, std::uint64_t number) {
   const auto found = links_.find(member);
-  if (found == links_.end() || found->second.number != number) return;
-  links_.erase(found);
+  if (found != links_.end() && found->second.number == number) lose(member);
+}
+
+void Channels::lose(MemberId member) {
+  links_.erase(member);
   look();
 }
 

@@ -34,6 +34,11 @@ Groups::Groups(std::shared_ptr<peer::Peers> peers, const std::string& name)
           Channels::Handlers{
               .opened = [this](MemberId member) { on_opened(member); },
               .said = [this](MemberId member, Message message) { on_said(member, std::move(message)); },
+              .offered =
+                  [this](MemberId member, GroupNumber number, peer::Request offer) {
+                    if (LocalGroup* const group = find(number); group != nullptr)
+                      group->on_offer(member, std::move(offer));
+                  },
               .absent =
                   [this](MemberId) {
                     tell();
@@ -175,14 +180,6 @@ void Groups::on(MemberId from, const Drain& drain) {
 void Groups::on(MemberId from, const Refusal& refusal) {
   LocalGroup* const group = find(refusal.group);
   if (group != nullptr && coordinator() == from) group->refuse(refusal.life);
-}
-
-void Groups::on(MemberId from, const NodeOffer& offer) {
-  if (LocalGroup* const group = find(offer.group); group != nullptr) group->on_offer(from, offer);
-}
-
-void Groups::on(MemberId from, const NodeAnswer& answer) {
-  if (LocalGroup* const group = find(answer.group); group != nullptr) group->on_answer(from, answer);
 }
 
 void Groups::on(MemberId from, const NodeWanted& wanted) {

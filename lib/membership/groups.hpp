@@ -27,8 +27,8 @@ class LocalGroup {
   virtual void drain(std::uint64_t epoch) = 0;
   virtual void all_close(std::uint64_t epoch) = 0;
   virtual void refuse(std::uint64_t life) = 0;
-  virtual void on_offer(MemberId from, const NodeOffer& offer) = 0;
-  virtual void on_answer(MemberId from, const NodeAnswer& answer) = 0;
+  /// To be answered with what our node needs, or refused.
+  virtual void on_offer(MemberId from, peer::Request offer) = 0;
   virtual void on_wanted(MemberId from) = 0;
   /// The last call.
   virtual void end(const Error& cause) = 0;
@@ -56,6 +56,7 @@ class Groups {
   /// Tells the coordinator how our groups stand.
   void tell();
   void send(MemberId member, const Message& message) { channels_->send(member, message); }
+  Channels& channels() { return *channels_; }
 
  private:
   /// What this member has begun as the coordinator of the present view.
@@ -74,8 +75,6 @@ class Groups {
   void on(MemberId from, const AllClose& close);
   void on(MemberId from, const Drain& drain);
   void on(MemberId from, const Refusal& refusal);
-  void on(MemberId from, const NodeOffer& offer);
-  void on(MemberId from, const NodeAnswer& answer);
   void on(MemberId from, const NodeWanted& wanted);
   void consider();
   void consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states);

@@ -48,8 +48,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void drain(std::uint64_t epoch) override;
   void all_close(std::uint64_t epoch) override;
   void refuse(std::uint64_t life) override;
-  void on_offer(MemberId from, const member_groups::NodeOffer& offer) override;
-  void on_answer(MemberId from, const member_groups::NodeAnswer& answer) override;
+  void on_offer(MemberId from, peer::Request offer) override;
   void on_wanted(MemberId from) override;
   void end(const Error& cause) override;
 
@@ -67,6 +66,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void check_drained();
   void check_connections();
   void connect_with(MemberId member);
+  void on_answer(MemberId from, std::uint64_t serial, const member_groups::Bytes& blob);
   void set_connected(MemberId member);
   void forget_connection(MemberId member);
   bool is_taken(NodeId node, MemberId by_another_than) const;

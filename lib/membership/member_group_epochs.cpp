@@ -49,37 +49,45 @@ bool MemberGroup::Impl::is_taken(NodeId node, MemberId by_another_than) const {
          std::ranges::any_of(state_.participants, has_it);
 }
 
-/// The younger of two members offers; the older one asks it to.
+/// The older of two members offers; the younger one, which has dialed it, asks it to.
 void MemberGroup::Impl::connect_with(MemberId member) {
   if (is_taken(node_of(member), member)) return;
-  if (!is_younger_than(member)) return groups_->send(member, NodeWanted{setup_.number});
+  if (is_younger_than(member)) return groups_->send(member, NodeWanted{setup_.number});
   auto blob = node_->offer(node_of(member));
   if (!blob) return give_up(blob.error());
   const std::uint64_t serial = offered_[member] = groups_->next_number();
-  groups_->send(member, NodeOffer{.group = setup_.number, .serial = serial, .blob = std::move(*blob)});
+  groups_->channels().offer(member, setup_.number, std::move(*blob),
+                            [weak = weak_from_this(), member, serial](const Bytes& theirs) {
+                              if (const auto self = weak.lock()) self->on_answer(member, serial, theirs);
+                            });
 }
 
 /// A connection that we still have is an older one, which that member has lost.
-void MemberGroup::Impl::on_offer(MemberId from, const NodeOffer& offer) {
+void MemberGroup::Impl::on_offer(MemberId from, peer::Request offer) {
   if (is_taken(node_of(from), from)) return;
   forget_connection(from);
   auto blob = node_->offer(node_of(from));
   if (!blob) return give_up(blob.error());
   // What makes no sense is that member's fault: it is not connected, and stays out.
-  if (!node_->connect(node_of(from), offer.blob)) return;
-  groups_->send(from, NodeAnswer{.group = setup_.number, .serial = offer.serial, .blob = std::move(*blob)});
-  set_connected(from);
+  if (!node_->connect(node_of(from), offer.offer().blob)) return;
+  if (auto channel = offer.accept({{}, std::move(*blob)})) {
+    channel->close();
+    set_connected(from);
+  }
 }
 
-void MemberGroup::Impl::on_answer(MemberId from, const NodeAnswer& answer) {
+/// Only the answer to the newest offer is for the connection that our node has now.
+void MemberGroup::Impl::on_answer(MemberId from, std::uint64_t serial, const Bytes& blob) {
   const auto offered = offered_.find(from);
-  if (offered == offered_.end() || offered->second != answer.serial) return;
+  if (groups_ == nullptr || offered == offered_.end() || offered->second != serial) return;
   offered_.erase(offered);
-  if (node_->connect(node_of(from), answer.blob)) set_connected(from);
+  if (node_->connect(node_of(from), blob)) set_connected(from);
 }
 
+/// Whoever is in no view yet that we have gets an offer when it is.
 void MemberGroup::Impl::on_wanted(MemberId from) {
-  if (!is_younger_than(from) || is_taken(node_of(from), from)) return;
+  const bool is_known = groups_->view().find(from) != nullptr;
+  if (!is_known || is_younger_than(from) || is_taken(node_of(from), from)) return;
   forget_connection(from);
   connect_with(from);
 }

@@ -17,7 +17,6 @@ class Writer {
     number(members.size());
     for (const MemberId member : members) number(member);
   }
-  void rest(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   Bytes take() { return std::move(bytes_); }
 
  private:
@@ -39,11 +38,6 @@ class Reader {
     for (auto count = number(kMostMembers); is_good_ && count > 0; --count)
       members.push_back(number<MemberId>());
     return members;
-  }
-  Bytes rest(std::size_t most) {
-    is_good_ = is_good_ && rest_.size() <= most;
-    const auto taken = std::exchange(rest_, {});
-    return is_good_ ? Bytes(taken.begin(), taken.end()) : Bytes();
   }
   bool is_good() const { return is_good_; }
   bool is_done() const { return is_good_ && rest_.empty(); }
@@ -83,18 +77,6 @@ void put(Writer& to, const NewEpoch& epoch) {
 void put(Writer& to, const AllClose& close) {
   to.number(close.group);
   to.number(close.epoch);
-}
-template <typename Blob>
-void put_blob(Writer& to, const Blob& message) {
-  to.number(message.group);
-  to.number(message.serial);
-  to.rest(message.blob);
-}
-void put(Writer& to, const NodeOffer& offer) {
-  put_blob(to, offer);
-}
-void put(Writer& to, const NodeAnswer& answer) {
-  put_blob(to, answer);
 }
 void put(Writer& to, const NodeWanted& wanted) {
   to.number(wanted.group);
@@ -141,14 +123,8 @@ Message read(std::uint64_t kind, Reader& from) {
                       .root = from.number<MemberId>(),
                       .participants = from.members()};
     case 2: return AllClose{.group = from.number<GroupNumber>(), .epoch = from.number()};
-    case 3:
-      return NodeOffer{
-          .group = from.number<GroupNumber>(), .serial = from.number(), .blob = from.rest(kMostBlobBytes)};
-    case 4:
-      return NodeAnswer{
-          .group = from.number<GroupNumber>(), .serial = from.number(), .blob = from.rest(kMostBlobBytes)};
-    case 5: return NodeWanted{.group = from.number<GroupNumber>()};
-    case 6: return Drain{.group = from.number<GroupNumber>(), .epoch = from.number()};
+    case 3: return NodeWanted{.group = from.number<GroupNumber>()};
+    case 4: return Drain{.group = from.number<GroupNumber>(), .epoch = from.number()};
     default: return Refusal{.group = from.number<GroupNumber>(), .life = from.number()};
   }
 }
@@ -174,14 +150,17 @@ Bytes encode_greeting(const Greeting& greeting) {
   Writer to;
   to.number(greeting.from);
   to.number(greeting.to);
-  to.number(greeting.is_question ? 1U : 0U);
+  to.number(greeting.purpose);
+  to.number(greeting.group);
   return to.take();
 }
 
 Result<Greeting> decode_greeting(std::span<const std::byte> bytes) {
   Reader from(bytes);
-  const Greeting greeting{
-      .from = from.number<MemberId>(), .to = from.number<MemberId>(), .is_question = from.number(1) == 1};
+  const Greeting greeting{.from = from.number<MemberId>(),
+                          .to = from.number<MemberId>(),
+                          .purpose = from.number<Purpose>(static_cast<std::uint64_t>(Purpose::node)),
+                          .group = from.number<GroupNumber>()};
   if (!from.is_done()) return fail(Errc::protocol_error, "a member's greeting is malformed");
   return greeting;
 }

@@ -14,9 +14,8 @@ namespace rdmc::member_groups {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::size_t kMostMembers = 256;      ///< of a view
-inline constexpr std::size_t kMostGroups = 64;        ///< of one member in one membership
-inline constexpr std::size_t kMostBlobBytes = 65536;  ///< what a node needs to connect
+inline constexpr std::size_t kMostMembers = 256;  ///< of a view
+inline constexpr std::size_t kMostGroups = 64;    ///< of one member in one membership
 
 /// What a member has made of the epoch that it was told last.
 enum class Stage : std::uint8_t {
@@ -96,39 +95,31 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-/// By the younger of two members: what its node needs to be connected with.
-struct NodeOffer {
-  GroupNumber group{};
-  std::uint64_t serial = 0;  ///< of this offer among all of its sender
-  Bytes blob{};
-
-  friend bool operator==(const NodeOffer&, const NodeOffer&) = default;
-};
-/// By the older one, to that offer.
-struct NodeAnswer {
-  GroupNumber group{};
-  std::uint64_t serial = 0;
-  Bytes blob{};
-
-  friend bool operator==(const NodeAnswer&, const NodeAnswer&) = default;
-};
-/// By the older one: it has no connection, and needs an offer.
+/// By the younger of two members: its node has no connection, and needs an offer.
 struct NodeWanted {
   GroupNumber group{};
 
   friend bool operator==(const NodeWanted&, const NodeWanted&) = default;
 };
 
-using Message = std::variant<State, NewEpoch, AllClose, NodeOffer, NodeAnswer, NodeWanted, Drain, Refusal>;
+using Message = std::variant<State, NewEpoch, AllClose, NodeWanted, Drain, Refusal>;
 
 Bytes encode(const Message& message);
 /// Errors: protocol_error.
 Result<Message> decode(std::span<const std::byte> bytes);
 
-/// What the side that dials says of itself, and whom it takes the other side for.
+/// What a channel is opened for.
+enum class Purpose : std::uint8_t {
+  messages,  ///< those above
+  question,  ///< only whether the other side has this service
+  node,      ///< to connect the nodes of a group: the offers hold their blobs
+};
+
+/// What the side that opens a channel says of itself, and whom it takes the other side for.
 struct Greeting {
   MemberId from{}, to{};
-  bool is_question = false;  ///< only whether the other side has this service
+  Purpose purpose{};
+  GroupNumber group{};  ///< of the nodes
 
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };

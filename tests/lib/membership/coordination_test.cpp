@@ -194,8 +194,6 @@ BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_r
         State{.view = Epoch{number()}, .groups = {state, state}},
         NewEpoch{.group = group, .epoch = number(), .root = MemberId{number()}, .participants = some},
         AllClose{.group = group, .epoch = number()},
-        NodeOffer{.group = group, .serial = number(), .blob = any_bytes()},
-        NodeAnswer{.group = group, .serial = number(), .blob = any_bytes()},
         NodeWanted{group},
         Drain{.group = group, .epoch = number()},
         Refusal{.group = group, .life = number()}};
@@ -204,7 +202,8 @@ BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_r
       RC_ASSERT(decode(bytes).value() == message);
       static_cast<void>(decode(std::span(bytes).first(*rc::gen::inRange<std::size_t>(0, bytes.size()))));
     }
-    const Greeting greeting{MemberId{number()}, MemberId{number()}, *rc::gen::arbitrary<bool>()};
+    const Greeting greeting{MemberId{number()}, MemberId{number()},
+                            *rc::gen::element(Purpose::messages, Purpose::question, Purpose::node), group};
     const Bytes said = encode_greeting(greeting);
     RC_ASSERT(decode_greeting(said).value() == greeting);
     RC_ASSERT(!decode_greeting(std::span(said).first(*rc::gen::inRange<std::size_t>(0, said.size()))));

@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
+#include "controlplane/peer/context.hpp"
+#include "lib/identity_of.hpp"
+#include "lib/membership/messages.hpp"
 #include "tests/lib/membership/members.hpp"
 
 BOOST_AUTO_TEST_SUITE(member_group_test)
@@ -198,6 +201,34 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_removed_is_told_that_its_group_is_over_and
   BOOST_TEST(failed_with(members[0].membership->create_group(GroupNumber{9}, {}, {}), Errc::cancelled));
   members.part(1).send(message(0));
   BOOST_TEST(members.part(2).has(1));
+}
+
+BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malformed_are_refused) {
+  using namespace rdmc::member_groups;
+  Members members(2);
+  BOOST_TEST(members.are_in(2, members[0].id()));
+  const auto options = options_for(members.store.address(), "stranger");
+  const auto peers = options.context->peers(identity_of(options)).value();
+  const Address address = members[1].membership->address();
+  const auto refusal = [&](const Bytes& greeting) {
+    Told told;
+    std::optional<Errc> code;
+    const auto asking = peers->open(host_string(address), address.port, seconds(30), "groups of g",
+                                    {greeting, {}}, [&](const Result<control::Channel>& channel, auto&&) {
+                                      told.tell([&] { code = channel ? Errc{} : channel.error().code; });
+                                    });
+    BOOST_TEST(told.wait([&] { return code.has_value(); }));
+    return code;
+  };
+  Greeting greeting{.from = MemberId{99}, .to = members[1].id(), .purpose = Purpose::node, .group = kNumber};
+  BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::cancelled));
+  greeting.from = members[0].id();  // whose offer makes no sense: the group goes on, or again
+  BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::cancelled));
+  greeting.to = members[0].id();
+  BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::peer_failed));
+  BOOST_TEST((refusal({std::byte{0x80}}) == Errc::protocol_error));
+  members.part(0).send(message(0));
+  BOOST_TEST(members.part(1).has(1));
 }
 
 BOOST_AUTO_TEST_CASE(options_of_a_group_that_make_no_sense_are_refused) {
