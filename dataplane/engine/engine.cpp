@@ -78,21 +78,29 @@ Time Engine::announce_wait(Time latest) {
 }
 
 void Engine::block_until_due(Time latest) {
-  waiter_.wait(announce_wait(latest));
+  try {
+    waiter_.wait(announce_wait(latest));
+  } catch (const std::bad_alloc&) {
+    tell_out_of_memory();
+  }
   sleep_.withdraw();
 }
 
 Time Engine::run_while_busy() {
   constexpr int kMostTurns = 64;  // the application has other things to do
   for (int turn = 0; turn < kMostTurns; ++turn) {
-    if (std::exchange(prepared_, false)) {
-      waiter_.finish_wait();
-      sleep_.withdraw();
-    }
     const Time now = monotonic_now();
-    if (poll(now) != 0) continue;
-    prepared_ = true;
-    if (const Time until = waiter_.prepare_wait(announce_wait(Time::never())); until > now) return until;
+    try {
+      if (std::exchange(prepared_, false)) {
+        sleep_.withdraw();
+        waiter_.finish_wait();
+      }
+      if (poll(now) != 0) continue;
+      prepared_ = true;
+      if (const Time until = waiter_.prepare_wait(announce_wait(Time::never())); until > now) return until;
+    } catch (const std::bad_alloc&) {
+      tell_out_of_memory();
+    }
   }
   return Time{};
 }

@@ -34,6 +34,7 @@ class EpollReadiness final : public Readiness {
   }
 
   void poll(std::vector<FlowId>& readable) override {
+    readable.reserve(readable.size() + kEventsPerCall);  // without memory nothing is taken
     std::array<epoll_event, kEventsPerCall> events;
     ++system_calls_;
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);

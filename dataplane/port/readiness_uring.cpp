@@ -151,6 +151,7 @@ class UringReadiness final : public Readiness {
   }
 
   void reap(std::vector<FlowId>& readable) {
+    readable.reserve(readable.size() + io_uring_cq_ready(&ring_));  // without memory nothing is taken
     unsigned head = 0;
     unsigned seen = 0;
     bool armed = false;

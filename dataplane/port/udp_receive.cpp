@@ -52,8 +52,8 @@ void UdpPort::list_readable() {
   for (const FlowId id : reported_) {
     Flow* const flow = find(id);  // null: closed meanwhile
     if (flow == nullptr || flow->listed) continue;
+    readable_.push_back(id);  // first: without memory for it the flow stays reported
     flow->listed = true;
-    readable_.push_back(id);
   }
   reported_.clear();
 }

@@ -73,8 +73,9 @@ void EarlyRecords::forget(PeerId peer) {
 }
 
 void EarlyRecords::set_over(const GroupName& name) {
-  if (!over_.insert(name).second) return;
+  if (over_.contains(name)) return;
   over_order_.push_back(name);
+  over_.insert(name);
   if (over_order_.size() <= kMostOver) return;
   over_.erase(over_order_.front());
   over_order_.pop_front();

@@ -292,6 +292,7 @@ class Group final : public GroupPart {
   // group_ending.cpp
   void fail(std::optional<Rank> member, const Error& error);
   void begin_ending(std::optional<Rank> member, const Error& error);
+  void tell_failure();
   std::size_t go_on_ending(Time now);
   void release();
   void on_end(Edge& edge, const End& end);
@@ -378,6 +379,7 @@ class Group final : public GroupPart {
   Phase phase_ = Phase::open;
   std::optional<Rank> blamed_;
   Error cause_{};
+  bool untold_ = false;  // failed() is still to be called
   Time end_deadline_ = Time::never();
   GroupCounters counters_;
 };

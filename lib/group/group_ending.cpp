@@ -1,9 +1,15 @@
 // The end of an epoch before its time: everybody is told, and the memory is free once nobody writes into it.
 #include <algorithm>
+#include <new>
 
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
+namespace {
+
+const Error kDestroyed{Errc::cancelled, "a group with it was destroyed"};  // its destructor allocates nothing
+
+}  // namespace
 
 void Group::end(const Error& cause) {
   if (phase_ == Phase::open) begin_ending(std::nullopt, cause);
@@ -12,19 +18,36 @@ void Group::end(const Error& cause) {
 void Group::fail(std::optional<Rank> member, const Error& error) {
   if (phase_ != Phase::open) return;
   begin_ending(member, error);
-  listener_.failed(member, error);
+  untold_ = true;
+  tell_failure();
+}
+
+/// Without memory for it the listener is told in the next turn: a group also fails while another one is
+/// destroyed, and after its memory ran out.
+void Group::tell_failure() {
+  try {
+    listener_.failed(blamed_, cause_);
+    untold_ = false;
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void Group::begin_ending(std::optional<Rank> member, const Error& error) {
   phase_ = Phase::ending;
   blamed_ = member;
-  cause_ = error;
+  try {
+    cause_ = error;
+  } catch (const std::bad_alloc&) {
+    cause_ = {Errc::resource_limit, "no memory"};
+  }
   for (Message& message : messages_) message.relay.cancel();
 }
 
 /// Whoever has heard the End writes nothing behind its own; and frames keep the order of the blocks, so all
 /// that it wrote before is in place. Who says nothing loses the link.
 std::size_t Group::go_on_ending(Time now) {
+  if (untold_) tell_failure();
+  if (untold_) return 1;
   if (!config_.tells_end) return 0;
   if (end_deadline_ == Time::never()) end_deadline_ = now + config_.end_patience;
   std::size_t done = 0;
@@ -63,6 +86,7 @@ void Group::on_end(Edge& edge, const End& end) {
 }
 
 Time Group::next_deadline() const {
+  if (untold_) return Time{};
   return phase_ == Phase::ending ? end_deadline_ : memory_deadline();
 }
 
@@ -79,7 +103,7 @@ Group::~Group() {
     for (std::size_t i = 0; i < edges_.size(); ++i) {
       const Edge& edge = edges_[i];
       if (edge.link == nullptr || (!edge.granted && edge.writes == 0) || edge.is_quiet()) continue;
-      peers_.disconnect(edge.link->peer(), {Errc::cancelled, "a group with it was destroyed"});
+      peers_.disconnect(edge.link->peer(), kDestroyed);
     }
   }
   if (added_) peers_.remove(*this);

@@ -2,7 +2,6 @@
 #include "lib/group/node_group.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace rdmc::group {
@@ -88,9 +87,9 @@ void NodeGroup::run() {
 void NodeGroup::execute_commands() {
   {
     const std::lock_guard lock(mutex_);
-    std::ranges::move(commands_, std::back_inserter(executing_));
-    commands_.clear();
     told_ = false;
+    if (executing_.empty()) executing_.swap(commands_);
+    for (; !commands_.empty(); commands_.pop_front()) executing_.push_back(std::move(commands_.front()));
   }
   while (!executing_.empty()) {
     Command command = std::move(executing_.front());

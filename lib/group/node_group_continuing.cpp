@@ -24,8 +24,8 @@ void NodeGroup::failed(std::optional<Rank> member, const Error& error) {
   fail_with(was_wished ? std::nullopt : member, error);
 }
 
+/// Once more, when memory runs out in it, or in the upcall.
 void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
-  set_phase(Phase::failed);
   failure_ = error;
   GroupFailure failure{.node = member ? std::optional(members_[value_of(*member)]) : std::nullopt,
                        .error = error,
@@ -39,7 +39,8 @@ void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
     const auto missing = held.have->complement();
     for (const auto& range : missing.ranges()) partial.missing.emplace_back(range.begin, range.end);
   }
-  counts_.groups_failed += 1;
+  if (phase_ != Phase::failed) counts_.groups_failed += 1;
+  set_phase(Phase::failed);
   if (callbacks_.failed) callbacks_.failed(failure);
 }
 

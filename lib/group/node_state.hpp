@@ -47,6 +47,11 @@ struct Node::State final : private engine::Agent {
  private:
   std::size_t work(Time now) override;
   Time next_deadline() const override;
+  /// What groups were asked to do, or had to tidy up, is done in the next turn.
+  void on_out_of_memory() override {
+    all_run_ = true;
+    some_changed = true;
+  }
   bool tidy_groups();
   std::vector<std::shared_ptr<group::NodeGroup>> all_groups();
   void begin_leaving(Time now);
@@ -59,8 +64,9 @@ struct Node::State final : private engine::Agent {
     int turns = 0;
     std::promise<void> left;
   };
-  std::optional<Leaving> leaving_;    // the engine's
-  std::atomic<bool> all_run_{false};  // a command found no room in the queue of a thread of the application's
+  std::optional<Leaving> leaving_;  // the engine's
+  /// A command found no room in the queue of a thread of the application's, or memory ran out meanwhile.
+  std::atomic<bool> all_run_{false};
 };
 
 /// While it lives, the thread that drives a node without a thread of its own gives it turns, and others may

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 namespace rdmc::group {
 
@@ -26,6 +27,7 @@ Result<Link*> Peers::link_to(PeerId peer) {
   if (Link* const known = find(peer)) return known;
   auto made = Link::create(fabric_, peer, config_.link);
   if (!made) return std::unexpected(made.error());
+  lost_.reserve(lost_.size() + links_.size() + 1);  // so that none needs memory to be lost
   links_.push_back({.link = std::move(*made)});
   return links_.back().link.get();
 }
@@ -97,10 +99,11 @@ Result<std::uint32_t> Peers::add(GroupPart& part) {
   const auto free = std::ranges::find(parts_, nullptr);
   if (free == parts_.end())
     return fail(Errc::resource_limit, "more than " + std::to_string(kMostGroups) + " groups");
-  *free = &part;
+  newcomers_.reserve(newcomers_.size() + 1);
+  by_name_.emplace(part.name(), static_cast<std::uint32_t>(free - parts_.begin()));
+  *free = &part;  // from here on nothing fails
   const auto index = static_cast<std::uint32_t>(free - parts_.begin());
   parts_end_ = std::max(parts_end_, index + 1);
-  by_name_.emplace(part.name(), index);
   newcomers_.push_back(part.name());
   return index;
 }
@@ -110,7 +113,11 @@ void Peers::remove(GroupPart& part) {
   assert(found != by_name_.end() && parts_[found->second] == &part);
   parts_[found->second] = nullptr;
   by_name_.erase(found);
-  early_.set_over(part.name());
+  try {
+    early_.set_over(part.name());
+  } catch (const std::bad_alloc&) {  // what comes for it is kept for a while, as for a group that is still to
+                                     // be made
+  }
 }
 
 }  // namespace rdmc::group

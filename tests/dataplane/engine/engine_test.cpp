@@ -257,4 +257,29 @@ BOOST_AUTO_TEST_CASE(a_task_without_memory_is_told_to_every_agent_and_the_next_t
   BOOST_TEST((first.worked == 0 && second.worked == 0));
 }
 
+namespace {
+
+struct PoorWaiter final : Waiter {
+  void wait(Time) override { throw std::bad_alloc(); }
+  void wake() noexcept override {}
+  Time prepare_wait(Time) override { throw std::bad_alloc(); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_wait_without_memory_is_told_to_every_agent_and_the_engine_goes_on) {
+  PoorWaiter waiter;
+  Engine engine(waiter, kNoSpin);
+  PoorAgent agent;
+  agent.lacks_memory = false;
+  agent.told = 2;
+  engine.add(agent);
+  engine.turn(seconds(1));
+  BOOST_TEST(agent.told == 2);
+  engine.turn(seconds(1));
+  BOOST_TEST(agent.told == 3);
+  engine.run_while_busy();
+  BOOST_TEST(agent.told > 3);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,47 +2,32 @@
 // ENOMEM, and have sent nothing; what has been sent is counted. Above all no peer may go on reading bytes
 // that the caller has been given back. Each test lets a thread make so many allocations and no more.
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <optional>
 
 #include "lib/include/rdmc/socket.h"
+#include "tests/failing_memory.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 #include "tests/lib/socket/wire.hpp"
-
-namespace {
-thread_local std::optional<long> allocations_left;
-}
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  const bool may = !allocations_left || (*allocations_left)-- > 0;
-  if (void* memory = may ? std::malloc(size) : nullptr) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
+using rdmc::testing::end_failures;
+using rdmc::testing::fail_allocations;
 
 namespace {
 
 /// What `call` answers when it may allocate so often; nothing: it has thrown.
 std::optional<Answer> with_allocations(long count, const std::function<Answer()>& call) {
   std::optional<Answer> answer;
-  allocations_left = count;
+  fail_allocations(count);
   try {
     answer = call();
   } catch (const std::bad_alloc&) {
   }
-  allocations_left.reset();
+  end_failures();
   return answer;
 }
 

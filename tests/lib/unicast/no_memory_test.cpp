@@ -2,34 +2,10 @@
 // the process goes on, every completion is handed out or counted as dropped, and the end is told once.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <functional>
-#include <new>
-#include <optional>
 
+#include "tests/failing_memory.hpp"
 #include "tests/lib/unicast/endpoints.hpp"
-
-namespace {
-
-/// Of this thread: allocations until one fails; nothing: none does.
-thread_local std::optional<long> until_failure;
-
-bool may_allocate() {
-  return !until_failure || (*until_failure)-- != 0;
-}
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (void* memory = may_allocate() ? std::malloc(size) : nullptr) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 using namespace rdmc;
 using namespace rdmc::testing;
@@ -93,12 +69,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_lost_whichever_allocation_fails_after_the_first_
       const auto waiting = make();
       bool is_first = true;
       waiting->when_completed = [&] {
-        if (std::exchange(is_first, false)) until_failure = count;
+        if (std::exchange(is_first, false)) fail_allocations(count, 1);
       };
-      waiting->when_disconnected = [&] {
-        has_failed = *until_failure < 0;
-        until_failure.reset();
-      };
+      waiting->when_disconnected = [&] { has_failed = end_failures() > 0; };
       BOOST_TEST_CONTEXT("allocation " << count) {
         waiting->end();
       }
