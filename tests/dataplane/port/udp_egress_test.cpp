@@ -51,14 +51,16 @@ BOOST_AUTO_TEST_CASE(a_slow_links_queue_is_never_empty_and_stays_short_over_all_
   const auto port = open({.address = Address::ipv4(10, 9, 0, 1, 0)});
   const std::array flows{*port->open_flow(), *port->open_flow(), *port->open_flow()};
   std::uint64_t sent = 0, longest = 0;
-  for (std::uint64_t next_look = 0; sent < 3'000'000;) {
+  // On a busy machine the link may drain between two of our turns: then it is looked at for longer.
+  const auto is_seen_full = [&] { return longest > EgressLimit::kLeastBytes / 2; };
+  for (std::uint64_t next_look = 0; sent < 3'000'000 || (!is_seen_full() && sent < 100'000'000);) {
     const Sendable train(Bytes(kTrain), kSegment, Address::ipv4(10, 9, 0, 2, 4791), flows[sent / kTrain % 3]);
     if (port->send_burst(std::span(&train.train, 1)) == 1) sent += kTrain;
     if (sent < next_look) continue;
     longest = std::max(longest, kernels_backlog());
     next_look += 250'000;
   }
-  BOOST_TEST(longest > EgressLimit::kLeastBytes / 2);
+  BOOST_TEST(is_seen_full());
   BOOST_TEST(longest < EgressLimit::kLeastBytes + 2 * kTrain);
   BOOST_TEST(port->counters().send_refused > 0);
 }
