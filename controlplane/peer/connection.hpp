@@ -1,6 +1,6 @@
 // The control connection between this process and another one, with the channels that services of the two
 // have on it: a Conversation, the control::Channel that carries it, and the handlers of its channels.
-// Internal to this room: others see channels and Peer. The control loop's thread.
+// Internal to this folder: others see channels and Peer. The control loop's thread.
 #pragma once
 
 #include <functional>
@@ -45,9 +45,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void start(Handlers handlers);
   void introduce(const Hello& ours);
   bool is_open() const { return conversation_.is_open() && !is_closing_; }
-  /// In order. Its channels end later with cancelled; of the connection nothing is told any more.
+  /// Closes in order. Its channels end later with cancelled. The owner hears nothing more.
   void close();
-  /// Open, or about to be.
+  /// Channels that are open or being opened.
   std::size_t channels() const { return conversation_.channels(); }
 
   /// Opens a channel to a service of the peer. `done` is called once, not from inside, unless the connection
@@ -61,11 +61,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const Address& peer() const { return channel_.peer(); }
   Address local() const { return channel_.local(); }
   const std::uint64_t number;  ///< among those of the same owner
-  /// What the two sides share, and nobody else knows.
+  /// Only the two ends know it, if the channel is encrypted.
   Token secret{};
   /// The peer's, once it has introduced itself.
   std::optional<Identity> identity;
-  /// Of ours, when we dialed: what the peer proves with.
+  /// The nonce that we sent, if we dialed. The peer's proof covers it.
   Token nonce{};
 
   // For SubChannel.

@@ -40,11 +40,11 @@ class Context {
   /// The fabric threads that are in use.
   std::size_t threads() const;
 
-  /// The control loop of the process, which ends with its last user. Not to be let go of on its own thread.
-  /// Errors: those of ControlLoop::create.
+  /// The control loop of the process, which ends with its last user. Do not release the last reference on the
+  /// loop's own thread. Errors: those of ControlLoop::create.
   Result<std::shared_ptr<control::ControlLoop>> loop();
-  /// The processes that whoever has this identity talks to, on that loop; shared with all who give the same.
-  /// They keep the loop. Errors: those of loop(), control::security_of and Peers::create.
+  /// The peers of this identity, on that loop. All who ask with the same identity share them. They keep the
+  /// loop. Errors: those of loop(), control::security_of and Peers::create.
   Result<std::shared_ptr<Peers>> peers(const control::Identity& identity);
 
  private:

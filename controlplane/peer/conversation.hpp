@@ -59,7 +59,7 @@ class Conversation {
   /// Errors: protocol_error, version_mismatch. After an error the connection is of no use.
   Result<void> on_message(std::span<const std::byte> bytes);
 
-  /// Says who we are: the dialer at once, the listener after Introduced. Once.
+  /// Says who we are. Call it once: the dialer at once, the listener after Introduced.
   void introduce(const Hello& ours);
   /// Both sides have said who they are.
   bool is_open() const { return has_spoken_ && has_heard_; }
@@ -86,7 +86,7 @@ class Conversation {
   enum class State : std::uint8_t { asked, requested, open, closing };
 
   bool is_ours(ChannelId channel) const { return (static_cast<std::uint32_t>(channel) % 2 == 1) == dials_; }
-  /// It was used, and has ended: what comes for it has crossed our words.
+  /// The channel was used and has ended. Messages that still come for it were already on their way.
   bool is_over(ChannelId channel) const;
   State* find(ChannelId channel);
   void say(const Message& message) { transmit_.push_back(encode(message)); }

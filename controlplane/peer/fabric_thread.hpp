@@ -1,10 +1,10 @@
 // The thread that moves a process's bytes. It exists so that everything in a process that needs a network -
-// groups, sockets, memberships, transfers - runs on one fabric and one engine instead of one of each apiece.
-// A FabricThread opens the fabric, owns it together with its engine, and runs the engine on a thread of its
-// own with all signals blocked, or lets the application's thread run it. Agents are added to the engine and
-// removed again by those who share the thread (see context.hpp); the last owner ends it.
+// groups, sockets, memberships, transfers - runs on one fabric and one engine, instead of each having its
+// own. A FabricThread opens the fabric, owns it together with its engine, and runs the engine on a thread of
+// its own with all signals blocked, or lets the application's thread run it. Pollers are added to the engine
+// and removed again by those who share the thread (see context.hpp); the last owner ends it.
 //
-// When memory runs out, the thread does not end: every agent is told (engine::Agent::on_out_of_memory), and
+// When memory runs out, the thread does not end: every poller is told (engine::Agent::on_out_of_memory), and
 // gives up by name what may lack a piece.
 #pragma once
 
@@ -50,7 +50,7 @@ class FabricThread {
 
   /// Errors: those of fabric::open_reachable_fabric; resource_limit (no thread, no entropy).
   static Result<std::shared_ptr<FabricThread>> open(const FabricThreadOptions& options);
-  /// Runs what was posted, then ends the thread. Agents have been removed before. Not on the thread itself.
+  /// Runs what was posted, then ends the thread. Pollers have been removed before. Not on the thread itself.
   ~FabricThread();
   FabricThread(const FabricThread&) = delete;
   FabricThread& operator=(const FabricThread&) = delete;
@@ -61,7 +61,7 @@ class FabricThread {
   bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
   /// Runs `task` on the thread, in the order of posting. Errors: would_block (the queue is full).
   Result<void> post(Task task) { return engine_->post(std::move(task)); }
-  /// An agent has something to do: see engine::Engine::notify.
+  /// A poller has something to do: see engine::Engine::notify.
   void notify() noexcept { engine_->notify(); }
   /// As post(), and waits for room in the queue. `task` must not be posted from the thread itself.
   void post_when_room(Task task);
@@ -69,7 +69,8 @@ class FabricThread {
   /// function whose result is a Result answers resource_limit when it meets std::bad_alloc; another one
   /// throws it to the caller. Without a thread of its own, nobody waits for turns that the application
   /// may not give: from another thread than the one that drives it, a Result is invalid_argument, unless
-  /// let_others_wait() says otherwise. Anything else is not to be asked for there.
+  /// let_others_wait() says otherwise. A function with another result must not be called from there, because
+  /// that call would wait until the application gives a turn, perhaps for ever.
   template <typename Function>
   std::invoke_result_t<Function> call(Function function);
   void wake() noexcept { agent_->wake(); }
@@ -90,15 +91,15 @@ class FabricThread {
   /// The software endpoint; null when a NIC or shared memory alone is used.
   const fabric::SoftwareFabric* software() const { return opened_.software; }
   engine::Engine& engine() { return *engine_; }
-  /// What the fabric found to do in this turn, for an agent in its own: the fabric goes first.
+  /// The fabric's poller runs first in each turn. This is how much it found to do in this turn.
   std::size_t last_progress() const { return agent_->last_progress(); }
-  /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. Who
-  /// has asked for the descriptor waits first, and then has turns as long as there is something to do, but
-  /// not for ever.
+  /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. After
+  /// descriptor() was called, it waits first, and then gives turns while there is something to do, at most a
+  /// fixed number of them.
   void turn(Duration longest);
   /// Without a thread of its own: what an application's loop (epoll, poll, io_uring) can watch. It is
-  /// readable while turn() has something to do; so it is at first. Errors: invalid_argument (there is such a
-  /// thread); unsupported (the fabric shows nothing); those of making it.
+  /// readable while turn() has something to do. It is readable at first. Errors: invalid_argument (there is
+  /// such a thread); unsupported (the fabric shows nothing); those of making it.
   Result<int> descriptor();
 
  private:

@@ -11,8 +11,8 @@ namespace rdmc::peer {
 /// Names one life of a process: random, and never used again.
 using Incarnation = std::array<std::byte, 16>;
 
-/// A process as others on its host can find it: its number, and when it was started, because numbers come
-/// again; and the thread without which it takes part in nothing.
+/// A process as others on its host can find it: its number, when it was started, because numbers come again,
+/// and the thread whose end ends its part in everything.
 struct ProcessIdentity {
   std::uint64_t host = 0;           ///< fabric::host_identity(); 0: not known
   std::uint64_t pid_namespace = 0;  ///< in which `pid` is meant

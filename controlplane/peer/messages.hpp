@@ -17,14 +17,15 @@ using Bytes = std::vector<std::byte>;
 
 /// Grows when a message changes in a way that an older program would misunderstand.
 inline constexpr std::uint32_t kVersion = 1;
+/// The most bytes of a service's name.
 inline constexpr std::size_t kMostServiceBytes = 512;
-/// Of a greeting or a blob.
+/// The most bytes of a greeting or a blob.
 inline constexpr std::size_t kMostOfferBytes = 64 * 1024;
-/// Of a Reset's text; longer ones are cut.
+/// The most bytes of a Reset's text; longer ones are cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
-/// Of one Hello.
+/// The most proofs in one Hello.
 inline constexpr std::size_t kMostProofs = 64;
-/// What an encoded message adds to the bytes that it carries, at most.
+/// The most bytes that an encoded message adds to the bytes that it carries.
 inline constexpr std::uint32_t kMostOverheadBytes = 32;
 
 enum class ChannelId : std::uint32_t {};

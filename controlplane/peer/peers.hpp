@@ -37,7 +37,7 @@ class Peer {
   Address local() const;
   /// The connection is there.
   bool is_connected() const;
-  /// It was there before it was dialed, for whatever it was made.
+  /// True: a connection to it existed before this dial, for whatever purpose.
   bool was_connected() const { return was_connected_; }
   /// Names the connection among all that these Peers ever have.
   std::uint64_t number() const;
@@ -48,9 +48,9 @@ class Peer {
   bool was_dialed_by_us() const;
 
   /// Opens a channel to a service of that process. `done` is called once, later, with the channel and what
-  /// the service offers; start() the channel there. Not at all once the Peers are gone. Errors: not_found (it
-  /// has no such service), resource_limit, cancelled and peer_failed (the connection is over), and what the
-  /// service refuses with.
+  /// the service offers; start() the channel there. `done` is not called once the Peers are gone. Errors:
+  /// not_found (it has no such service), resource_limit, cancelled and peer_failed (the connection is over),
+  /// and what the service refuses with.
   void open(std::string service, Offer offer, OpenDone done);
 
  private:
@@ -94,7 +94,7 @@ class Peers {
   using RefusedHandler = std::function<void(const Address&, const Error&)>;
   using DialDone = std::move_only_function<void(Result<Peer>)>;
 
-  /// What is being served or dialed, until it is destroyed. Any thread; waits until no handler of it runs.
+  /// Serves or dials until it is destroyed. Any thread; its destructor waits until no handler of it runs.
   class [[nodiscard]] Handle {
    public:
     Handle() = default;
@@ -104,8 +104,7 @@ class Peers {
     std::shared_ptr<void> kept_;
   };
 
-  /// Connections that others have made and on which nothing runs, at any time: one too many takes the place
-  /// of the oldest.
+  /// The most connections that others have made and on which nothing runs. One more replaces the oldest.
   static constexpr std::size_t kMostUnused = 256;
 
   struct Counters {

@@ -1,5 +1,5 @@
-// A channel that shares its connection with others: what control::Channel is a handle of when peer::Peers has
-// made it. Internal to this room. The control loop's thread.
+// The channel behind a `control::Channel` that `peer::Peers` made. It shares its connection with other
+// channels. Internal to this folder. The control loop's thread.
 #pragma once
 
 #include <deque>
@@ -47,7 +47,7 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
   control::Channel::MessageHandler on_message_;
   control::Channel::ClosedHandler on_closed_;
   control::Channel::DrainedHandler on_drained_;
-  std::deque<Bytes> waiting_;  ///< come, and not delivered
+  std::deque<Bytes> waiting_;  ///< have arrived, and are not delivered
   std::size_t waiting_bytes_ = 0;
   std::optional<Error> end_;  ///< to be told after `waiting_`
   control::Timer close_due_;
