@@ -1,6 +1,6 @@
 // One group of a Node: what the application has asked for and its callbacks on one side, the group's member
 // in its present epoch, or the succession to the next, on the other. Commands come from any thread through a
-// queue; all else is the engine's thread's. Its bodies: node_group.cpp what the application calls,
+// queue; all else is the fabric thread's. Its bodies: node_group.cpp what the application calls,
 // node_group_messages.cpp messages and their memory, node_group_continuing.cpp one epoch's end and the next.
 #pragma once
 
@@ -71,7 +71,7 @@ class NodeGroup final : public Survivor {
   /// True once after commands have come: somebody must have run() called.
   bool wants_to_run();
 
-  // -- the engine's thread --
+  // -- the fabric thread --
 
   /// Does what was asked.
   void run();

@@ -1,7 +1,7 @@
 // The processes that this one is connected to, over one fabric and on one engine, and the groups that share
 // those connections: making a group among connected peers sends nothing, and ending it leaves them to the
 // others. Blobs are exchanged by whoever makes the connections. What comes for a group that was not made here
-// yet is kept for it. Everything happens on the engine's thread.
+// yet is kept for it. Everything happens on the fabric thread.
 #pragma once
 
 #include <array>

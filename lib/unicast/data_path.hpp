@@ -71,14 +71,14 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   // -- any thread --
 
-  /// Runs `task` on the engine's thread in its next turn, in the order of the calls. Never waits.
+  /// Runs `task` on the fabric thread in its next turn, in the order of the calls. Never waits.
   void run(std::move_only_function<void()> task);
   /// Gives the engine a turn.
   void kick();
   /// What has ended, in order; how many. Waits for the first at most `longest`.
   std::size_t take(std::span<Completion> out, Duration longest);
 
-  // -- the engine's thread: in tasks and upcalls --
+  // -- the fabric thread: in tasks and upcalls --
 
   /// An upcall or a task is what calls.
   bool is_in_turn() const { return is_in_turn_; }
@@ -86,11 +86,11 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   fabric::Fabric& fabric() { return thread_->fabric(); }
   void add(std::shared_ptr<Link> link);
   /// The link takes no more operations, and is over a little later: what was said last may still arrive, and
-  /// what has come last is acknowledged. `at_once`: it is beyond that. For a link that has failed and waits
-  /// to hear why, this is the word.
+  /// what has come last is acknowledged. `at_once`: it is beyond that. A link that has failed and waits to
+  /// hear why waits no longer.
   void end(Link& link, const Error& cause, bool at_once = false);
 
-  // -- any thread; they wait for the engine's --
+  // -- any thread; they wait for the fabric thread --
 
   Result<void> add(const std::shared_ptr<RegionState>& region);
   void remove(const std::shared_ptr<RegionState>& region);
@@ -137,7 +137,7 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   std::condition_variable some_;
   std::deque<std::pair<std::shared_ptr<Link>, Completion>> ended_;  // for take()
 
-  // The engine's.
+  // The fabric thread's.
   std::map<ConnectionId, Entry> links_;
   std::set<std::shared_ptr<RegionState>> regions_;
   std::optional<std::promise<void>> stopping_;  ///< until no link is left

@@ -83,7 +83,7 @@ Result<void> Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) 
   return listening;
 }
 
-/// On the engine's thread.
+/// On the fabric thread.
 void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause) {
   introductions->forget(link->id(), cause);
   if (!link->was_opened()) return;

@@ -46,7 +46,7 @@ Introductions::Entry* Introductions::find(ConnectionId id) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-/// Runs `work` on the engine's thread with the link and then, unless the connection has been given up,
+/// Runs `work` on the fabric thread with the link and then, unless the connection has been given up,
 /// `then` on the loop's with the result. An error of `work` gives it up.
 template <typename Work, typename Then>
 void Introductions::on_engine(ConnectionId id, Work work, Then then) {

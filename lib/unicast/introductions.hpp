@@ -2,7 +2,7 @@
 // pair and opens a channel to the other endpoint's service with it; the other side makes and connects its own
 // and accepts; the first connects, says Ready on the channel, and from then on both have a connection. The
 // channel stays: its end tells that the peer has left or died, and Ended says why. Everything happens on the
-// control loop's thread but what is marked otherwise; the queue pairs are touched on the engine's thread
+// control loop's thread but what is marked otherwise; the queue pairs are touched on the fabric thread
 // alone.
 #pragma once
 
@@ -28,7 +28,7 @@ struct IntroductionOptions {
 
 class Introductions final : public std::enable_shared_from_this<Introductions> {
  public:
-  /// On the engine's thread.
+  /// On the fabric thread.
   using Connected = std::function<void(const Connection&)>;
 
   /// `data_path`, `peers` and `counters` outlive the last of its turns: see stop().
@@ -52,7 +52,7 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   void stop();
 
  private:
-  /// One connection, from the first word to the last.
+  /// One connection, from the first message to the last.
   struct Entry {
     std::shared_ptr<Link> link;
     PeerInfo peer;

@@ -1,7 +1,7 @@
 // One connection of an endpoint. Two sides meet here under a mutex that is held for moments: applications'
-// threads, which ask for operations, and the engine's thread, which posts them to the queue pair a batch at a
+// threads, which ask for operations, and the fabric thread, which posts them to the queue pair a batch at a
 // time and takes the completions. It exists apart from DataPath so that a handle of it can outlive the
-// endpoint; the queue pair and its memory live and end on the engine's thread.
+// endpoint; the queue pair and its memory live and end on the fabric thread.
 #pragma once
 
 #include <atomic>
@@ -31,10 +31,10 @@ struct LinkOptions {
 
 class Link {
  public:
-  /// Places for the bytes of send_copy().
+  /// Slots for the bytes of send_copy().
   static constexpr std::uint32_t kSlots = 64;
 
-  /// `kick` tells the engine's thread that something was asked for; it is called with the mutex, and not
+  /// `kick` tells the fabric thread that something was asked for; it is called with the mutex, and not
   /// after close().
   Link(ConnectionId id, const LinkOptions& options, std::function<void()> kick);
   Link(const Link&) = delete;
@@ -55,7 +55,7 @@ class Link {
   /// Who is at the other end: known when the link opens.
   const PeerInfo& peer() const { return peer_; }
 
-  // -- the engine's thread --
+  // -- the fabric thread --
 
   /// Errors: those of the fabric.
   Result<fabric::ConnectionBlob> make_queue_pair(fabric::Fabric& fabric);
@@ -118,7 +118,7 @@ class Link {
   std::uint32_t sends_held_ = 0, receives_held_ = 0;  // asked for, and not handed over
   std::vector<std::uint32_t> free_slots_;
 
-  // The engine's.
+  // The fabric thread's.
   std::vector<Asked> posting_;  // asked_'s other half: the two change places
   memory::Arena slots_;
   std::unique_ptr<fabric::MemoryRegion> pinned_;

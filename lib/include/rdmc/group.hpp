@@ -3,7 +3,7 @@
 // shared by all groups, and the engine that moves the bytes - a thread of its own, or the application's calls
 // of poll().
 //
-// Any thread may call anything. Upcalls come on the engine's thread, one at a time for the whole node; they
+// Any thread may call anything. Upcalls come on the fabric thread, one at a time for the whole node; they
 // may call back in, and must not block. Memory that is handed over - to send, by incoming, by
 // post_receive_buffer - stays the application's, which neither writes nor frees it until reusable() has named
 // its message, or the group is gone (destroyed() was called, or failed() and then destroyed()).

@@ -1,13 +1,14 @@
 // Views: who belongs to a named group of processes now, agreed by all of them. Every change makes a new view
-// with the next epoch, and what a process sends after it has been removed reaches nobody. On top of views:
-// groups (rdmc/group.hpp) that go on by themselves when a member dies, leaves or joins, and when another
-// member is to be the root. docs/architecture.md tells how views are agreed.
+// with the next epoch. What a process sends after it has been removed has no effect at members that have
+// installed the view without it. On top of views: groups (rdmc/group.hpp) that go on by themselves when a
+// member dies, leaves or joins, and when another member is to be the root. controlplane/view/README.md tells
+// how views are agreed.
 //
-// Any thread may call anything, but for what is said here. Upcalls of a membership come on the control thread
-// of its Context, one at a time; they must not block, and must not destroy the membership. Upcalls of a group
-// come on the thread that moves its bytes, one at a time. They must not block either: the control thread
-// waits for that thread now and then. So an upcall of a group must not make a membership or a group, end one,
-// or ask for counters().
+// Any thread may call anything, except where a function says otherwise. Upcalls of a membership come on the
+// control loop of its Context, one at a time; they must not block, and must not destroy the membership.
+// Upcalls of a group come on its fabric thread, one at a time. They must not block either: the control loop
+// waits for the fabric thread now and then. So an upcall of a group must not make a membership or a group,
+// end one, or ask for counters().
 #pragma once
 
 #include <cstddef>
@@ -92,8 +93,8 @@ struct UnreachableMember {
 struct MembershipCallbacks {
   /// The view is agreed. Nothing of an earlier epoch has any effect here any more, and the window is zeroed.
   std::function<void(const View&)> installed;
-  /// This process is no member any more: it has left, or the others have removed it. The last upcall. Who
-  /// wants back in joins again.
+  /// This process is no member any more: it has left, or the others have removed it. This is the last upcall.
+  /// To come back, join again.
   std::function<void(const View&)> removed;
   /// A message of broadcast().
   std::function<void(MemberId from, std::span<const std::byte> bytes)> delivered;
@@ -116,8 +117,8 @@ struct MembershipCallbacks {
 struct MembershipCounters {
   std::uint64_t installed = 0;     ///< views
   std::uint64_t delivered = 0;     ///< messages of broadcast()
-  std::uint64_t fenced = 0;        ///< of these, those of an epoch that was over
-  std::uint64_t dropped = 0;       ///< of these, those that found no room
+  std::uint64_t fenced = 0;        ///< messages of another epoch, as a rule one that was over
+  std::uint64_t dropped = 0;       ///< messages for which there was no room
   std::uint64_t deaths_seen = 0;   ///< exits that the operating system told of
   std::uint64_t paths_failed = 0;  ///< queue pairs that gave up
 };
@@ -136,9 +137,9 @@ struct MemberGroupOptions {
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
   std::size_t first_members = 1;
-  /// The root that a view asks for; called on the control thread. What the oldest member of the group says
-  /// counts, if that one is in the group. Empty: the root stays until it is gone or change_root() is called,
-  /// and then the oldest member of the group follows.
+  /// The root that a view asks for; called on the control loop. The answer of the oldest member of the view
+  /// that is in the group counts, if it names a member of the group. Empty: the root stays until it is gone
+  /// or change_root() is called. When it is gone, the oldest member of the group follows.
   std::function<MemberId(const View&)> root{};
 };
 
@@ -205,7 +206,7 @@ class Membership {
   /// those of the key, of listening, of opening the fabric and of the store's node.
   static Result<std::unique_ptr<Membership>> join(const MembershipOptions& options,
                                                   MembershipCallbacks callbacks);
-  /// Without leave() and removed() before, the others take it for a death. Groups end.
+  /// Its groups end. If it is destroyed without leave() and before removed(), the others see a death.
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -216,16 +217,17 @@ class Membership {
   /// The newest that is installed here.
   View view() const;
 
-  /// To all other members of the view that is installed when this is done, soon. The message may be lost, and
-  /// arrives in no other view. Errors: invalid_argument (too long), cancelled (we are no member).
+  /// Sends to all other members of the view that is installed at the moment of sending, which comes soon. The
+  /// message may be lost, and arrives in no other view. Errors: invalid_argument (too long), cancelled (we
+  /// are no member).
   Result<void> broadcast(std::span<const std::byte> bytes);
-  /// Into the window of every other member that has let us in, soon; at most kMostBytes. Errors: the same;
-  /// invalid_argument beyond the window.
+  /// Writes into the windows of all other members that have granted us access, soon; at most kMostBytes.
+  /// Errors: the same; invalid_argument beyond the window.
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Ours: others write here at any moment. It is zeroed before each `installed`.
   std::span<const std::byte> window() const;
 
-  /// An operator's wish. `done`, on the control thread, is told whether it is under way, and not that it has
+  /// An operator's wish. `done`, on the control loop, is told whether it is under way, and not that it has
   /// happened. Errors: not_found, peer_failed (the store cannot be reached), invalid_argument (we are no
   /// member).
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
@@ -237,7 +239,7 @@ class Membership {
   /// before sending the answer: the process may have been stopped in between.
   bool holds_lease(Epoch epoch) const;
 
-  /// Waits for the control thread: not in an upcall of a group.
+  /// Waits for the control loop: not in an upcall of a group.
   MembershipCounters counters() const;
 
   /// This process's part in the group of this number. All members that make it with the same options are in

@@ -1,12 +1,12 @@
 // Reliable messages and one-sided operations between two processes, for programs that want neither sockets
 // nor groups: send, receive, write, read, compare-and-swap and fetch-and-add on connections, over whichever
 // fabric there is. It is the verbs model without its objects: an Endpoint has connections, a Connection takes
-// operations, and each operation has one completion. Memory is opened to one peer at a time, with a key that
-// can be taken back (the permission switch of Mu: Aguilera et al., OSDI 2020).
+// operations, and each operation has one completion. Each peer gets a key of its own to a region of memory,
+// and each key can be taken back alone (the permission switch of Mu: Aguilera et al., OSDI 2020).
 //
-// Any thread may call anything, except where a function says otherwise. Upcalls come on the engine's thread,
-// one at a time for the whole endpoint. They may call back in, and must not block. Memory that an operation
-// names stays the application's, which neither writes nor frees it until the operation's completion came.
+// Any thread may call anything, except where a function says otherwise. Upcalls come on the fabric thread,
+// one at a time for the whole endpoint. They may call back in, and must not block. The memory that an
+// operation names must not be written or freed before its completion.
 #pragma once
 
 #include <array>
@@ -94,24 +94,24 @@ class Connection {
   /// It takes operations.
   bool is_open() const;
 
-  /// A message, into the receive that the peer posted first.
+  /// Sends a message into the oldest unused receive of the peer.
   Result<void> send(std::span<const std::byte> bytes, std::uint64_t work_id,
                     std::optional<std::uint32_t> immediate = {}) const;
   /// The same, and `bytes` are the caller's again at once. At most Endpoint::kMostCopiedBytes.
   Result<void> send_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                          std::optional<std::uint32_t> immediate = {}) const;
-  /// Memory for one message of the peer's, or for none (an empty one takes the immediate of a write). A peer
-  /// that finds no receive waits, for as long as EndpointOptions::receive_patience.
+  /// Memory for one message of the peer's. An empty receive serves a write with immediate. A sender that
+  /// finds no receive waits for its own EndpointOptions::receive_patience.
   Result<void> post_receive(std::span<std::byte> bytes, std::uint64_t work_id) const;
-  /// Into `to`, from its byte `offset` on.
+  /// Writes into `to`, from its byte `offset` on.
   Result<void> write(std::span<const std::byte> bytes, const RemoteMemory& to, std::uint64_t offset,
                      std::uint64_t work_id) const;
   /// The same, and uses up one receive that the peer has posted: its completion carries `immediate` there.
   Result<void> write_with_immediate(std::span<const std::byte> bytes, const RemoteMemory& to,
                                     std::uint64_t offset, std::uint32_t immediate,
                                     std::uint64_t work_id) const;
-  /// From `from`, from its byte `offset` on, into `bytes`. What is posted behind a read is not ordered behind
-  /// the read's own look at the memory (IBTA vol. 1, table 79): wait for its completion.
+  /// Reads from `from`, from its byte `offset` on, into `bytes`. An operation that was posted after a read
+  /// may happen before the read (IBTA vol. 1, table 79): wait for the read's completion.
   Result<void> read(std::span<std::byte> bytes, const RemoteMemory& from, std::uint64_t offset,
                     std::uint64_t work_id) const;
   /// On 8 bytes of the peer's, in its byte order: `swap` takes the place of the value if that is `expected`.
@@ -139,7 +139,7 @@ enum class KeyScope {
 };
 
 /// Memory that peers may be let into. It ends with its last grant when it is destroyed: by then no packet,
-/// however late, changes a byte of it. The functions and the destructor wait for the engine's thread. Without
+/// however late, changes a byte of it. The functions and the destructor wait for the fabric thread. Without
 /// an own thread only the thread that polls may grant and revoke; a Region that another thread destroys ends
 /// in the next turn, and its memory must last until then.
 class Region {
@@ -159,8 +159,8 @@ class Region {
   Result<RemoteMemory> grant(const Connection& connection, KeyScope widest = KeyScope::connection);
   /// Takes the key back. When this returns, no packet of that peer, however late, changes a byte of the
   /// memory, and the keys of other peers are as good as before. An operation of the peer with the old key
-  /// fails there with WorkStatus::remote_access, and ends the connection for both sides, also when it has a
-  /// new key by then: tell the peer before you revoke, or lose the connection. The end of a connection takes
+  /// fails there with WorkStatus::remote_access, and ends the connection for both sides. The connection ends
+  /// even if the peer already has a new key: tell the peer before you revoke. The end of a connection takes
   /// its keys back, too. To revoke what was not granted is no error. Errors: invalid_argument (another thread
   /// than the one that polls, without an own thread): nothing is revoked.
   Result<void> revoke(const Connection& connection);
@@ -184,7 +184,7 @@ struct EndpointOptions {
   std::string device = {};      ///< where the fabric needs one named (dpdk)
   std::string key_file = {};
   Certificates certificates = {};
-  /// Without a key, and without any protection: must be said.
+  /// No key and no protection. You must ask for it.
   bool insecure = false;
   /// AES-256-GCM for all that leaves this host, at both ends alike. Not with insecure.
   bool encrypt = false;
@@ -195,8 +195,8 @@ struct EndpointOptions {
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.
   bool busy_poll = false;
-  /// Operations of a connection whose completions have not been taken yet: those that are sent, and receives.
-  /// From 1 to 65,536.
+  /// The most operations of one connection whose completions have not been taken: sends of all kinds, and
+  /// receives. From 1 to 65,536.
   std::uint32_t send_depth = 256, receive_depth = 512;
   /// A peer that has posted no receive for so long is given up (rnr_retry_exceeded); 0: never.
   Duration receive_patience = seconds(10);
@@ -218,8 +218,8 @@ struct EndpointCallbacks {
   ///   permission_denied  an operation of ours named memory that the peer does not let us into
   ///   peer_failed        the peer has died, is unreachable, has posted no receive, or has named memory
   ///                      that we do not let it into
-  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive; of the
-  ///                      latter a NIC may say no more than remote_operational, which is peer_failed
+  ///   protocol_error     the peer has broken the protocol, or a message was longer than its receive. A NIC
+  ///                      may report only remote_operational for that, which becomes peer_failed
   ///   resource_limit     this process has no memory for it
   ///   any other          the fabric has refused an operation of ours (unsupported: it cannot do that)
   std::function<void(const Connection&, const Error& cause)> disconnected;
@@ -238,7 +238,7 @@ struct EndpointCounters {
   std::uint64_t bytes_received = 0;                             ///< of messages, and of writes with immediate
   std::uint64_t failed = 0;  ///< operations with another status than success
   std::uint64_t grants = 0, revocations = 0;
-  /// For want of memory, in the upcall completed() or here; the connection ends then.
+  /// Completions lost because memory ran out, in completed() or in the library; the connection ends then.
   std::uint64_t completions_dropped = 0;
 };
 
@@ -280,7 +280,7 @@ class Endpoint {
   Result<Connection> connect(Target to, Duration timeout);
 
   /// Memory that peers may be let into, as far as `access` says: a set of RemoteAccess::write, read and
-  /// atomic. The memory outlives the Region, and the Region may outlive the endpoint. Waits for the engine's
+  /// atomic. The memory outlives the Region, and the Region may outlive the endpoint. Waits for the fabric
   /// thread. Errors: invalid_argument (other flags, or none; memory for atomic operations that does not begin
   /// at a multiple of 8), resource_limit (it cannot be pinned).
   Result<Region> register_memory(std::span<std::byte> memory, RemoteAccess access);
