@@ -1,5 +1,5 @@
 // What the sessions of a TlsContext are made of: the keys or certificates as OpenSSL wants them, read again
-// when their files have changed. Internal to this room; any thread.
+// when their files have changed. Internal to this folder; any thread.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -24,7 +24,7 @@ class Channel {
   using ClosedHandler = std::move_only_function<void(const Error& cause)>;
   using DrainedHandler = std::move_only_function<void()>;
 
-  /// For the rooms that carry channels; others get theirs from connect(), a Listener or peer::Peers.
+  /// For the folders that carry channels; others get theirs from connect(), a Listener or peer::Peers.
   explicit Channel(std::shared_ptr<ChannelEnd> end);
   Channel(Channel&&) noexcept = default;
   Channel& operator=(Channel&& other) noexcept;

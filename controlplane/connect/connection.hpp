@@ -1,6 +1,6 @@
 // The driver of one ChannelProtocol: a socket, a timer, and the queue of messages to send. Channel is the
 // handle that users hold; the connection lives as long as the loop has operations of it, so that last words
-// are sent even when the handle is gone. Internal to this room; the loop's thread only.
+// are sent even when the handle is gone. Internal to this folder; the loop's thread only.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>

@@ -72,7 +72,7 @@ class ControlLoop {
 
   bool on_loop_thread() const;
 
-  /// For the rooms of the control plane.
+  /// For the folders of the control plane.
   const std::shared_ptr<LoopCore>& core() const { return core_; }
 
  private:

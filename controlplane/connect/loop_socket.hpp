@@ -1,5 +1,5 @@
-// A socket that the control loop waits on: asio watches it, a Descriptor owns it. Internal to this room; the
-// loop's thread only.
+// A socket that the control loop waits on: asio watches it, a Descriptor owns it. Internal to this folder;
+// the loop's thread only.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>

@@ -44,7 +44,7 @@ class DataPath {
   /// A message is done with when this is destroyed; any thread.
   using Place = std::shared_ptr<void>;
 
-  /// On the engine's thread; must not call back in, and must not block.
+  /// On the fabric thread; must not call back in, and must not block.
   struct Handlers {
     std::function<void(LinkId, Bytes, Place)> heard;
     /// The queue pair gave up, or what the peer did was an error.
@@ -67,7 +67,7 @@ class DataPath {
   /// Sends a message of at most kMostBytes. Later, without an answer: one that finds no room is dropped, as
   /// is one to a link that is closed.
   void say(LinkId link, Bytes message);
-  /// Calls `done` on the engine's thread when what has arrived by now has been given to Handlers::heard; as
+  /// Calls `done` on the fabric thread when what has arrived by now has been given to Handlers::heard; as
   /// late as that thread is when it gets no processor.
   void drain(std::function<void()> done);
   /// Writes into the peer's window. Later, without an answer.

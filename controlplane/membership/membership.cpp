@@ -159,7 +159,7 @@ void Membership::Impl::listen(view::RequestId request) {
   });
 }
 
-/// `action` comes after all that has arrived by now: what the engine's thread takes in and posts to the loop,
+/// `action` comes after all that has arrived by now: what the fabric thread takes in and posts to the loop,
 /// and what waits in the loop's own sockets. The loop looks at its sockets between two posts.
 void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
   data_->drain([&loop = loop_, self = weak_from_this(), action = std::move(action)] {

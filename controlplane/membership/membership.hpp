@@ -71,7 +71,7 @@ struct Counters {
   std::uint64_t installed = 0;        ///< views
   std::uint64_t refused = 0;          ///< control connections, see Listener
   std::uint64_t mismatched = 0;       ///< data paths, see Upcalls::refused
-  std::uint64_t deaths_seen = 0;      ///< by the operating system's word
+  std::uint64_t deaths_seen = 0;      ///< that the operating system has told of
   std::uint64_t packets_refused = 0;  ///< see DataPath
   std::uint64_t dropped = 0;          ///< messages, see DataPath
 };

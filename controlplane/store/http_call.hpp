@@ -1,6 +1,6 @@
 // One HTTP request on a connection of its own: asked rarely enough that nothing is kept open, so that there
-// is nothing to repair when a server has been restarted. It brings in Boost.Beast; for the files of this room
-// alone. The loop's thread.
+// is nothing to repair when a server has been restarted. It brings in Boost.Beast; for the files of this
+// folder alone. The loop's thread.
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
