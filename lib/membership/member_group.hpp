@@ -1,6 +1,6 @@
 // The inside of a MemberGroup: a node of its own, connected with those of the other members that have made
 // the group, and the group's way from one epoch to the next. Three threads meet here: the application's, the
-// loop's, which follows the coordinator, and the one that moves the bytes, whose upcalls are passed on.
+// control loop, which follows the coordinator, and the fabric thread, whose upcalls are passed on.
 #pragma once
 
 #include <atomic>

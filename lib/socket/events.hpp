@@ -1,4 +1,4 @@
-// What poll(2) says of a socket, for rooms without poll: the same bits, which a driver's static_asserts hold.
+// What poll(2) says of a socket, for code without poll: the same bits, which a driver's static_asserts hold.
 #pragma once
 
 namespace rdmc::sockets {

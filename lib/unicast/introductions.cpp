@@ -5,7 +5,7 @@
 namespace rdmc::unicast {
 namespace {
 
-/// Between our answer and the word that the other side is connected, too.
+/// Between our answer and the message that the other side is connected, too.
 constexpr Duration kReadyPatience = seconds(10);
 
 /// The end of the control connection, or what the peer said of it, as the application hears it.

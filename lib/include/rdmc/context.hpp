@@ -14,7 +14,7 @@ class Context;
 using Context = peer::Context;
 
 struct ContextOptions {
-  /// Threads that move bytes, for each address and fabric in use; at least 1. What is created takes the one
+  /// Fabric threads for each address and fabric in use; at least 1. What is created takes the one
   /// that the fewest others use.
   std::size_t threads = 1;
 };
@@ -28,7 +28,7 @@ std::shared_ptr<Context> process_context();
 /// From now on, ContextOptions::threads of `context` are `most`; 0 means 1. Threads that run already go on.
 /// For the Context of the process, which has one such thread unless a program says otherwise here.
 void set_most_fabric_threads(Context& context, std::size_t most);
-/// How many threads of `context` move bytes now.
+/// How many fabric threads `context` has now.
 std::size_t fabric_threads(const Context& context);
 
 }  // namespace rdmc

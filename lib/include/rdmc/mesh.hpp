@@ -22,11 +22,11 @@ struct MeshMember {
 struct MeshOptions {
   std::string key_file;
   Certificates certificates;
-  /// Without a key, and without any protection: must be said.
+  /// No key and no protection. You must ask for it.
   bool insecure = false;
   Duration timeout = seconds(30);  ///< for all of them to be there
-  /// Whose members they are, the same for all: nobody of another job that listens at one of their places is
-  /// taken for one, nor they for one of its. At most 255 bytes.
+  /// The name of their job, the same for all members. A process of another job that listens at the address of
+  /// a member is not taken for it. At most 255 bytes.
   std::string job;
 };
 
