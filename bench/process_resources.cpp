@@ -1,6 +1,7 @@
 // One process of several that has everything at once with each of the others: groups, sockets and a
-// membership. bench/process_resources.py starts them, lets them go from step to step together, and reads what
-// each one holds. It prints a line of JSON for each step, and waits for a line on its input before the next.
+// membership, and at last uses all of it. bench/process_resources.py starts them, lets them go from step to
+// step together, and reads what each one holds. It prints a line of JSON for each step, and waits for a line
+// on its input before the next.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include <iostream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "lib/include/rdmc/membership.hpp"
 #include "lib/include/rdmc/mesh.hpp"
@@ -23,8 +25,10 @@ using Json = nlohmann::json;
 struct Options {
   std::uint32_t rank = 0, count = 16, groups = 3, sockets = 10;
   std::uint16_t port = 23000;  // of rank 0: the next ones follow, and then those of the sockets
-  std::string store, fabric = "udp";
+  std::string store, fabric = "udp", key_file;
 };
+
+constexpr std::size_t kUsedBytes = 1 << 20;  // what each group and each socket carries in the last step
 
 [[noreturn]] void give_up(const std::string& what) {
   std::cerr << what << '\n';
@@ -86,7 +90,8 @@ class Joined {
   explicit Joined(const Options& options)
       : membership_(must(Membership::join({.group = "resources",
                                            .store = {.nodes = {must(parse_address(options.store, 0))}},
-                                           .insecure = true,
+                                           .key_file = options.key_file,
+                                           .insecure = options.key_file.empty(),
                                            .fabric = options.fabric},
                                           {.installed = [this](const View& view) {
                                             const std::lock_guard lock(mutex_);
@@ -97,6 +102,11 @@ class Joined {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return members_ == count; });
   }
+  /// Into the windows of all others.
+  void write() {
+    const std::vector<std::byte> bytes(Membership::kMostBytes);
+    must(membership_->write(0, bytes));
+  }
 
  private:
   std::mutex mutex_;
@@ -105,31 +115,86 @@ class Joined {
   std::unique_ptr<Membership> membership_;
 };
 
+/// The groups of which each process is in all, with another root each.
+class Groups {
+ public:
+  Groups(Node& node, const Options& options) : node_(node), options_(options) {
+    std::vector<NodeId> ids;
+    for (std::uint32_t rank = 0; rank < options.count; ++rank) ids.push_back(NodeId{rank});
+    for (std::uint32_t i = 0; i < options.groups; ++i) {
+      GroupCallbacks on;
+      on.incoming = [this](std::uint64_t, std::uint64_t bytes) { return std::span(memory_).first(bytes); };
+      on.delivered = [this](std::uint64_t, std::span<std::byte>) { note_end(); };
+      on.reusable = [this](std::uint64_t) { note_end(); };
+      must(node.create_group(GroupNumber{i + 1}, ids, NodeId{i}, {.epoch = 1}, on));
+    }
+  }
+  /// Sends what we are to send, and waits until all groups have carried their message here.
+  void use() {
+    if (options_.rank < options_.groups) must(node_.send(GroupNumber{options_.rank + 1}, memory_));
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ended_ == options_.groups; });
+  }
+
+ private:
+  void note_end() {
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    changed_.notify_all();
+  }
+
+  Node& node_;
+  const Options& options_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kUsedBytes);  // of all: nobody looks at it
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint32_t ended_ = 0;
+};
+
+/// Those that were connected send, and those that were accepted receive.
+void use(std::vector<Socket>& sockets) {
+  const std::size_t half = sockets.size() / 2;
+  std::vector<std::byte> sent(kUsedBytes), received(64 << 10);
+  std::jthread sender([&] {
+    for (std::size_t i = 0; i < half; ++i) must(sockets[i].send(sent));
+  });
+  for (std::size_t i = half; i < sockets.size(); ++i)
+    for (std::size_t bytes = 0; bytes < kUsedBytes;) {
+      const std::size_t more = must(sockets[i].receive(received));
+      if (more == 0) give_up("a connection ended early");
+      bytes += more;
+    }
+}
+
 int run(const Options& options) {
   Steps steps;
   steps.end("begun");
 
   const auto members = mesh_of(options);
   const auto node = must(Node::create({.id = NodeId{options.rank}, .fabric = options.fabric}));
-  must(connect_mesh(*node, members, {.insecure = true, .timeout = seconds(120)}));
+  must(connect_mesh(
+      *node, members,
+      {.key_file = options.key_file, .insecure = options.key_file.empty(), .timeout = seconds(120)}));
   steps.end("mesh");
 
-  std::vector<NodeId> ids;
-  for (const MeshMember& member : members) ids.push_back(member.node);
-  for (std::uint32_t i = 0; i < options.groups; ++i)
-    must(node->create_group(GroupNumber{i + 1}, ids, ids[i], {.epoch = 1}, {}));
+  Groups groups(*node, options);
   steps.end("groups");
 
   Socket listener = must(Socket::open(SOCK_STREAM));
   must(listener.bind(socket_address(options, options.rank)));
   must(listener.listen());
   steps.end("listening");
-  const auto sockets = make_sockets(options, listener);
+  auto sockets = make_sockets(options, listener);
   steps.end("sockets");
 
   Joined joined(options);
   joined.wait(options.count);
   steps.end("membership");
+
+  groups.use();
+  use(sockets);
+  joined.write();
+  steps.end("used");
   return 0;
 }
 
@@ -143,6 +208,7 @@ int main(int argc, char** argv) {
   app.add_option("--port", options.port);
   app.add_option("--store", options.store)->required();
   app.add_option("--fabric", options.fabric);
+  app.add_option("--key-file", options.key_file, "none: without authentication");
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }
