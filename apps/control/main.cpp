@@ -199,8 +199,9 @@ int main(int argc, char** argv) {
                            "AES-256-GCM for all of its data path that leaves the host; all members or none");
   member_command
       ->add_option("--lease", member.lease_ms,
-                   "asks the others for a lease of so many ms, 100 to 200 are meant; 0: none")
-      ->check(CLI::Range(std::int64_t{0}, view::kMaxLease.ns / 1'000'000));
+                   "asks the others for a lease of so many ms, 20 to 1000, 100 to 200 are meant; 0: none")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{0}) |
+              CLI::Range(view::kMinLease.ns / 1'000'000, view::kMaxLease.ns / 1'000'000));
   member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
       ->capture_default_str();
   for (const auto& [command, metrics] :

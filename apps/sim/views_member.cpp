@@ -117,7 +117,7 @@ void ViewsMember::take_in(std::span<const std::byte> bytes, const Address& from,
   if (bytes.size() < kControlHead) return;
   if (bytes[0] == kControl) {
     const auto speaker = view::MemberId{load_be<std::uint64_t>(&bytes[1])};
-    static_cast<void>(core_.on_message(bytes.subspan(kControlHead), {speaker, from}, clock));
+    static_cast<void>(core_.on_message(bytes.subspan(kControlHead), {speaker, from, true}, clock));
     drain();
     return;
   }

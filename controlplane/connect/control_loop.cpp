@@ -142,14 +142,19 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
   void begin(std::chrono::steady_clock::time_point when) {
     if (!task) return;  // cancelled before it began
     core->add(shared_from_this());
-    timer.expires_at(when);
-    timer.async_wait([self = shared_from_this()](boost::system::error_code) {
-      // Cancelling may come too late for asio, when the expiry is queued already; an empty task says so.
-      if (ControlLoop::Task due = std::exchange(self->task, nullptr)) {
-        self->core->remove(self.get());
-        due();
-      }
-    });
+    try {
+      timer.expires_at(when);
+      timer.async_wait([self = shared_from_this()](boost::system::error_code) {
+        // Cancelling may come too late for asio, when the expiry is queued already; an empty task says so.
+        if (ControlLoop::Task due = std::exchange(self->task, nullptr)) {
+          self->core->remove(self.get());
+          due();
+        }
+      });
+    } catch (const std::bad_alloc&) {
+      core->remove(this);
+      throw;
+    }
   }
   void on_loop_stop() override {
     core->remove(this);
@@ -165,7 +170,11 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
 Timer ControlLoop::after(Duration delay, Task task) {
   const auto when = std::chrono::steady_clock::now() + std::chrono::nanoseconds(delay.ns);
   auto state = std::make_shared<Timer::State>(core_, std::move(task));
-  core_->post([state, when] { state->begin(when); });
+  // Who asks on the loop's thread is told when there is no memory for the timer: it would never run.
+  if (on_loop_thread())
+    state->begin(when);
+  else
+    core_->post([state, when] { state->begin(when); });
   return Timer(std::move(state));
 }
 

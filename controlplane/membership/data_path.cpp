@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <optional>
 
@@ -103,8 +104,9 @@ class DataPath::Engine final : public engine::Agent {
       if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
     }
     if (draining_.empty()) return done;
-    if (done + thread_->last_progress() == 0 || --turns_left_ == 0)
-      for (const auto& drained : std::exchange(draining_, {})) drained();
+    // One that lacks memory is called again in the next turn: its caller would wait for ever.
+    if (done + thread_->last_progress() == 0 || --turns_left_ <= 0)
+      for (; !draining_.empty(); draining_.pop_front()) draining_.front()();
     return done + 1;
   }
   /// A path may lack a receive, or its owner a message: all of them begin anew.
@@ -124,7 +126,7 @@ class DataPath::Engine final : public engine::Agent {
   std::map<LinkId, std::unique_ptr<Path>> paths_;
   std::atomic<std::uint64_t> dropped_ = 0;
   std::vector<memory::Arena> spare_;  ///< of paths that have ended
-  std::vector<std::function<void()>> draining_;
+  std::deque<std::function<void()>> draining_;
   int turns_left_ = 0;
 };
 

@@ -20,16 +20,16 @@ Membership::Impl::Link* Membership::Impl::find(LinkId id) {
 }
 
 /// To every process that says it has this address: on different network stacks there may be several.
-void Membership::Impl::say(const Address& to, const Bytes& words) {
+void Membership::Impl::say(const Address& to, const view::Transmit& words) {
   bool said = false;
   for (auto& [id, link] : links_) {
     if (!link.peer || link.address != to) continue;
-    send(id, link, Words{words});
+    send(id, link, Words{words.message}, words.way);
     said = true;
   }
   if (said || !is_ours_to_dial(to)) return;
   dial(to);
-  if (is_dialing(to)) unsaid_[to] = words;
+  if (is_dialing(to)) unsaid_[to] = words.message;
 }
 
 /// Until it has greeted us, too: a busy peer takes its time, and another connection would only cost it more.
@@ -41,13 +41,13 @@ bool Membership::Impl::is_dialing(const Address& address) const {
 }
 
 /// Over the data path as soon as both ends of it are connected, unless it is too long for it.
-void Membership::Impl::send(LinkId id, Link& link, const Message& message) {
+void Membership::Impl::send(LinkId id, Link& link, const Message& message, view::Way way) {
   Bytes bytes = encode(message);
-  if (link.connected && link.ready && bytes.size() <= DataPath::kMostBytes)
-    data_->say(id, std::move(bytes));
-  else
-    // What the channel does not take is said again, or its end says more.
-    static_cast<void>(link.channel->send(std::move(bytes)));
+  const bool is_trusted = options_.encrypt || way == view::Way::data_path;
+  const bool has_path = link.connected && link.ready && bytes.size() <= DataPath::kMostBytes;
+  if (has_path && (is_trusted || way == view::Way::both)) data_->say(id, bytes);
+  // What the channel does not take is said again, or its end says more.
+  if (!has_path || !is_trusted) static_cast<void>(link.channel->send(std::move(bytes)));
 }
 
 /// Of two members the younger one dials; a joiner whomever it wants to reach.
@@ -63,15 +63,13 @@ void Membership::Impl::dial(const Address& address) {
   forget_put_off();
   if (is_dialing(address) || put_off_.contains(address)) return;
   dialing_[address] = peers_->dial(host_string(address), address.port, kDialWithin,
-                                   [self = weak_from_this(), address](Result<peer::Peer> process) {
-                                     const auto impl = self.lock();
-                                     if (!impl || impl->closed_) return;
-                                     const auto done = impl->dialing_.extract(address);
-                                     if (process) return impl->open_link(std::move(*process), address);
-                                     impl->unsaid_.erase(address);
+                                   later([address](Impl& impl, Result<peer::Peer> process) {
+                                     const auto done = impl.dialing_.extract(address);
+                                     if (process) return impl.open_link(std::move(*process), address);
+                                     impl.unsaid_.erase(address);
                                      if (process.error().code == Errc::peer_failed)
-                                       impl->dial_refused(address);
-                                   });
+                                       impl.dial_refused(address);
+                                   }));
 }
 
 /// By a firewall as well as by a host on which nobody listens: who had no connection cannot tell.
@@ -85,40 +83,36 @@ void Membership::Impl::dial_refused(const Address& address) {
 
 /// Whether `peer`, to whom we had a connection until now, is dead.
 void Membership::Impl::probe(const Address& address, view::MemberId peer, int again) {
-  probes_[address] = probe_listener(loop_, address, [this, address, peer, again](bool refused) {
-    const auto done = std::move(probes_[address]);
-    probes_.erase(address);
-    if (refused && !has_link(peer)) {
-      ++counters_.deaths_seen;
-      core_->on_refused(peer, true, boottime_now());
-      return drive();
-    }
-    if (again == 0 || has_link(peer)) return;
-    probe_later(address, peer, kProbeAgain, again - 1);
-  });
+  probes_[address] = probe_listener(loop_, address, later([address, peer, again](Impl& impl, bool refused) {
+                                      const auto done = impl.probes_.extract(address);
+                                      if (refused && !impl.has_link(peer)) {
+                                        ++impl.counters_.deaths_seen;
+                                        impl.core_->on_refused(peer, true, boottime_now());
+                                        return impl.drive();
+                                      }
+                                      if (again > 0 && !impl.has_link(peer))
+                                        impl.probe_later(address, peer, kProbeAgain, again - 1);
+                                    }));
 }
 
 void Membership::Impl::probe_later(const Address& address, view::MemberId peer, Duration delay, int again) {
-  probe_again_[address] = loop_.after(delay, [self = weak_from_this(), address, peer, again] {
-    const auto impl = self.lock();
-    if (!impl || impl->closed_) return;
-    impl->probe_again_.erase(address);
-    if (!impl->has_died(peer) && impl->core_->view().contains(peer)) impl->probe(address, peer, again);
-  });
+  probe_again_[address] = loop_.after(delay, later([address, peer, again](Impl& impl) {
+                                        impl.probe_again_.erase(address);
+                                        if (!impl.has_died(peer) && impl.core_->view().contains(peer))
+                                          impl.probe(address, peer, again);
+                                      }));
 }
 
 /// A connection that we have shows who was there when it began; only a dial shows who is there now.
 void Membership::Impl::ask_listener(const view::AskListener& asked) {
   asking_[asked.address] = peers_->dial(host_string(asked.address), asked.address.port, kDialWithin,
-                                        [self = weak_from_this(), asked](Result<peer::Peer> process) {
-                                          const auto impl = self.lock();
-                                          if (!impl || impl->closed_) return;
-                                          const auto done = impl->asking_.extract(asked.address);
+                                        later([asked](Impl& impl, Result<peer::Peer> process) {
+                                          const auto done = impl.asking_.extract(asked.address);
                                           const auto listener =
-                                              process ? impl->who_is(*process) : std::nullopt;
-                                          impl->core_->on_listener(asked.request, listener, boottime_now());
-                                          impl->drive();
-                                        });
+                                              process ? impl.who_is(*process) : std::nullopt;
+                                          impl.core_->on_listener(asked.request, listener, boottime_now());
+                                          impl.drive();
+                                        }));
 }
 
 /// Which member or joiner it is that we have dialed. A process that says a member's incarnation counts as
@@ -157,23 +151,20 @@ void Membership::Impl::open_link(peer::Peer process, const Address& address) {
   const LinkId id{last_link_};
   auto blob = data_->offer(id);
   if (!blob) return drop(id);
-  link.greeting_due = loop_.after(peers_->options().handshake_deadline, [self = weak_from_this(), id] {
-    const auto impl = self.lock();
-    if (impl && !impl->closed_) impl->drop(id);
-  });
+  link.greeting_due =
+      loop_.after(peers_->options().handshake_deadline, later([id](Impl& impl) { impl.drop(id); }));
   process.open("membership/" + options_.group, {encode(greeting()), std::move(*blob)},
-               [self = weak_from_this(), id, address, from = process.identity()](
-                   Result<control::Channel> channel, const peer::Offer& offer) {
-                 const auto impl = self.lock();
-                 Link* const opened = impl && !impl->closed_ ? impl->find(id) : nullptr;
+               later([id, address, from = process.identity()](Impl& impl, Result<control::Channel> channel,
+                                                              const peer::Offer& offer) {
+                 Link* const opened = impl.find(id);
                  if (opened == nullptr) return;
                  if (!channel && channel.error().code == Errc::not_found)
-                   return impl->mismatched(id, address, {Errc::not_found, "takes part in another group"});
+                   return impl.mismatched(id, address, {Errc::not_found, "takes part in another group"});
                  const auto theirs = decode_greeting(offer.greeting);
-                 if (!channel || !theirs || theirs->address != address) return impl->drop(id);
-                 impl->use(id, *opened, std::move(*channel));
-                 impl->greeted(id, *opened, *theirs, from, offer.blob);
-               });
+                 if (!channel || !theirs || theirs->address != address) return impl.drop(id);
+                 impl.use(id, *opened, std::move(*channel));
+                 impl.greeted(id, *opened, *theirs, from, offer.blob);
+               }));
 }
 
 /// Another process has dialed us.
@@ -200,15 +191,8 @@ void Membership::Impl::on_request(peer::Request request) {
 
 void Membership::Impl::use(LinkId id, Link& link, control::Channel channel) {
   link.channel.emplace(std::move(channel));
-  link.channel->start(
-      [self = weak_from_this(), id](const Bytes& message) {
-        const auto impl = self.lock();
-        if (impl && !impl->closed_) impl->hear(id, message);
-      },
-      [self = weak_from_this(), id](const Error& cause) {
-        const auto impl = self.lock();
-        if (impl && !impl->closed_) impl->channel_closed(id, cause);
-      });
+  link.channel->start(later([id](Impl& impl, const Bytes& message) { impl.hear(id, message, true); }),
+                      later([id](Impl& impl, const Error& cause) { impl.channel_closed(id, cause); }));
 }
 
 /// A second link to one process: when both have dialed, the one that the greater id has dialed stays, as the
@@ -224,15 +208,16 @@ bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
   return false;
 }
 
-/// From the channel or the data path: what came from either is taken alike, once the peer is known.
-void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes) {
+/// From the channel or the data path. What only an authenticated message may say, the failure view knows.
+void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes, bool is_authenticated) {
   Link* const link = find(id);
   if (link == nullptr) return;
   auto message = decode(bytes);
   if (!message || bytes.size() > kMostMessageBytes) return drop(id);
   if (!link->peer) return drop(id);
   if (const auto* const words = std::get_if<Words>(&*message)) {
-    const auto taken = core_->on_message(words->bytes, {*link->peer, link->address}, boottime_now());
+    const auto taken =
+        core_->on_message(words->bytes, {*link->peer, link->address, is_authenticated}, boottime_now());
     if (!taken) drop(id);
     drive();
   } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
@@ -312,7 +297,7 @@ bool Membership::Impl::watch(view::MemberId peer) {
   const ProcessIdentity& process = known->second.identity.process;
   if (!exit)
     exit = watch_exit(loop_, peers_->identity().process, process,
-                      [this, peer, process] { saw_death(peer, process); });
+                      later([peer, process](Impl& impl) { impl.saw_death(peer, process); }));
   return exit != nullptr;
 }
 
@@ -347,17 +332,16 @@ void Membership::Impl::path_failed(LinkId id) {
   drop(id);
   if (!peer) return;
   if (!has_died(*peer)) watch(*peer);  // its channel is gone, and cannot tell us any more that it ends
-  lost_paths_[*peer] = loop_.after(kReconnectWithin, [self = weak_from_this(), peer = *peer] {
-    const auto impl = self.lock();
-    if (!impl || impl->closed_) return;
-    impl->lost_paths_.erase(peer);
-    // If we were not running meanwhile, the peer may be connecting now.
-    impl->when_heard([peer](Impl& membership) {
-      if (membership.has_link(peer)) return;
-      membership.core_->on_path_failed(peer, membership.core_->view().epoch, boottime_now());
-      membership.drive();
-    });
-  });
+  lost_paths_[*peer] =
+      loop_.after(kReconnectWithin, later([peer = *peer](Impl& impl) {
+                    impl.lost_paths_.erase(peer);
+                    // If we were not running meanwhile, the peer may be connecting now.
+                    impl.when_heard([peer](Impl& self) {
+                      if (self.has_link(peer)) return;
+                      self.core_->on_path_failed(peer, self.core_->view().epoch, boottime_now());
+                      self.drive();
+                    });
+                  }));
 }
 
 void Membership::Impl::drop(LinkId id) {

@@ -16,11 +16,9 @@ Result<void> Membership::Impl::open() {
                 "insecure control connections would show the keys of what is encrypted");
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto service =
-      peers_->serve("membership/" + options_.group, [self = weak_from_this()](peer::Request request) {
-        const auto impl = self.lock();
-        if (impl && impl->core_ && !impl->closed_) impl->on_request(std::move(request));
-      });
+  auto service = peers_->serve("membership/" + options_.group, later([](Impl& impl, peer::Request request) {
+                                 if (impl.core_) impl.on_request(std::move(request));
+                               }));
   if (!service) return std::unexpected(service.error());
   service_ = std::move(*service);
   auto listener = peers_->listen(options_.listen, {.channel = peers_->options()});
@@ -29,10 +27,7 @@ Result<void> Membership::Impl::open() {
   Address data_address = options_.listen;
   data_address.port = 0;
   const auto post = [&loop = loop_, self = weak_from_this()](auto action) {
-    loop.post([self, action = std::move(action)] {
-      const auto impl = self.lock();
-      if (impl && !impl->closed_) action(*impl);
-    });
+    loop.post(later(self, std::move(action)));
   };
   auto data = DataPath::open(
       {.fabric = options_.fabric,
@@ -43,7 +38,7 @@ Result<void> Membership::Impl::open() {
       {.heard =
            [post](LinkId link, Bytes bytes, DataPath::Place place) {
              post([link, bytes = std::move(bytes), place = std::move(place)](Impl& impl) {
-               impl.hear(link, bytes);
+               impl.hear(link, bytes, impl.options_.encrypt);
              });
            },
        .failed = [post](LinkId link,
@@ -57,18 +52,20 @@ Result<void> Membership::Impl::open() {
                     .host = fabric::host_identity(),
                     .lease = options_.lease};
   if (const auto valid = view::check(self); !valid) return valid;
-  loop_.call([&] {
+  return loop_.call([&]() -> Result<void> {
     core_.emplace(std::move(self), options_.timing);
-    store_.watch(options_.group, [self = weak_from_this()](std::optional<Epoch> epoch) {
-      const auto impl = self.lock();
-      if (!impl || impl->closed_) return;
-      impl->core_->on_hint(epoch, boottime_now());
-      impl->drive();
-    });
-    core_->start(boottime_now());
-    drive();
+    store_.watch(options_.group, later([](Impl& impl, std::optional<Epoch> epoch) {
+                   impl.core_->on_hint(epoch, boottime_now());
+                   impl.drive();
+                 }));
+    try {
+      core_->start(boottime_now());
+      drive();
+    } catch (const std::bad_alloc&) {
+      return fail(Errc::resource_limit, "no memory");
+    }
+    return {};
   });
-  return {};
 }
 
 void Membership::Impl::close() {
@@ -95,8 +92,8 @@ void Membership::Impl::drive() {
   // Most inputs only put the deadline off: a timer that runs out for nothing now and then costs less.
   const Time deadline = core_->next_deadline();
   if (deadline >= armed_for_) return;
-  armed_for_ = deadline;
   timer_ = loop_.after(std::max(Duration{}, deadline - boottime_now()), later(&Impl::on_timer));
+  armed_for_ = deadline;
 }
 
 void Membership::Impl::on_timer() {
@@ -107,7 +104,7 @@ void Membership::Impl::on_timer() {
 
 void Membership::Impl::handle(view::Output& output) {
   if (const auto* const transmit = std::get_if<view::Transmit>(&output)) {
-    for (const Address& to : transmit->to) say(to, transmit->message);
+    for (const Address& to : transmit->to) say(to, *transmit);
   } else if (const auto* const asked = std::get_if<view::Listen>(&output)) {
     listen(asked->request);
   } else if (const auto* const who = std::get_if<view::AskListener>(&output)) {
@@ -153,46 +150,37 @@ bool Membership::Impl::holds_lease(Epoch epoch) const {
 }
 
 void Membership::Impl::listen(view::RequestId request) {
-  when_heard([request](Impl& membership) {
-    membership.core_->on_listened(request, boottime_now());
-    membership.drive();
+  when_heard([request](Impl& impl) {
+    impl.core_->on_listened(request, boottime_now());
+    impl.drive();
   });
 }
 
 /// `action` comes after all that has arrived by now: what the fabric thread takes in and posts to the loop,
 /// and what waits in the loop's own sockets. The loop looks at its sockets between two posts.
 void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
-  data_->drain([&loop = loop_, self = weak_from_this(), action = std::move(action)] {
-    loop.post([&loop, self, action] {
-      loop.post([self, action] {
-        const auto impl = self.lock();
-        if (impl && !impl->closed_) action(*impl);
-      });
-    });
-  });
+  data_->drain([&loop = loop_, then = later([action = std::move(action)](Impl& impl) {
+                                 impl.loop_.post(impl.later(action));
+                               })] { loop.post(then); });
 }
 
 void Membership::Impl::read_store(const view::ReadStore& read) {
   store_.read(view::name_of(read.record, options_.group),
-              [self = weak_from_this(), request = read.request](Result<view::View> result) {
-                const auto impl = self.lock();
-                if (!impl || impl->closed_) return;
-                impl->core_->on_read(request, std::move(result), boottime_now());
-                impl->drive();
-              });
+              later([request = read.request](Impl& impl, Result<view::View> result) {
+                impl.core_->on_read(request, std::move(result), boottime_now());
+                impl.drive();
+              }));
 }
 
 void Membership::Impl::swap_store(const view::SwapStore& swap) {
-  store_.compare_and_swap(view::name_of(swap.record, options_.group), swap.next,
-                          [self = weak_from_this(), request = swap.request,
-                           record = swap.record](Result<view::SwapResult> result) {
-                            const auto impl = self.lock();
-                            if (!impl || impl->closed_) return;
-                            const bool agreed = record == view::Record::view && result && result->swapped;
-                            if (agreed && impl->upcalls_.agreed) impl->upcalls_.agreed(result->current);
-                            impl->core_->on_swapped(request, std::move(result), boottime_now());
-                            impl->drive();
-                          });
+  store_.compare_and_swap(
+      view::name_of(swap.record, options_.group), swap.next,
+      later([request = swap.request, record = swap.record](Impl& impl, Result<view::SwapResult> result) {
+        const bool agreed = record == view::Record::view && result && result->swapped;
+        if (agreed && impl.upcalls_.agreed) impl.upcalls_.agreed(result->current);
+        impl.core_->on_swapped(request, std::move(result), boottime_now());
+        impl.drive();
+      }));
 }
 
 /// First the fence, then whatever follows from the new view.
@@ -221,12 +209,31 @@ void Membership::Impl::install(const view::View& view) {
   }
 }
 
-void Membership::Impl::be_removed(const view::View& view) {
+void Membership::Impl::fence_everybody() {
   std::vector<LinkId> all;
   for (const auto& [id, link] : links_) all.push_back(id);
   static_cast<void>(data_->fence(all));
+}
+
+void Membership::Impl::be_removed(const view::View& view) {
+  fence_everybody();
   close();
   if (upcalls_.removed) upcalls_.removed(view);
+}
+
+/// The end of the lease needs no memory, and comes first. Queue pairs that this fence does not get to are
+/// destroyed with the data path; the other members fence us off before, since we are silent from now on.
+void Membership::Impl::end_without_memory() {
+  closed_ = true;
+  publish_lease();
+  ++counters_.ended_without_memory;
+  try {
+    fence_everybody();
+  } catch (const std::bad_alloc&) {
+    window_.reset();
+  }
+  close();
+  if (upcalls_.removed) upcalls_.removed(core_->view());
 }
 
 /// What a member sent to its application here.
@@ -257,10 +264,10 @@ void Membership::Impl::saw_death(view::MemberId id, ProcessIdentity process) {
   process.thread = 0;
   // Also of one that the view has removed already, on the word of others.
   if (known != processes_.end() && known->second.may_hold_lease)
-    ending_[id] = watch_exit(loop_, peers_->identity().process, process, [this, id] {
-      core_->on_exited(id, boottime_now());
-      drive();
-    });
+    ending_[id] = watch_exit(loop_, peers_->identity().process, process, later([id](Impl& impl) {
+                               impl.core_->on_exited(id, boottime_now());
+                               impl.drive();
+                             }));
   core_->on_gone(id, boottime_now());
   drive();
 }
@@ -286,14 +293,19 @@ Result<void> Membership::Impl::write(std::uint64_t offset, std::span<const std::
 }
 
 Result<void> Membership::Impl::remove(view::MemberId member) {
-  auto removed = core_->remove(member, boottime_now());
-  drive();
+  Result<void> removed = fail(Errc::invalid_argument, "this process is no member of the view");
+  run([&] {
+    removed = core_->remove(member, boottime_now());
+    drive();
+  });
   return removed;
 }
 
 void Membership::Impl::leave() {
-  core_->leave(boottime_now());
-  drive();
+  run([this] {
+    core_->leave(boottime_now());
+    drive();
+  });
 }
 
 Counters Membership::Impl::counters() const {

@@ -26,8 +26,8 @@ struct MembershipOptions {
   /// What leaves this host on the data path - heartbeats, messages, writes - is sealed with AES-256-GCM,
   /// under keys of each connection that travel over control connections. All members do or none.
   bool encrypt = false;
-  /// The term of the lease that this member asks for, at most view::kMaxLease; 100 to 200 ms is meant. 0: it
-  /// asks for none, and holds_lease() is never true.
+  /// The term of the lease that this member asks for, view::kMinLease to view::kMaxLease; 100 to 200 ms is
+  /// meant. 0: it asks for none, and holds_lease() is never true.
   Duration lease{};
   view::Timing timing{};
   /// With whom the data path shares its thread; null: with everything in this process.
@@ -38,7 +38,8 @@ struct MembershipOptions {
 struct Upcalls {
   /// The view is agreed and the epochs before are fenced off: the window is all zeroes.
   std::function<void(const view::View&)> installed;
-  /// Agreed without us. The last upcall.
+  /// Agreed without us; or no memory was left here, and the view is the last one, which may have us. The last
+  /// upcall.
   std::function<void(const view::View&)> removed;
   /// Sent by a member in the epoch that is installed.
   std::function<void(view::MemberId from, std::span<const std::byte> bytes)> delivered;
@@ -74,6 +75,7 @@ struct Counters {
   std::uint64_t deaths_seen = 0;      ///< that the operating system has told of
   std::uint64_t packets_refused = 0;  ///< see DataPath
   std::uint64_t dropped = 0;          ///< messages, see DataPath
+  std::uint64_t ended_without_memory = 0;
 };
 
 class Membership {
@@ -86,7 +88,7 @@ class Membership {
   /// Begins to join, or to form the group, among the processes that `peers` can talk to. `store`, which lives
   /// on the loop of the peers, outlives the membership. Errors: invalid_argument (a name that no view, or no
   /// group, can have; encrypt although the peers are Insecure), already_exists (this process takes part in
-  /// that group already), those of listening and of opening the fabric.
+  /// that group already), resource_limit (memory), those of listening and of opening the fabric.
   static Result<std::unique_ptr<Membership>> join(std::shared_ptr<peer::Peers> peers, view::ViewStore& store,
                                                   const MembershipOptions& options, Upcalls upcalls);
   /// Any thread but the engine's. To the others it is as if the process had died, unless leave() came first.

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "controlplane/connect/listener.hpp"
@@ -91,15 +93,17 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void swap_store(const view::SwapStore& swap);
   void install(const view::View& view);
   void be_removed(const view::View& view);
+  void fence_everybody();
   void take(Link& link, Data data);
   bool is_member() const { return core_->state() == view::FailureView::State::member; }
   std::optional<std::size_t> rank_of(view::MemberId id) const;
   void saw_death(view::MemberId id, ProcessIdentity process);
   void publish_lease();
+  void end_without_memory();
 
   // links.cpp
-  void say(const Address& to, const Bytes& words);
-  void send(LinkId id, Link& link, const Message& message);
+  void say(const Address& to, const view::Transmit& words);
+  void send(LinkId id, Link& link, const Message& message, view::Way way = view::Way::data_path);
   bool is_ours_to_dial(const Address& address) const;
   bool is_dialing(const Address& address) const;
   void dial(const Address& address);
@@ -115,7 +119,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   bool is_redundant(view::MemberId peer, bool dialed);
   void use(LinkId id, Link& link, control::Channel channel);
   Greeting greeting() const { return {core_->self().id, core_->self().address}; }
-  void hear(LinkId id, std::span<const std::byte> bytes);
+  void hear(LinkId id, std::span<const std::byte> bytes, bool is_authenticated);
   void greeted(LinkId id, Link& link, const Greeting& greeting, const peer::Identity& from,
                std::span<const std::byte> blob);
   void mismatched(LinkId id, const Address& address, const Error& cause);
@@ -131,13 +135,32 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void tend_watches();
   Link* find(LinkId id);
 
-  /// `function` later on the loop's thread, if we are still there.
-  template <typename... Arguments>
-  auto later(void (Impl::*function)(Arguments...)) {
-    return [self = weak_from_this(), function](auto&&... arguments) {
-      const auto impl = self.lock();
-      if (impl && !impl->closed_) ((*impl).*function)(std::forward<decltype(arguments)>(arguments)...);
+  /// Everything that the loop's thread does here goes through this. When memory runs out in the middle of it,
+  /// nobody knows what the failure view has missed, and the membership ends.
+  template <typename Action>
+  void run(Action action) {
+    if (closed_) return;
+    if (is_running_) return action();  // who called first ends the membership
+    is_running_ = true;
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      end_without_memory();
+    }
+    is_running_ = false;
+  }
+
+  /// `action` later on the loop's thread, if the membership is still there.
+  template <typename Action>
+  static auto later(std::weak_ptr<Impl> self, Action action) {
+    return [self = std::move(self), action = std::move(action)](auto&&... arguments) mutable {
+      if (const auto impl = self.lock())
+        impl->run([&] { std::invoke(action, *impl, std::forward<decltype(arguments)>(arguments)...); });
     };
+  }
+  template <typename Action>
+  auto later(Action action) {
+    return later(weak_from_this(), std::move(action));
   }
 
   const std::shared_ptr<peer::Peers> peers_;
@@ -151,7 +174,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<control::Listener> listener_;
   control::Timer timer_, granting_;
   Time armed_for_ = Time::never();  ///< when timer_ runs out
-  bool closed_ = false;
+  bool closed_ = false, is_running_ = false;
 
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;

@@ -91,8 +91,9 @@ Descriptor open_pidfd(const ProcessIdentity& process) {
 
 std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
                                      const ProcessIdentity& process, std::function<void()> exited) {
+  // Elsewhere its number, or its start, means something else than here.
   if (process.host == 0 || process.host != self.host || process.pid_namespace != self.pid_namespace ||
-      process.started == 0)
+      process.time_namespace != self.time_namespace || process.started == 0 || self.started == 0)
     return nullptr;
   const auto awaited =
       std::make_shared<Awaited>(loop.core(), [exited = std::move(exited)](int) { exited(); });

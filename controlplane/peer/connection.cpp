@@ -1,5 +1,6 @@
 #include "controlplane/peer/connection.hpp"
 
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -87,12 +88,18 @@ void Connection::close(ChannelId id) {
   flush();
 }
 
+/// Called when a channel is destroyed, perhaps because memory has run out: then the other side is not told,
+/// and hears nothing more on the channel.
 void Connection::drop(ChannelId id) {
   channels_.erase(id);
   if (is_over_) return;
-  conversation_.reset(id, {Errc::peer_failed, "the other side has let go of the channel"});
-  flush();
-  tell_if_idle();
+  try {
+    conversation_.reset(id, {Errc::peer_failed, "the other side has let go of the channel"});
+    flush();
+    tell_if_idle();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
 }
 
 /// Services' messages wait while something is held; the few of the conversation's own stay in it.

@@ -3,12 +3,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::peer {
+namespace {
+
+/// 0: /proc does not say.
+std::uint64_t namespace_of_self(const std::string& kind) {
+  struct stat file {};
+  return ::stat(("/proc/self/ns/" + kind).c_str(), &file) == 0 ? file.st_ino : 0;
+}
+
+/// A process that was put into a pid namespace of its own may still see the /proc of the one before.
+bool is_proc_ours() {
+  std::error_code unreadable;
+  return std::filesystem::read_symlink("/proc/self", unreadable) == std::to_string(::getpid());
+}
+
+}  // namespace
 
 // Field 22 of /proc/PID/stat (proc(5)); the second one may hold spaces and brackets. 0: not there.
 std::uint64_t start_of_process(const std::string& pid) {
@@ -25,13 +41,14 @@ std::uint64_t start_of_process(const std::string& pid) {
 }
 
 ProcessIdentity identity_of_self() {
-  struct stat pid_namespace {};
-  if (::stat("/proc/self/ns/pid", &pid_namespace) != 0) return {};
+  const std::uint64_t pid_namespace = namespace_of_self("pid");
+  if (pid_namespace == 0) return {};
   return {.host = fabric::host_identity(),
-          .pid_namespace = pid_namespace.st_ino,
+          .pid_namespace = pid_namespace,
           .pid = static_cast<std::uint32_t>(::getpid()),
-          .started = start_of_process("self"),
-          .thread = static_cast<std::uint32_t>(::gettid())};
+          .started = is_proc_ours() ? start_of_process("self") : 0,
+          .thread = static_cast<std::uint32_t>(::gettid()),
+          .time_namespace = namespace_of_self("time")};
 }
 
 }  // namespace rdmc::peer

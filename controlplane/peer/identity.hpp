@@ -17,13 +17,15 @@ struct ProcessIdentity {
   std::uint64_t host = 0;           ///< fabric::host_identity(); 0: not known
   std::uint64_t pid_namespace = 0;  ///< in which `pid` is meant
   std::uint32_t pid = 0;
-  std::uint64_t started = 0;  ///< in clock ticks since the boot
-  std::uint32_t thread = 0;   ///< 0: the process as a whole
+  std::uint64_t started = 0;         ///< in clock ticks since the boot; 0: /proc does not say
+  std::uint32_t thread = 0;          ///< 0: the process as a whole
+  std::uint64_t time_namespace = 0;  ///< in which `started` is meant; 0: the kernel has none
 
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
-/// Of this process and the calling thread. All zeroes when /proc does not say.
+/// Of this process and the calling thread. All zeroes when /proc does not say; `started` is 0 when /proc is
+/// that of another pid namespace, where our number is another process's.
 ProcessIdentity identity_of_self();
 
 /// When the process with this number ("self": ours) was started, in clock ticks since the boot; 0: it is not

@@ -32,6 +32,7 @@ void put(wire::Envelope& to, const Hello& hello) {
   process.set_pid(hello.identity.process.pid);
   process.set_started(hello.identity.process.started);
   process.set_thread(hello.identity.process.thread);
+  process.set_time_namespace(hello.identity.process.time_namespace);
   out.set_nonce(text_of(hello.nonce));
   out.set_secret(text_of(hello.secret));
   for (const Proof& proof : hello.proofs) out.add_proofs(text_of(proof));
@@ -83,7 +84,8 @@ Result<Message> take(const wire::Hello& in) {
                             .pid_namespace = in.process().pid_namespace(),
                             .pid = in.process().pid(),
                             .started = in.process().started(),
-                            .thread = in.process().thread()};
+                            .thread = in.process().thread(),
+                            .time_namespace = in.process().time_namespace()};
   hello.nonce = array_of<16>(in.nonce());
   hello.secret = array_of<16>(in.secret());
   for (const std::string& proof : in.proofs()) {

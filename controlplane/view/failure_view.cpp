@@ -29,29 +29,29 @@ Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Spe
     return std::unexpected(message.error());
   }
   if (const View* const agreed = std::get_if<View>(&*message)) {
-    on_agreed(*agreed, from.id);
+    on_agreed(*agreed, from);
   } else {
     Status& status = std::get<Status>(*message);
     if (status.from != from.id) {
       ++counters_.malformed;
       return fail(Errc::protocol_error, "speaks in another's name");
     }
-    on_status(std::move(status), from.address);
+    on_status(std::move(status), from);
   }
   settle();
   return {};
 }
 
 /// A member of our view is believed, as far as it is likely. All others only make us look in the store.
-void FailureView::on_agreed(const View& view, MemberId from) {
+void FailureView::on_agreed(const View& view, const Speaker& from) {
   const bool likely = view.epoch > view_.epoch && value_of(view.epoch) - value_of(view_.epoch) <= kMostAhead;
-  if (likely && view_.contains(from))
+  if (likely && from.is_authenticated && view_.contains(from.id))
     learn(view);
   else
     read_if_behind(view.epoch);
 }
 
-void FailureView::on_status(Status status, const Address& from) {
+void FailureView::on_status(Status status, const Speaker& from) {
   if (status.from == self_.id) return;
   const bool member = view_.contains(status.from);
   auto found = peers_.find(status.from);
@@ -59,15 +59,17 @@ void FailureView::on_status(Status status, const Address& from) {
     // Someone of a view that we have not read yet is met again when we have.
     read_if_behind(status.epoch);
     // One that was removed long ago, and was silent since.
-    if (!status.joining) tell_if_behind(status.epoch, from);
-    if (!status.joining || peers_.size() >= 2 * kMaxMembers) return;
+    if (!status.joining) tell_if_behind(status.epoch, from.address);
+    if (!status.joining || !from.is_authenticated || peers_.size() >= 2 * kMaxMembers) return;
     found = peers_.emplace(status.from, Peer{*status.joining, nobody_yet_}).first;
     joiner_at_ = local_.now();
   }
   Peer& peer = found->second;
   if (!peer.said_anything) peer.suspicion.restart(listening_now());
+  // The same status may have come over the data path before.
+  if (from.is_authenticated) hear_of_leases(status);
   if (status.sequence <= peer.status.sequence) {
-    ++counters_.late;
+    counters_.late += status.sequence < peer.status.sequence ? 1 : 0;
     return;
   }
   read_if_behind(status.epoch);
@@ -81,7 +83,6 @@ void FailureView::on_status(Status status, const Address& from) {
                     status.epoch != peer.status.epoch || status.joining != peer.status.joining;
   dirty_ = dirty_ || news;
   peer.said_anything = true;
-  hear_of_leases(status);
   if (member)
     for (const MemberId id : status.gone) note_gone(id);
   peer.status = std::move(status);
@@ -127,6 +128,7 @@ Result<void> FailureView::remove(MemberId member, Time clock) {
 }
 
 void FailureView::leave(Time clock) {
+  leaves_ = true;
   on_gone(self_.id, clock);
 }
 
@@ -153,6 +155,8 @@ void FailureView::settle() {
   }
   weigh_words();
   tend_store();
+  tend_leaving();
+  if (state_ == State::removed) return;
   tend_claim();
   if (dirty_) evaluate();
   tend_links();
@@ -187,24 +191,25 @@ void FailureView::say_status() {
   unmet_.clear();
   forget_old_peers();
   // Made for who is alone, too: a lease is asked for with it.
-  Bytes words = status();
-  if (auto to = everybody(); !to.empty()) outputs_.push_back(Transmit{std::move(to), std::move(words)});
+  Transmit words = status(everybody());
+  if (!words.to.empty()) outputs_.emplace_back(std::move(words));
 }
 
 /// What has changed, to those who need it before our next status: said to everybody, n² words would come
 /// before the one proposal.
 void FailureView::say_news() {
   next_news_ = Time::never();
-  if (auto to = front(); !to.empty()) outputs_.push_back(Transmit{std::move(to), status()});
+  if (auto to = front(); !to.empty()) outputs_.emplace_back(status(std::move(to)));
 }
 
-Bytes FailureView::status() {
+Transmit FailureView::status(std::vector<Address> to) {
   Status status{.from = self_.id, .sequence = ++sequence_, .epoch = view_.epoch};
   status.hears = heard_;
   status.gone = gone_;
   if (state_ == State::joining) status.joining = self_;
   say_of_leases(status);
-  return encode(status);
+  const bool is_to_be_proved = state_ == State::joining || concerns_leases();
+  return {std::move(to), encode(status), is_to_be_proved ? Way::both : Way::data_path};
 }
 
 /// Whose turn it is to propose, and whoever waits for a word of ours.
@@ -235,7 +240,7 @@ std::vector<Address> FailureView::everybody() const {
 }
 
 void FailureView::tell_agreed(const Address& to) {
-  if (value_of(view_.epoch) > 0) outputs_.push_back(Transmit{{to}, encode(view_)});
+  if (value_of(view_.epoch) > 0) outputs_.push_back(Transmit{{to}, encode(view_), Way::authenticated});
 }
 
 /// Who shows an older view; not while it is likely to be on its way to it.

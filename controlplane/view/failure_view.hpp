@@ -24,10 +24,18 @@ namespace rdmc::view {
 
 enum class RequestId : std::uint64_t {};
 
+/// How a message travels. Whoever is on the path of a data path that is not encrypted can forge what comes
+/// over it.
+enum class Way : std::uint8_t {
+  data_path,      ///< it also shows that the data path works; over the control channel while there is none
+  authenticated,  ///< over the control channel, or over a data path that is encrypted
+  both,           ///< over the data path, and once more authenticated where the data path is not encrypted
+};
 /// To each of these control listeners; may be lost, late, doubled.
 struct Transmit {
   std::vector<Address> to;
   Bytes message;
+  Way way = Way::data_path;
 };
 /// Ask the store, and answer with on_read or on_swapped.
 struct ReadStore {
@@ -90,7 +98,8 @@ using Output =
 /// Who said something, as its link knows, whatever it says.
 struct Speaker {
   MemberId id{};
-  Address address;  ///< of its control listener
+  Address address;                ///< of its control listener
+  bool is_authenticated = false;  ///< the message came as Way::authenticated asks for
 };
 
 class FailureView {
@@ -106,7 +115,8 @@ class FailureView {
     std::uint64_t claims = 0, answers = 0;    ///< whether any member lives: asked, and answered
     std::uint64_t leases_lost = 0;            ///< ours, see LeaseLost
     std::uint64_t listeners_asked = 0;        ///< see AskListener
-    std::uint64_t address_claims_denied = 0;  ///< it was not the joiner that answered, or nobody did
+    std::uint64_t address_claims_denied = 0;  ///< another than the joiner answered, or nobody, or the member
+                                              ///< has been heard since
     std::uint64_t disagreements = 0;          ///< another view of our epoch: the store is broken. Never.
   };
 
@@ -116,6 +126,7 @@ class FailureView {
   // Inputs. `clock` is the driver's. With leases it is CLOCK_BOOTTIME: it never jumps, and its rate is right
   // within kClockDrift. Without leases it may jump. Nothing happens once we are removed.
   void start(Time clock) { on_timer(clock); }
+  /// What is not authenticated grants and ends no lease, brings no view and introduces no joiner.
   /// Errors: protocol_error, for who speaks in another's name too; nothing has changed then.
   Result<void> on_message(std::span<const std::byte> bytes, const Speaker& from, Time clock);
   void on_read(RequestId request, Result<View> result, Time clock);
@@ -141,7 +152,8 @@ class FailureView {
   /// An operator's wish. Errors: not_found, peer_failed (the store can't be reached), invalid_argument (we
   /// are no member).
   Result<void> remove(MemberId member, Time clock);
-  /// Removed comes when the others have agreed.
+  /// Removed comes when the others have agreed. While we are no member it comes at once; but when we have
+  /// proposed a view with us, not before the store has answered or has had its time.
   void leave(Time clock);
   void on_timer(Time clock);
   /// On the driver's clock.
@@ -187,7 +199,7 @@ class FailureView {
   };
 
   // failure_view.cpp: hearing and saying
-  void on_status(Status status, const Address& from);
+  void on_status(Status status, const Speaker& from);
   void settle();
   Row who_is_heard() const;
   bool is_heard(MemberId id, const Peer& peer) const;
@@ -195,7 +207,7 @@ class FailureView {
   void say_status();
   void say_news();
   void introduce_ourselves() { next_status_ = std::min(next_status_, local_.now() + timing_.soon); }
-  Bytes status();
+  Transmit status(std::vector<Address> to);
   std::vector<Address> everybody() const;
   std::vector<Address> front();
   void tell_agreed(const Address& to);
@@ -216,11 +228,13 @@ class FailureView {
   bool claims_address_of(const Peer& joiner, const Member& former) const;
   void check_address_claim(const Peer& joiner);
   std::size_t place_to_ask(const Member& former) const;
+  std::uint64_t newest_word_of(MemberId id) const;
 
   // failure_view_leases.cpp: what this process holds, and what it grants
   bool asks_for_lease() const;
   bool may_grant(MemberId holder) const;
   bool needs_renewal() const;
+  bool concerns_leases() const;
   void hear_of_leases(const Status& status);
   void say_of_leases(Status& status);
   void begin_leases(bool newcomer);
@@ -240,11 +254,12 @@ class FailureView {
   Time next_report() const;
 
   // failure_view_changing.cpp: from words to a proposal
-  void on_agreed(const View& view, MemberId from);
+  void on_agreed(const View& view, const Speaker& from);
   void learn(const View& view);
   void note_gone(MemberId id);
   void note_bad_path(MemberId id);
   Testimony testimony() const;
+  void tend_leaving();
   void evaluate();
   void evaluate_as_member();
   void evaluate_as_joiner();
@@ -276,6 +291,7 @@ class FailureView {
   RequestId listen_{};   ///< the newest
   Time recovered_at_{};  ///< until then we remove nobody for being silent: we were not running ourselves
   State state_ = State::joining;
+  bool leaves_ = false;  ///< the application wishes it
   View view_;
   std::map<MemberId, Peer> peers_;  ///< everybody but ourselves: of the view, joining, and lately removed
   MemberSet gone_;                  ///< of the view
@@ -301,6 +317,7 @@ class FailureView {
     Time since{};                      ///< a joiner first made it
     Time ask_at{};                     ///< not before that
     std::optional<RequestId> request;  ///< an answer is awaited
+    std::uint64_t said = 0;            ///< the member's newest status when we asked
   };
   std::map<MemberId, AddressClaim> address_claims_;  ///< by the member of the view whose address it is
   MemberSet unmet_;      ///< heard since our last status: what they wait for is a word of ours

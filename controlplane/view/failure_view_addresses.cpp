@@ -26,6 +26,7 @@ void FailureView::check_address_claim(const Peer& joiner) {
   if (now < std::max(claim.ask_at, claim.since + timing_.stagger * place)) return;
   claim.ask_at = now + timing_.ask_listener_again * (place + 1);
   claim.request = RequestId{++last_request_};
+  claim.said = newest_word_of(former->id);
   ++counters_.listeners_asked;
   outputs_.push_back(AskListener{*claim.request, former->address});
 }
@@ -45,6 +46,11 @@ std::size_t FailureView::place_to_ask(const Member& former) const {
   return before < timing_.front ? 0 : before - timing_.front + 1;
 }
 
+std::uint64_t FailureView::newest_word_of(MemberId id) const {
+  const auto peer = peers_.find(id);
+  return peer == peers_.end() ? 0 : peer->second.status.sequence;
+}
+
 void FailureView::on_listener(RequestId request, std::optional<MemberId> listener, Time clock) {
   if (state_ == State::removed) return;
   advance(clock);
@@ -53,7 +59,8 @@ void FailureView::on_listener(RequestId request, std::optional<MemberId> listene
   if (asked != address_claims_.end()) {
     asked->second.request.reset();
     const Member& former = *view_.find(asked->first);  // learn() forgets the claims to all others
-    const auto peer = listener ? peers_.find(*listener) : peers_.end();
+    const bool lives = newest_word_of(former.id) > asked->second.said;  // whoever else listens there
+    const auto peer = listener && !lives ? peers_.find(*listener) : peers_.end();
     if (peer != peers_.end() && claims_address_of(peer->second, former))
       note_gone(former.id);
     else

@@ -10,11 +10,12 @@ namespace rdmc::view {
 void FailureView::learn(const View& view) {
   counters_.disagreements += view.epoch == view_.epoch && view != view_ ? 1 : 0;
   if (view.epoch <= view_.epoch) return;
+  View next = view;  // a view is never known by halves, though memory runs out
   // Who was removed does not come in again on words from before.
   for (const Member& member : view_.members)
     if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
   const bool newcomer = state_ != State::member;
-  view_ = view;
+  view_ = std::move(next);
   member_heard_ = learnt_at_ = local_.now();
   if (shown_ <= view_.epoch) behind_at_ = Time::never();
   dirty_ = true;
@@ -37,6 +38,7 @@ void FailureView::learn(const View& view) {
     state_ = State::member;
     begin_leases(newcomer);
     outputs_.push_back(Installed{view_});
+    if (leaves_) note_gone(self_.id);
   } else if (state_ == State::member) {
     state_ = State::removed;
     end_leases();
@@ -53,6 +55,13 @@ void FailureView::note_gone(MemberId id) {
   if (!view_.contains(id) || !gone_.insert(id).second) return;
   if (id == self_.id) end_leases();
   dirty_ = say_soon_ = true;
+}
+
+/// Whoever has not joined yet has nobody to agree with. A view that we have proposed may have us.
+void FailureView::tend_leaving() {
+  if (!leaves_ || state_ != State::joining || swap_) return;
+  state_ = State::removed;
+  outputs_.push_back(Removed{view_});
 }
 
 Testimony FailureView::testimony() const {

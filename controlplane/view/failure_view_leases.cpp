@@ -6,6 +6,13 @@
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
+namespace {
+
+bool has_leases(const View& view) {
+  return std::ranges::any_of(view.members, [](const Member& member) { return member.lease > Duration{}; });
+}
+
+}  // namespace
 
 /// A process that has proposed a view asks for and grants no lease in the present one: whoever installs the
 /// proposed view relies on it.
@@ -24,9 +31,16 @@ bool FailureView::may_grant(MemberId holder) const {
 /// later view stands, so we propose one although nothing else is to change.
 bool FailureView::needs_renewal() const {
   return state_ == State::member && proposed_in_ == view_.epoch && !swap_ && !gone_.contains(self_.id) &&
-         std::ranges::any_of(view_.members, [](const Member& member) { return member.lease > Duration{}; });
+         has_leases(view_);
 }
 
+/// Whether our statuses ask for, grant or end a lease, or end somebody's wait for one.
+bool FailureView::concerns_leases() const {
+  return !exits_.empty() || has_leases(view_);
+}
+
+/// Of a status that is authenticated, in whatever order they come. Even a forged question would do harm: we
+/// would answer it before the holder asks it, and the holder would count its term from when it does.
 void FailureView::hear_of_leases(const Status& status) {
   if (!view_.contains(status.from)) return;
   for (const MemberId id : status.exited)
@@ -36,7 +50,8 @@ void FailureView::hear_of_leases(const Status& status) {
       if (granted.holder == self_.id) lease_.granted(status.from, granted.sequence);
     if (status.asks && may_grant(status.from)) {
       grants_.note(status.from, view_.find(status.from)->lease, clock_);
-      answers_[status.from] = status.sequence;
+      std::uint64_t& answered = answers_[status.from];
+      answered = std::max(answered, status.sequence);
     }
   }
   grants_.has_installed(status.from, status.epoch);

@@ -20,7 +20,7 @@ struct Testimony {
   MemberId self{};
   Row hears;                     ///< whom self hears
   std::map<MemberId, Row> rows;  ///< of those that self hears and whose word is about this view
-  MemberSet gone;                ///< certainly dead, leaving, or to be removed by an operator
+  MemberSet gone;                ///< to be removed on one word: see FailureView::on_gone and on_refused
   MemberSet doubtful;  ///< of `hears`, but silent for suspiciously long: without a say about the others
   /// Only just heard again, or self when it was not running: that others do not hear them may be over.
   MemberSet returned;

@@ -54,11 +54,13 @@ std::vector<Held> Grants::held_outside(const View& view, Time now) const {
 }
 
 void Lease::begin_view(const View& view, MemberId self) {
+  // Made first: without its granters, because memory ran out, a process would grant the lease to itself.
+  std::map<MemberId, Time> granters;
+  for (const Member& member : view.members)
+    if (member.id != self) granters[member.id] = Time{};
   earlier_ = granted_until();
   asked_.clear();
-  granted_.clear();
-  for (const Member& member : view.members)
-    if (member.id != self) granted_[member.id] = Time{};
+  granted_.swap(granters);
 }
 
 void Lease::asked(std::uint64_t sequence, Time now) {

@@ -124,7 +124,7 @@ Result<void> check(const Member& member) {
                        std::ranges::all_of(member.fabrics, [](const std::string& fabric) {
                          return is_text(fabric, kMaxFabricBytes);
                        });
-  const bool lease = member.lease >= Duration{} && member.lease <= kMaxLease;
+  const bool lease = member.lease == Duration{} || (member.lease >= kMinLease && member.lease <= kMaxLease);
   if (!fabrics || !lease || !is_text(member.name, kMaxNameBytes))
     return fail(Errc::invalid_argument, "a member's name, fabrics or lease that no view can hold");
   return {};

@@ -45,7 +45,7 @@ Bytes encode(const Message& message);
 Result<Message> decode(std::span<const std::byte> bytes);
 
 /// Whether it can be in a view. Errors: invalid_argument (texts too long or with control characters, too many
-/// fabrics, a lease longer than kMaxLease).
+/// fabrics, a lease shorter than kMinLease or longer than kMaxLease).
 Result<void> check(const Member& member);
 
 /// Whether a group can have that name: 1 to kMaxGroupBytes bytes, no control characters, not that of a claim.

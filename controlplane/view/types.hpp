@@ -28,8 +28,10 @@ inline constexpr std::size_t kMaxGroupBytes = 249;  ///< a store's name has 255,
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxFabrics = 16;
 inline constexpr std::size_t kMaxFabricBytes = 31;
-inline constexpr Duration kMaxLease = seconds(1);  ///< the longest term of a lease
-inline constexpr Duration kMaxHeld = seconds(10);  ///< the longest that one may still be held
+inline constexpr Duration kMinLease = milliseconds(20);  ///< the shortest term of a lease: a status leaves
+                                                         ///< in each quarter of it
+inline constexpr Duration kMaxLease = seconds(1);        ///< the longest
+inline constexpr Duration kMaxHeld = seconds(10);        ///< the longest that one may still be held
 
 struct Member {
   MemberId id{};

@@ -84,6 +84,13 @@ BOOST_AUTO_TEST_CASE(an_exit_is_seen_when_it_comes_and_an_older_life_under_the_s
   --former.started;
   ++elsewhere.host;
   BOOST_TEST(!watch(elsewhere, [] {}));
+  // Both numbers would mean something else there, or are not known to mean anything.
+  ProcessIdentity other_time = idler.identity, unproved = idler.identity, without_proc = self;
+  ++other_time.time_namespace;
+  unproved.started = without_proc.started = 0;
+  BOOST_TEST(!watch(other_time, [] {}));
+  BOOST_TEST(!watch(unproved, [] {}));
+  BOOST_TEST(!loop->call([&] { return watch_exit(*loop, without_proc, idler.identity, [] {}); }));
   std::promise<void> former_exited, exited;
   std::atomic<bool> has_exited = false;
   auto of_it = watch(idler.identity, [&] {
@@ -203,9 +210,11 @@ struct Spoken : control::testing::Harness {
     const Greeting greeting{view::MemberId{id},
                             says.value_or(Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(id)))};
     comer.dialing = comer.peers->dial(
-        host_string(address), address.port, seconds(20), [&end, greeting, blob](Result<peer::Peer> process) {
+        host_string(address), address.port, seconds(20),
+        [this, &end, greeting, blob](Result<peer::Peer> process) {
           process.value().open("membership/g", {encode(greeting), blob},
-                               [&end](Result<control::Channel> channel, const peer::Offer&) {
+                               [this, &end](Result<control::Channel> channel, const peer::Offer& theirs) {
+                                 newest_blob = theirs.blob;
                                  end.take(std::move(channel.value()));
                                });
         });
@@ -230,6 +239,7 @@ struct Spoken : control::testing::Harness {
   std::unique_ptr<Membership> membership;
   Address address;
   std::list<Comer> comers;  // the loop's
+  Bytes newest_blob;        // what the membership has offered to the newest of them
 };
 
 BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_says_too_much_is_dropped) {
@@ -330,12 +340,19 @@ BOOST_AUTO_TEST_CASE(
 struct PlayedMember {
   explicit PlayedMember(Spoken& in) : world(in), end(in.come(value_of(id))) {}
   void say(const Message& message) { BOOST_TEST(world.send(end, encode(message)).has_value()); }
+  /// Over the data path, which connect_data_path() makes.
+  void say_by_data_path(const Message& message) { world.data->say(link, encode(message)); }
+  void connect_data_path() {
+    BOOST_TEST(world.data->connect(link, world.newest_blob).has_value());
+    say(Ready{});
+  }
   void say_that_it_hears(view::MemberId other) {
     say(Words{encode(view::Message(
         view::Status{.from = id, .sequence = ++sequence, .epoch = Epoch{1}, .hears = {other}}))});
   }
 
   static constexpr view::MemberId id{7};
+  static constexpr LinkId link{7};
   const Address address = Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(id));
   Spoken& world;
   control::testing::End& end;
@@ -392,6 +409,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_names_a_member_s_address_takes_its_place_only
     newcomer.id = joiner;
     for (auto status : {view::Status{.from = former, .hears = {self}},
                         view::Status{.from = joiner, .hears = {self}, .joining = newcomer}}) {
+      if (status.from == former && listening == joiner) continue;  // it is dead
       status.sequence = 1;
       status.epoch = Epoch{1};
       BOOST_TEST(world.send(*ends[status.from], encode(Words{encode(view::Message(status))})).has_value());
@@ -445,6 +463,48 @@ BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_view_that_is_installed_and_lost_when
   world.loop->call([&] { world.store.stands = {}; });
   BOOST_TEST(comes_to(false));
   BOOST_TEST_REQUIRE(events.wait([&] { return lost > 0; }));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_forged_on_a_data_path_that_is_not_encrypted_gives_no_lease_and_brings_no_view) {
+  control::testing::Events events;
+  bool gained = false;
+  std::vector<Epoch> installed;
+  std::size_t delivered = 0;
+  Spoken world(
+      seconds(20), false,
+      {.installed = [&](const view::View& view) { events.change([&] { installed.push_back(view.epoch); }); },
+       .delivered = [&](view::MemberId, std::span<const std::byte>) { events.change([&] { ++delivered; }); },
+       .lease_gained = [&] { events.change([&] { gained = true; }); }},
+      seconds(1));
+  PlayedMember peer(world);
+  const view::View view = world.loop->call([&] {
+    world.store.loop = world.loop.get();
+    return world.store.stands = view::View{
+               Epoch{1}, {world.membership->view().self(), {.id = peer.id, .address = peer.address}}};
+  });
+  BOOST_TEST_REQUIRE(events.wait([&] { return !installed.empty(); }));
+  const auto granting = [&] {
+    const view::MemberId self = view.members[0].id;
+    view::Status status{.from = peer.id, .sequence = ++peer.sequence, .epoch = Epoch{1}, .hears = {self}};
+    for (std::uint64_t sequence = 1; sequence <= 200; ++sequence) status.granted.push_back({self, sequence});
+    return Words{view::encode(view::Message(status))};
+  };
+  peer.connect_data_path();
+  peer.say_by_data_path(granting());
+  peer.say_by_data_path(Words{view::encode(view::Message(view::without(view, peer.id)))});
+  // It has been taken in when what follows on the same path has been.
+  peer.say_by_data_path(Data{Epoch{1}, Bytes(1)});
+  BOOST_TEST_REQUIRE(events.wait([&] { return delivered == 1; }));
+  BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
+  events.change([&] { BOOST_TEST((!gained && installed == std::vector{Epoch{1}})); });
+  // The same from the member itself.
+  const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
+  for (bool has = false; !has && std::chrono::steady_clock::now() < limit;) {
+    peer.say(granting());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    events.change([&] { has = gained; });
+  }
+  BOOST_TEST(gained);
 }
 
 /// A loop that does not run renews nothing, and the lease ends all the same.

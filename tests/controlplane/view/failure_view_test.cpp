@@ -615,10 +615,75 @@ BOOST_AUTO_TEST_CASE(an_operator_and_a_leaver_are_obeyed) {
   BOOST_TEST(std::get<Status>(decode(said.back().message).value()).gone.contains(MemberId{1}));
 }
 
+BOOST_AUTO_TEST_CASE(who_leaves_before_its_first_view_is_removed_all_the_same) {
+  // Nobody has formed the group, or others have it.
+  for (const std::uint64_t epoch : {0, 5}) {
+    Process leaver(9);
+    leaver.standing = epoch == 0 ? View{} : view_of(epoch, {1, 2});
+    leaver.core.leave(leaver.now);
+    BOOST_TEST(leaver.take<Removed>().size() == 1u);
+    leaver.wait(seconds(20));
+    BOOST_TEST(leaver.take<SwapStore>().empty());
+  }
+  // It has proposed a view of itself, and the store has not answered.
+  for (const bool swapped : {false, true}) {
+    Process leaver(9);
+    leaver.read(View{});
+    leaver.wait(milliseconds(100));
+    const auto swaps = leaver.take<SwapStore>();
+    BOOST_TEST_REQUIRE(swaps.size() == 1u);
+    leaver.core.leave(leaver.now);
+    BOOST_TEST(leaver.take<Removed>().empty());
+    leaver.standing = swapped ? swaps[0].next : view_of(1, {1});
+    leaver.core.on_swapped(swaps[0].request, SwapResult{swapped, *leaver.standing}, leaver.now);
+    BOOST_TEST(leaver.take<Installed>().size() == (swapped ? 1u : 0u));
+    if (swapped) {
+      leaver.wait(milliseconds(100));
+      const auto last = leaver.take<SwapStore>();
+      BOOST_TEST_REQUIRE(last.size() == 1u);
+      leaver.core.on_swapped(last[0].request, SwapResult{true, last[0].next}, leaver.now);
+    }
+    BOOST_TEST(leaver.take<Removed>().size() == 1u);
+    BOOST_TEST((leaver.core.state() == FailureView::State::removed));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_view_or_a_joiner_that_is_not_authenticated_is_not_believed) {
+  OfThree process;
+  process.is_authenticated = false;
+  process.standing.reset();
+  process.learn(view_of(6, {1, 2}), 2);
+  BOOST_TEST((process.core.view().epoch == Epoch{5}));
+  process.take<ReadStore>();
+  process.wait(milliseconds(20));
+  BOOST_TEST(!process.take<ReadStore>().empty());  // the store is asked
+  Member joiner = member(9);
+  process.hear(
+      {.from = joiner.id, .sequence = 1, .epoch = Epoch{5}, .hears = ids({1, 2, 3}), .joining = joiner});
+  process.hear_from({2, 3}, ids({1, 2, 3, 9}));
+  process.wait(milliseconds(100));
+  BOOST_TEST(process.take<SwapStore>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_is_heard_after_the_question_is_there_whoever_answers_at_its_address) {
+  for (const bool is_heard : {false, true}) {
+    OfThree process;
+    Member again = member(3);
+    again.id = MemberId{33};
+    process.hear({.from = again.id, .sequence = 1, .epoch = Epoch{5}, .joining = again});
+    if (is_heard) process.hear_from({3}, ids({1, 2, 3}));
+    BOOST_TEST(process.answer_who_listens({{again.address, again.id}}) == 1u);
+    BOOST_TEST(process.core.counters().address_claims_denied == (is_heard ? 1u : 0u));
+    process.wait(milliseconds(100));
+    BOOST_TEST(process.take<SwapStore>().empty() == is_heard);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(garbage_and_late_words_are_counted_and_change_nothing) {
   OfThree process;
   const Bytes garbage(40, std::byte{0xEE});
   BOOST_TEST((process.core.on_message(garbage, {}, process.now).error().code == Errc::protocol_error));
+  process.hear_from({2}, ids({1, 3}));
   process.hear({.from = MemberId{2}, .sequence = 1, .epoch = Epoch{5}, .gone = ids({3})});
   process.wait(milliseconds(50));
   BOOST_TEST(process.take<SwapStore>().empty());

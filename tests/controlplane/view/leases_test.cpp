@@ -197,6 +197,85 @@ BOOST_AUTO_TEST_CASE(the_word_of_a_member_counts_for_an_exit_on_its_own_host_onl
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_forges_words_on_the_data_path_grants_and_ends_no_lease_and_ends_no_wait) {
+  LeasedOfThree process;
+  process.is_authenticated = false;
+  process.go_on({2, 3}, ids({1, 2, 3}), milliseconds(300));
+  BOOST_TEST(!process.holds());
+  // They say that a member on their host has ended, and that they have installed a later view.
+  View view = view_of(5, {1, 2, 3});
+  view.members[2].host = view.members[1].host;
+  Leased waiting(view);
+  waiting.go_on({2, 3}, ids({1, 2, 3}), milliseconds(500));
+  waiting.is_authenticated = false;
+  waiting.hear({.from = MemberId{2},
+                .sequence = ++waiting.sequence,
+                .epoch = Epoch{5},
+                .hears = ids({1}),
+                .gone = ids({3}),
+                .exited = ids({3})});
+  BOOST_TEST_REQUIRE(waiting.change().held.size() == 1u);
+  const Time over = waiting.core.takeover_at();
+  waiting.hear({.from = MemberId{2}, .sequence = ++waiting.sequence, .epoch = Epoch{6}, .hears = ids({1})});
+  BOOST_TEST((over > waiting.now && waiting.core.takeover_at() == over));
+}
+
+BOOST_AUTO_TEST_CASE(a_question_for_a_lease_that_is_forged_is_not_answered) {
+  LeasedOfThree process;
+  process.take<Transmit>();
+  process.is_authenticated = false;
+  process.hear({.from = MemberId{2},
+                .sequence = process.sequence += 1000,
+                .epoch = Epoch{5},
+                .hears = ids({1, 3}),
+                .asks = true});
+  process.wait(milliseconds(100));
+  for (const Transmit& said : process.take<Transmit>()) {
+    const Message message = decode(said.message).value();
+    for (const Granted& granted : std::get<Status>(message).granted)
+      BOOST_TEST(granted.sequence + 1000 <= process.sequence);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_status_that_came_over_the_data_path_first_says_of_leases_what_its_twin_says) {
+  LeasedOfThree process;
+  process.wait(milliseconds(100));
+  const std::uint64_t request = process.newest_request();
+  const Time before = process.core.lease_until();
+  BOOST_TEST_REQUIRE(request > 0u);
+  for (const bool is_authenticated : {false, true}) {
+    process.is_authenticated = is_authenticated;
+    for (const std::uint8_t n : std::initializer_list<std::uint8_t>{2, 3})
+      process.hear({.from = MemberId{n},
+                    .sequence = process.sequence + n,
+                    .epoch = Epoch{5},
+                    .hears = ids({1, 2, 3}),
+                    .granted = {{MemberId{1}, request}}});
+    BOOST_TEST((process.core.lease_until() > before) == is_authenticated);
+  }
+  BOOST_TEST(process.core.counters().late == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_said_in_a_group_with_leases_goes_both_ways_and_a_view_is_brought_authenticated) {
+  for (const bool leases : {false, true}) {
+    View view = view_of(5, {1, 2});
+    Process process(leases ? leased(member(1)) : member(1));
+    process.now = Time{} + seconds(1);
+    for (const Transmit& said : process.take<Transmit>()) BOOST_TEST((said.way == Way::both));  // it joins
+    process.read(leases ? leased(view) : view);
+    process.take<Transmit>();
+    process.keep_hearing({2}, ids({1}), milliseconds(200));
+    process.hear({.from = MemberId{2}, .sequence = ++process.sequence, .epoch = Epoch{4}});
+    std::size_t statuses = 0, views = 0;
+    for (const Transmit& said : process.take<Transmit>()) {
+      const bool is_view = std::holds_alternative<View>(decode(said.message).value());
+      ++(is_view ? views : statuses);
+      BOOST_TEST((said.way == (is_view ? Way::authenticated : leases ? Way::both : Way::data_path)));
+    }
+    BOOST_TEST((statuses > 0 && views == 1));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_has_proposed_a_view_grants_and_asks_no_more_until_a_later_view_stands) {
   LeasedOfThree process;
   process.core.on_gone(MemberId{3}, process.now);

@@ -20,7 +20,8 @@ Member any_member(std::uint8_t host) {
   member.fabrics.assign(*rc::gen::inRange<std::size_t>(0, 4), "udp");
   member.host = *rc::gen::arbitrary<std::uint64_t>();
   member.since = Epoch{*rc::gen::arbitrary<std::uint64_t>()};
-  member.lease = nanoseconds(*rc::gen::inRange<std::int64_t>(0, kMaxLease.ns + 1));
+  if (*rc::gen::arbitrary<bool>())
+    member.lease = nanoseconds(*rc::gen::inRange<std::int64_t>(kMinLease.ns, kMaxLease.ns + 1));
   return member;
 }
 
@@ -101,6 +102,8 @@ BOOST_AUTO_TEST_CASE(a_view_with_a_member_or_an_address_twice_or_with_too_many_i
 BOOST_AUTO_TEST_CASE(leases_that_are_too_long_or_too_many_are_refused) {
   View view{.epoch = Epoch{1}, .members = {{.id = MemberId{1}, .lease = kMaxLease + nanoseconds(1)}}};
   BOOST_TEST(!decode_view(encode_view(view)));
+  view.members[0].lease = kMinLease - nanoseconds(1);  // its members would do nothing but renew it
+  BOOST_TEST(!decode_view(encode_view(view)).has_value());
   view.members[0].lease = nanoseconds(-1);
   BOOST_TEST(!decode_view(encode_view(view)));
   view.members[0].lease = kMaxLease;

@@ -68,11 +68,11 @@ struct Process {
       core.on_read(read.request, read.record == Record::view ? *standing : claims, now);
   }
   void hear(Status status) {
-    BOOST_TEST(core.on_message(encode(status), {status.from, {}}, now).has_value());
+    BOOST_TEST(core.on_message(encode(status), {status.from, {}, is_authenticated}, now).has_value());
   }
   /// A view is brought by that process.
   void learn(const View& view, std::uint8_t from) {
-    BOOST_TEST(core.on_message(encode(view), {MemberId{from}, {}}, now).has_value());
+    BOOST_TEST(core.on_message(encode(view), {MemberId{from}, {}, is_authenticated}, now).has_value());
   }
   /// Its peers say that they hear all others.
   void hear_from(std::initializer_list<std::uint8_t> peers, MemberSet hears) {
@@ -102,6 +102,7 @@ struct Process {
   std::optional<View> standing;
   View claims;
   bool listens = true;
+  bool is_authenticated = true;  ///< what its peers say, until the test says otherwise
   std::uint64_t sequence = 0;
 };
 
