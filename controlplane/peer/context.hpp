@@ -16,7 +16,8 @@ namespace rdmc::peer {
 
 struct ContextOptions {
   /// Fabric threads for each set of FabricThreadOptions that is asked for; at least 1. Whoever asks gets the
-  /// one that the fewest others use.
+  /// one that the fewest others use. Port 0 is served by a thread with any port, and an explicit port by the
+  /// one thread that has it.
   std::size_t threads = 1;
 };
 
@@ -43,7 +44,8 @@ class Context {
   /// The control loop of the process, which ends with its last user. Not to be let go of on its own thread.
   /// Errors: those of ControlLoop::create.
   Result<std::shared_ptr<control::ControlLoop>> loop();
-  /// The processes that whoever has this identity talks to, on that loop; shared with all who give the same.
+  /// The processes that whoever has this identity talks to, on that loop; shared with all who give the same,
+  /// also where the same files are named in another way.
   /// They keep the loop. Errors: those of loop(), control::security_of and Peers::create.
   Result<std::shared_ptr<Peers>> peers(const control::Identity& identity);
 

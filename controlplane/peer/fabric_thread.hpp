@@ -59,6 +59,8 @@ class FabricThread {
 
   /// True on the thread that the engine's work happens on.
   bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
+  /// True inside what the engine does on that thread: an upcall or a task. Nobody may wait for a turn there.
+  bool is_in_turn() const { return is_current() && (options_.own_thread || is_in_turn_); }
   /// Runs `task` on the thread, in the order of posting. Errors: would_block (the queue is full).
   Result<void> post(Task task) { return engine_->post(std::move(task)); }
   /// An agent has something to do: see engine::Engine::notify.
@@ -94,11 +96,11 @@ class FabricThread {
   std::size_t last_progress() const { return agent_->last_progress(); }
   /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. Who
   /// has asked for the descriptor waits first, and then has turns as long as there is something to do, but
-  /// not for ever.
-  void turn(Duration longest);
+  /// not for ever. Errors: invalid_argument (it has a thread of its own; another thread; an upcall).
+  Result<void> turn(Duration longest);
   /// Without a thread of its own: what an application's loop (epoll, poll, io_uring) can watch. It is
-  /// readable while turn() has something to do; so it is at first. Errors: invalid_argument (there is such a
-  /// thread); unsupported (the fabric shows nothing); those of making it.
+  /// readable while turn() has something to do; so it is at first. Errors: invalid_argument (it has a thread
+  /// of its own; another thread); unsupported (the fabric shows nothing); those of making it.
   Result<int> descriptor();
 
  private:
@@ -113,6 +115,20 @@ class FabricThread {
   };
 
   FabricThread() = default;
+  /// The driving thread is inside the engine's work as long as this lives.
+  class InTurn {
+   public:
+    explicit InTurn(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+    ~InTurn() { flag_ = before_; }
+    InTurn(const InTurn&) = delete;
+    InTurn& operator=(const InTurn&) = delete;
+
+   private:
+    bool& flag_;
+    const bool before_;
+  };
+  /// Errors: invalid_argument.
+  Result<void> check_driver() const;
   /// The application's thread has given the engine something to do, outside of its turns.
   void note_work() {
     if (loop_) loop_->readable_at({});
@@ -123,6 +139,7 @@ class FabricThread {
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<engine::LoopDescriptor> loop_;
+  bool is_in_turn_ = false;  ///< the driving thread's; without a thread of its own
   std::atomic<bool> others_may_wait_{false};
   std::atomic<std::thread::id> owner_ = std::this_thread::get_id();
   std::thread thread_;
@@ -150,6 +167,7 @@ std::invoke_result_t<Function> FabricThread::call(Function function) {
   };
   if (is_current()) {
     note_work();
+    const InTurn inside(is_in_turn_);
     return guarded();
   }
   if constexpr (IsResult<Value>) {
