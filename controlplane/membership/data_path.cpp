@@ -33,8 +33,10 @@ class DataPath::Engine final : public engine::Agent {
 
   Result<void> start(const DataPathOptions& options) {
     const auto context = options.context ? options.context : peer::Context::of_process();
-    auto thread = context->fabric_thread(
-        {.fabric = options.fabric, .address = options.address, .encrypt = options.encrypt});
+    auto thread = context->fabric_thread({.fabric = options.fabric,
+                                          .address = options.address,
+                                          .device = options.device,
+                                          .encrypt = options.encrypt});
     if (!thread) return std::unexpected(thread.error());
     auto window = (*thread)->make_arena(options.window_bytes);
     if (!window) return std::unexpected(window.error());

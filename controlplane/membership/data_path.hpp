@@ -28,6 +28,7 @@ struct WindowKey {
 
 struct DataPathOptions {
   std::string fabric = "auto";  ///< as open_fabric takes it
+  std::string device = {};      ///< for fabrics that need one named (dpdk)
   Address address;              ///< of this host; port 0: any
   std::uint32_t window_bytes = 4096;
   bool encrypt = false;  ///< what leaves this host; blobs must travel in secret then

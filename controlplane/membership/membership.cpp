@@ -31,6 +31,7 @@ Result<void> Membership::Impl::open() {
   };
   auto data = DataPath::open(
       {.fabric = options_.fabric,
+       .device = options_.device,
        .address = data_address,
        .window_bytes = options_.window_bytes,
        .encrypt = options_.encrypt,

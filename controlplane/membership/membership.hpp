@@ -22,6 +22,7 @@ struct MembershipOptions {
   std::string name;  ///< for people
   Address listen;    ///< of the control listener, concrete; port 0: any. The data path has its host
   std::string fabric = "auto";  ///< as open_fabric takes it
+  std::string device = {};      ///< for fabrics that need one named (dpdk)
   std::uint32_t window_bytes = 4096;
   /// What leaves this host on the data path - heartbeats, messages, writes - is sealed with AES-256-GCM,
   /// under keys of each connection that travel over control connections. All members do or none.

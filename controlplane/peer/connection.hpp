@@ -49,6 +49,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void close();
   /// Channels that are open or being opened.
   std::size_t channels() const { return conversation_.channels(); }
+  /// Channels that broke a bound.
+  std::uint64_t channels_refused() const { return conversation_.channels_refused() + flooded_; }
 
   /// Opens a channel to a service of the peer. `done` is called once, not from inside, unless the connection
   /// is destroyed before. The channel can be used at once.
@@ -63,7 +65,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const std::uint64_t number;  ///< among those of the same owner
   /// Only the two ends know it, if the channel is encrypted.
   Token secret{};
-  /// The peer's, once it has introduced itself.
+  /// The peer's, since it has introduced itself.
   std::optional<Identity> identity;
   /// The nonce that we sent, if we dialed. The peer's proof covers it.
   Token nonce{};
@@ -72,6 +74,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Result<void> send(ChannelId id, Bytes body);
   void close(ChannelId id);
   void drop(ChannelId id);
+  /// The same, because of what the peer has sent on it.
+  void drop_flooded(ChannelId id) {
+    ++flooded_;
+    drop(id);
+  }
   std::size_t queued_bytes() const { return channel_.queued_bytes(); }
   control::ControlLoop& loop() { return loop_; }
 
@@ -98,6 +105,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const std::size_t most_bytes_;  ///< of a service's message
   std::optional<Bytes> held_;     ///< what the channel has no room for now
   Handlers handlers_;
+  std::uint64_t flooded_ = 0;
   bool is_closing_ = false, is_over_ = false;
   std::map<ChannelId, OpenDone> asked_;
   std::map<ChannelId, std::weak_ptr<SubChannel>> channels_;

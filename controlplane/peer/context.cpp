@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <utility>
 
 #include "dataplane/base/quiet_thread.hpp"
@@ -34,6 +35,28 @@ struct WithLoop {
   std::shared_ptr<Peers> peers;
 };
 
+/// One file may be named in several ways: by a relative path, by a link.
+bool is_same_file(const std::string& one, const std::string& other) {
+  std::error_code unknown;  // a file that is not there is no other one's
+  return one == other || std::filesystem::equivalent(one, other, unknown);
+}
+
+bool is_same(const control::Identity& one, const control::Identity& other) {
+  const auto& files = one.certificates;
+  const auto& others = other.certificates;
+  return one.insecure == other.insecure && is_same_file(one.key_file, other.key_file) &&
+         is_same_file(files.authority, others.authority) &&
+         is_same_file(files.certificate, others.certificate) &&
+         is_same_file(files.private_key, others.private_key);
+}
+
+/// Port 0 asks for no port of its own, so that any thread will do.
+bool serves(const FabricThreadOptions& thread, const FabricThreadOptions& wanted) {
+  FabricThreadOptions same = wanted;
+  if (wanted.address.port == 0) same.address.port = thread.address.port;
+  return thread == same;
+}
+
 }  // namespace
 
 /// Contexts of this process and of those that it was forked from, the newest first. They are never destroyed:
@@ -62,11 +85,12 @@ Result<std::shared_ptr<FabricThread>> Context::fabric_thread(const FabricThreadO
   std::size_t alike = 0;
   for (const auto& weak : threads_) {
     auto thread = weak.lock();
-    if (!thread || thread->options() != options) continue;
+    if (!thread || !serves(thread->options(), options)) continue;
     ++alike;
     if (!best || thread.use_count() < best.use_count()) best = std::move(thread);
   }
-  if (alike != 0 && alike >= options_.threads) return best;
+  const bool is_port_taken = options.address.port != 0;  // by the thread that has it
+  if (alike != 0 && (is_port_taken || alike >= options_.threads)) return best;
   auto opened = FabricThread::open(options);
   if (opened) threads_.push_back(*opened);
   return opened;
@@ -96,7 +120,7 @@ Result<std::shared_ptr<control::ControlLoop>> Context::loop() {
 std::shared_ptr<Peers> Context::known_peers(const control::Identity& identity) {
   std::erase_if(peers_, [](const KeptPeers& kept) { return kept.peers.expired(); });
   for (const KeptPeers& kept : peers_)
-    if (auto peers = kept.peers.lock(); peers && kept.identity == identity) return peers;
+    if (auto peers = kept.peers.lock(); peers && is_same(kept.identity, identity)) return peers;
   return nullptr;
 }
 

@@ -16,7 +16,8 @@ namespace rdmc::peer {
 
 struct ContextOptions {
   /// Fabric threads for each set of FabricThreadOptions that is asked for; at least 1. Whoever asks gets the
-  /// one that the fewest others use.
+  /// one that the fewest others use. Port 0 is served by a thread with any port, and an explicit port by the
+  /// one thread that has it.
   std::size_t threads = 1;
 };
 
@@ -43,8 +44,9 @@ class Context {
   /// The control loop of the process, which ends with its last user. Do not release the last reference on the
   /// loop's own thread. Errors: those of ControlLoop::create.
   Result<std::shared_ptr<control::ControlLoop>> loop();
-  /// The peers of this identity, on that loop. All who ask with the same identity share them. They keep the
-  /// loop. Errors: those of loop(), control::security_of and Peers::create.
+  /// The peers of this identity, on that loop. All who ask with the same identity share them, also where the
+  /// same files are named in another way. They keep the loop. Errors: those of loop(), control::security_of
+  /// and Peers::create.
   Result<std::shared_ptr<Peers>> peers(const control::Identity& identity);
 
  private:

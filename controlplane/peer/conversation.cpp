@@ -88,6 +88,7 @@ Result<void> Conversation::on(Open&& open) {
     return out_of_order("an Open of a channel that is not its to open");
   heard_ = number;
   if (channels_.size() >= kMostChannels) {
+    ++channels_refused_;
     say(Reset{open.channel, Errc::resource_limit, "too many channels on one connection"});
     return {};
   }

@@ -76,6 +76,8 @@ class Conversation {
   /// Ends the channel, or refuses it, without any event.
   void reset(ChannelId channel, const Error& cause);
   std::size_t channels() const { return channels_.size(); }
+  /// Channels of the peer beyond kMostChannels.
+  std::uint64_t channels_refused() const { return channels_refused_; }
 
   std::optional<Event> poll_event();
   /// What waits to be sent, in order.
@@ -103,6 +105,7 @@ class Conversation {
   std::uint32_t next_;       ///< of our channels
   std::uint32_t heard_ = 0;  ///< the highest number that the peer has opened
   std::map<ChannelId, State> channels_;
+  std::uint64_t channels_refused_ = 0;
   std::deque<Event> events_;
   std::deque<Bytes> transmit_;
 };

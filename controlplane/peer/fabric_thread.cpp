@@ -47,8 +47,14 @@ FabricThread::~FabricThread() {
   thread_.join();
 }
 
-Result<int> FabricThread::descriptor() {
+Result<void> FabricThread::check_driver() const {
   if (options_.own_thread) return fail(Errc::invalid_argument, "it has a thread of its own");
+  if (!is_current()) return fail(Errc::invalid_argument, "only the thread that opened it may drive it");
+  return {};
+}
+
+Result<int> FabricThread::descriptor() {
+  if (auto may = check_driver(); !may) return std::unexpected(may.error());
   if (!loop_) {
     const auto watched = agent_->wait_descriptors();
     if (!watched) return std::unexpected(watched.error());
@@ -60,8 +66,14 @@ Result<int> FabricThread::descriptor() {
   return loop_->get();
 }
 
-void FabricThread::turn(Duration longest) {
-  if (!loop_) return engine_->turn(longest);
+Result<void> FabricThread::turn(Duration longest) {
+  if (auto may = check_driver(); !may) return may;
+  if (is_in_turn_) return fail(Errc::invalid_argument, "an upcall may not give turns");
+  const InTurn inside(is_in_turn_);
+  if (!loop_) {
+    engine_->turn(longest);
+    return {};
+  }
   if (longest.ns > 0) {
     pollfd any{loop_->get(), POLLIN, 0};
     const timespec patience{.tv_sec = longest.ns / 1'000'000'000, .tv_nsec = longest.ns % 1'000'000'000};
@@ -69,6 +81,7 @@ void FabricThread::turn(Duration longest) {
   }
   loop_->take();
   loop_->readable_at(engine_->run_while_busy());
+  return {};
 }
 
 void FabricThread::post_when_room(Task task) {

@@ -59,6 +59,8 @@ class FabricThread {
 
   /// True on the thread that the engine's work happens on.
   bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
+  /// True inside what the engine does on that thread: an upcall or a task. Nobody may wait for a turn there.
+  bool is_in_turn() const { return is_current() && (options_.own_thread || is_in_turn_); }
   /// Runs `task` on the thread, in the order of posting. Errors: would_block (the queue is full).
   Result<void> post(Task task) { return engine_->post(std::move(task)); }
   /// A poller has something to do: see engine::Engine::notify.
@@ -95,11 +97,11 @@ class FabricThread {
   std::size_t last_progress() const { return agent_->last_progress(); }
   /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. After
   /// descriptor() was called, it waits first, and then gives turns while there is something to do, at most a
-  /// fixed number of them.
-  void turn(Duration longest);
+  /// fixed number of them. Errors: invalid_argument (it has a thread of its own; another thread; an upcall).
+  Result<void> turn(Duration longest);
   /// Without a thread of its own: what an application's loop (epoll, poll, io_uring) can watch. It is
-  /// readable while turn() has something to do. It is readable at first. Errors: invalid_argument (there is
-  /// such a thread); unsupported (the fabric shows nothing); those of making it.
+  /// readable while turn() has something to do. It is readable at first. Errors: invalid_argument (it has a
+  /// thread of its own; another thread); unsupported (the fabric shows nothing); those of making it.
   Result<int> descriptor();
 
  private:
@@ -114,6 +116,20 @@ class FabricThread {
   };
 
   FabricThread() = default;
+  /// The driving thread is inside the engine's work as long as this lives.
+  class InTurn {
+   public:
+    explicit InTurn(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+    ~InTurn() { flag_ = before_; }
+    InTurn(const InTurn&) = delete;
+    InTurn& operator=(const InTurn&) = delete;
+
+   private:
+    bool& flag_;
+    const bool before_;
+  };
+  /// Errors: invalid_argument.
+  Result<void> check_driver() const;
   /// The application's thread has given the engine something to do, outside of its turns.
   void note_work() {
     if (loop_) loop_->readable_at({});
@@ -124,6 +140,7 @@ class FabricThread {
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<engine::LoopDescriptor> loop_;
+  bool is_in_turn_ = false;  ///< the driving thread's; without a thread of its own
   std::atomic<bool> others_may_wait_{false};
   std::atomic<std::thread::id> owner_ = std::this_thread::get_id();
   std::thread thread_;
@@ -151,6 +168,7 @@ std::invoke_result_t<Function> FabricThread::call(Function function) {
   };
   if (is_current()) {
     note_work();
+    const InTurn inside(is_in_turn_);
     return guarded();
   }
   if constexpr (IsResult<Value>) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "controlplane/peer/peer.pb.h"
 
@@ -36,6 +37,7 @@ void put(wire::Envelope& to, const Hello& hello) {
   out.set_nonce(text_of(hello.nonce));
   out.set_secret(text_of(hello.secret));
   for (const Proof& proof : hello.proofs) out.add_proofs(text_of(proof));
+  for (const Proof& proof : hello.crossing) out.add_crossing(text_of(proof));
 }
 void put(wire::Envelope& to, const Open& open) {
   auto& out = *to.mutable_open();
@@ -77,8 +79,6 @@ Result<Message> take(const wire::Hello& in) {
   if (in.incarnation().size() != hello.identity.incarnation.size() ||
       in.nonce().size() != hello.nonce.size() || in.secret().size() != hello.secret.size())
     return malformed("a Hello with an identity that is cut off");
-  if (static_cast<std::size_t>(in.proofs_size()) > kMostProofs)
-    return malformed("a Hello with too many proofs");
   hello.identity.incarnation = array_of<16>(in.incarnation());
   hello.identity.process = {.host = in.process().host(),
                             .pid_namespace = in.process().pid_namespace(),
@@ -88,9 +88,14 @@ Result<Message> take(const wire::Hello& in) {
                             .time_namespace = in.process().time_namespace()};
   hello.nonce = array_of<16>(in.nonce());
   hello.secret = array_of<16>(in.secret());
-  for (const std::string& proof : in.proofs()) {
-    if (proof.size() != sizeof(Proof)) return malformed("a Hello with a proof of another length");
-    hello.proofs.push_back(array_of<32>(proof));
+  for (const auto& [from, to] :
+       {std::pair(&in.proofs(), &hello.proofs), std::pair(&in.crossing(), &hello.crossing)}) {
+    if (static_cast<std::size_t>(from->size()) > kMostProofs)
+      return malformed("a Hello with too many proofs");
+    for (const std::string& proof : *from) {
+      if (proof.size() != sizeof(Proof)) return malformed("a Hello with a proof of another length");
+      to->push_back(array_of<32>(proof));
+    }
   }
   return hello;
 }

@@ -23,7 +23,7 @@ inline constexpr std::size_t kMostServiceBytes = 512;
 inline constexpr std::size_t kMostOfferBytes = 64 * 1024;
 /// The most bytes of a Reset's text; longer ones are cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
-/// The most proofs in one Hello.
+/// The most proofs in one Hello, of each kind.
 inline constexpr std::size_t kMostProofs = 64;
 /// The most bytes that an encoded message adds to the bytes that it carries.
 inline constexpr std::uint32_t kMostOverheadBytes = 32;
@@ -45,7 +45,9 @@ struct Offer {
 struct Hello {
   Identity identity;
   Token nonce{}, secret{};    ///< the dialer's
-  std::vector<Proof> proofs;  ///< the listener's
+  std::vector<Proof> proofs;  ///< the listener's, of the connections that the two have
+  std::vector<Proof>
+      crossing{};  ///< the listener's, of those that it has dialed and that nobody has answered
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };

@@ -1,7 +1,5 @@
 #include "controlplane/peer/peers.hpp"
 
-#include <openssl/hmac.h>
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include "controlplane/auth/random.hpp"
 #include "controlplane/peer/connection.hpp"
+#include "controlplane/peer/same_process.hpp"
 
 namespace rdmc::peer {
 namespace {
@@ -23,19 +22,8 @@ Result<Token> random_token() {
   return token;
 }
 
-/// That the process which listens has the secret of a connection to the one that dials. It names both, so
-/// that what one of them says as a listener is no proof of the other.
-Proof proof_of(const Token& secret, const Identity& dialer, const Identity& listener, const Token& nonce) {
-  std::array<std::byte, 3 * sizeof(Token)> said;
-  std::ranges::copy(dialer.incarnation, said.begin());
-  std::ranges::copy(listener.incarnation, said.begin() + sizeof(Token));
-  std::ranges::copy(nonce, said.begin() + 2 * sizeof(Token));
-  Proof proof{};
-  unsigned length = proof.size();
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(said.data()), said.size(),
-       reinterpret_cast<unsigned char*>(proof.data()), &length);
-  return proof;
+bool contains(const auto& values, const auto& value) {
+  return std::ranges::find(values, value) != values.end();
 }
 
 }  // namespace
@@ -123,7 +111,11 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     return static_cast<std::size_t>(std::ranges::count_if(
         connections_, [](const auto& entry) { return entry.second.connection->is_open(); }));
   }
-  const Counters& counters() const { return counters_; }
+  Counters counters() const {
+    Counters all = counters_;
+    for (const auto& [raw, kept] : connections_) all.channels_refused += raw->channels_refused();
+    return all;
+  }
 
  private:
   struct Kept {
@@ -131,6 +123,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     control::Timer due;  ///< the introduction, or the end of an idle connection
     std::uint64_t dial = 0;
     RefusedHandler on_refused;  ///< until it has introduced itself
+    /// Ours: the other side of another connection was told that this one may cross with its own.
+    bool was_told = false;
+    std::vector<std::uint64_t> proved;  ///< dials of ours, not answered yet, that end at the same process
   };
   struct Dial {
     control::Connecting attempt;
@@ -225,41 +220,59 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     Kept& kept = connections_.at(&from);
     kept.due = {};
     kept.on_refused = {};
-    if (!from.dials()) {
-      from.secret = hello.secret;
-      ++counters_.accepted;
-      Hello answer{.identity = identity_, .nonce = {}, .secret = {}, .proofs = {}};
-      for (const auto& [raw, other] : connections_) {
-        if (raw == &from || !raw->is_open() || raw->identity != hello.identity ||
-            answer.proofs.size() >= kMostProofs)
-          continue;
-        answer.proofs.push_back(proof_of(raw->secret, hello.identity, identity_, hello.nonce));
-        if (raw->channels() == 0) idle(*raw);  // it may be used soon
-      }
-      from.introduce(answer);
-      return idle(from);
+    from.dials() ? answered(from, kept, hello) : asked(from, hello);
+  }
+
+  /// The other side has dialed: it gets our answer.
+  void asked(Connection& from, const Hello& hello) {
+    from.secret = hello.secret;
+    ++counters_.accepted;
+    Hello answer{.identity = identity_, .nonce = {}, .secret = {}, .proofs = {}, .crossing = {}};
+    for (auto& [raw, other] : connections_) {
+      // Not the other end of this one, if we have dialed ourselves.
+      const bool may_cross = raw->dials() && !raw->identity && raw->secret != hello.secret;
+      const bool is_known = raw != &from && raw->is_open() && raw->identity == hello.identity;
+      auto& proofs = may_cross ? answer.crossing : answer.proofs;
+      if ((!may_cross && !is_known) || proofs.size() >= kMostProofs) continue;
+      proofs.push_back(proof_of(raw->secret, hello.identity, identity_, hello.nonce));
+      if (may_cross) other.was_told = true;
+      if (is_known && raw->channels() == 0) idle(*raw);  // it may be used soon
     }
+    from.introduce(answer);
+    idle(from);
+  }
+
+  /// We have dialed. Another connection to the same process serves as well, if the process can prove that it
+  /// is the same. Of two that cross - neither side had an answer when it was asked - both choose the same
+  /// one.
+  void answered(Connection& from, Kept& kept, const Hello& hello) {
     ++counters_.dialed;
     const std::uint64_t dial = std::exchange(kept.dial, 0);
-    // Another connection to the same process serves as well, if it can prove that it is the same.
-    std::shared_ptr<Connection> shared;
     std::vector<std::uint64_t> proved;
+    std::shared_ptr<Connection> known, best = kept.connection;
     for (const auto& [raw, other] : connections_) {
-      if (raw == &from || !raw->is_open() || raw->identity != hello.identity) continue;
-      if (std::ranges::find(hello.proofs, proof_of(raw->secret, identity_, hello.identity, from.nonce)) ==
-          hello.proofs.end())
-        continue;
-      if (!shared) shared = other.connection;
+      const bool is_answered = raw->identity.has_value();
+      if (is_answered ? raw == &from || raw->identity != hello.identity : !raw->dials()) continue;
+      const Proof proof = proof_of(raw->secret, identity_, hello.identity, from.nonce);
+      const bool is_known = contains(hello.proofs, proof) || contains(other.proved, from.number);
+      if (!is_known && !contains(hello.crossing, proof)) continue;
+      if (!is_answered) kept.proved.push_back(raw->number);
+      if (!raw->is_open()) continue;
       proved.push_back(raw->number);
+      auto& choice = is_known ? known : best;
+      if (!choice || is_preferred(*raw, *choice, identity_)) choice = other.connection;
     }
-    if (!shared) {
+    const auto& used = known ? known : best;
+    const bool is_shared = used != kept.connection;
+    Peer peer(used, is_shared, std::move(proved));
+    if (is_shared) ++counters_.shared;
+    // The other side may use it, if it knows that it crosses with one of its own. Then it ends without
+    // channels.
+    if (is_shared && !kept.was_told)
+      forget(from);
+    else
       idle(from);
-      return finish_dial(dial, Peer(kept.connection, false));
-    }
-    ++counters_.shared;
-    const Peer peer(std::move(shared), true, std::move(proved));
-    forget(from);
-    finish_dial(dial, peer);
+    finish_dial(dial, std::move(peer));
   }
 
   void requested(Connection& from, ChannelId id, const std::string& service, Offer offer) {
@@ -310,6 +323,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void forget(Connection& connection) {
     auto kept = connections_.extract(&connection);
     if (kept.empty()) return;
+    counters_.channels_refused += connection.channels_refused();
     kept.mapped().connection->close();
     // It may be what calls us, and so may its timer.
     loop_.post([gone = std::make_shared<Kept>(std::move(kept.mapped()))] {});
@@ -326,58 +340,6 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t last_connection_ = 0;
   Counters counters_;
 };
-
-// ---- Peer and Request
-
-const Identity& Peer::identity() const {
-  return *connection_->identity;
-}
-Address Peer::address() const {
-  return connection_->peer();
-}
-Address Peer::local() const {
-  return connection_->local();
-}
-std::uint64_t Peer::number() const {
-  return connection_->number;
-}
-bool Peer::has_proved(std::uint64_t connection) const {
-  return std::ranges::find(proved_, connection) != proved_.end();
-}
-bool Peer::was_dialed_by_us() const {
-  return connection_->dials();
-}
-bool Peer::is_connected() const {
-  return connection_->is_open();
-}
-void Peer::open(std::string service, Offer offer, OpenDone done) {
-  connection_->open(std::move(service), std::move(offer), std::move(done));
-}
-
-Request::Request(std::shared_ptr<Connection> connection, ChannelId channel, Offer offer)
-    : connection_(std::move(connection)), channel_(channel), offer_(std::move(offer)) {}
-
-Request::~Request() {
-  if (connection_) refuse({Errc::cancelled, "nobody has answered"});
-}
-const Identity& Request::identity() const {
-  return *connection_->identity;
-}
-Address Request::address() const {
-  return connection_->peer();
-}
-Address Request::local() const {
-  return connection_->local();
-}
-Result<control::Channel> Request::accept(Offer answer) {
-  const auto connection = std::exchange(connection_, nullptr);
-  auto channel = connection->accept(channel_, std::move(answer));
-  if (!channel) return fail(Errc::cancelled, to_string(connection->peer()) + ": wants the channel no longer");
-  return std::move(*channel);
-}
-void Request::refuse(const Error& cause) {
-  std::exchange(connection_, nullptr)->refuse(channel_, cause);
-}
 
 // ---- Peers
 

@@ -112,6 +112,8 @@ class Peers {
     std::uint64_t accepted = 0;  ///< connections that others made, and on which they introduced themselves
     std::uint64_t shared = 0;    ///< dials that found a connection to that process there already
     std::uint64_t refused = 0;   ///< connections that ended for what the other side said, or for want of room
+    std::uint64_t channels_refused =
+        0;  ///< channels that broke a bound: too many, or too much on an unused one
   };
 
   /// `loop` outlives it. Any thread. Errors: those of getrandom(2).

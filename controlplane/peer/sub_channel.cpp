@@ -60,7 +60,7 @@ void SubChannel::abandon() {
 void SubChannel::receive(Bytes body) {
   if (state_ != State::open) return;
   if (!started_ && waiting_bytes_ + body.size() > kMostWaitingBytes) {
-    connection_->drop(id_);
+    connection_->drop_flooded(id_);
     return end({Errc::resource_limit, to_string(peer_) + ": too much came on a channel that is not used"});
   }
   waiting_bytes_ += body.size();

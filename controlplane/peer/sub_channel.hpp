@@ -14,6 +14,9 @@ namespace rdmc::peer {
 
 class SubChannel final : public control::ChannelEnd, public std::enable_shared_from_this<SubChannel> {
  public:
+  /// What one peer may have waiting for a channel that nobody has started.
+  static constexpr std::size_t kMostWaitingBytes = 1 << 20;
+
   SubChannel(std::shared_ptr<Connection> connection, ChannelId id);
 
   void start(control::Channel::MessageHandler on_message, control::Channel::ClosedHandler on_closed) override;
@@ -32,8 +35,6 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
   void drained();
 
  private:
-  /// What one peer may have waiting for a channel that nobody has started.
-  static constexpr std::size_t kMostWaitingBytes = 1 << 20;
   enum class State : std::uint8_t { open, closing, over };
 
   void deliver();

@@ -27,7 +27,7 @@ constexpr Duration kAskAgain = milliseconds(50);
 constexpr Duration kTurn = milliseconds(10);
 /// A member that has found another key at one of the others listens so long on, for those to find it out,
 /// too.
-constexpr std::chrono::milliseconds kFoundOutWithin(500);
+constexpr Duration kFoundOutWithin = milliseconds(500);
 constexpr std::size_t kMostJobBytes = 255;
 
 std::string service_of(NodeId node, const std::string& job) {
@@ -53,14 +53,14 @@ class Mesh {
       if (member.node != node.id()) missing_.insert(member.node);
     }
   }
-  /// No handler runs any more.
+  /// No handler runs any more. All of it ends on the loop, which may wait for turns of the node until then.
   ~Mesh() {
-    service_ = {};
-    listener_.reset();
     std::atomic<bool> has_ended = false;
     const auto end = [this, &has_ended] {
       is_over_ = true;
       alive_.reset();
+      service_ = {};
+      listener_.reset();
       dials_.clear();
       again_.clear();
       channels_.clear();
@@ -68,7 +68,7 @@ class Mesh {
     };
     if (node_.has_own_thread()) {
       peers_.loop().call(end);
-    } else {  // the loop may wait for a turn of the node
+    } else {
       peers_.loop().post(end);
       while (!has_ended) node_.poll(kTurn);
     }
@@ -96,22 +96,28 @@ class Mesh {
   }
 
  private:
+  /// At most for `longest`. A node without a thread of its own has its turns meanwhile, because what the
+  /// others ask of it is done in them.
+  template <typename Condition>
+  void wait_until(std::unique_lock<std::mutex>& lock, Duration longest, Condition condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(longest.ns);
+    if (node_.has_own_thread()) {
+      over_.wait_until(lock, end, condition);
+      return;
+    }
+    while (!condition() && std::chrono::steady_clock::now() < end) {
+      lock.unlock();
+      node_.poll(kTurn);
+      lock.lock();
+    }
+  }
+
   Result<void> wait() {
     std::unique_lock lock(mutex_);
-    const auto over = [this] { return missing_.empty() || failure_; };
-    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_.ns);
-    if (node_.has_own_thread()) {
-      over_.wait_until(lock, end, over);
-    } else {
-      while (!over() && std::chrono::steady_clock::now() < end) {
-        lock.unlock();
-        node_.poll(kTurn);  // what others ask of the node is done here
-        lock.lock();
-      }
-    }
+    wait_until(lock, timeout_, [this] { return missing_.empty() || failure_; });
     if (failure_) {
       const Error failure = *failure_;
-      if (failure.code == Errc::authentication) over_.wait_for(lock, kFoundOutWithin, [] { return false; });
+      if (failure.code == Errc::authentication) wait_until(lock, kFoundOutWithin, [] { return false; });
       return std::unexpected(failure);
     }
     if (missing_.empty()) return {};
@@ -150,6 +156,22 @@ class Mesh {
 
   void dial_again(const MeshMember& member) {
     again_[member.node] = peers_.loop().after(kAskAgain, [this, &member] { dial(member); });
+  }
+
+  /// Which key the member at that door has. It listens for a while only.
+  void ask(const MeshMember& member) {
+    dials_[member.node] =
+        peers_.dial(member.host, member.port, timeout_, [this, &member](const Result<peer::Peer>& found) {
+          if (is_over_) return;
+          const Errc code = found ? Errc{} : found.error().code;
+          if (!found && code == Errc::authentication) return give_up(named(member, found.error()));
+          if (!found && code == Errc::peer_failed && is_missing(member.node)) return ask_again(member);
+          asked_.erase(member.node);
+        });
+  }
+
+  void ask_again(const MeshMember& member) {
+    again_[member.node] = peers_.loop().after(kAskAgain, [this, &member] { ask(member); });
   }
 
   static Error named(const MeshMember& member, const Error& error) {
@@ -211,14 +233,8 @@ class Mesh {
       remarks_ = "; somebody with another key came from " + host_string(from);
     }
     for (const MeshMember& member : members_) {
-      if (member.node < node_.id() || !is_missing(member.node) || !asked_.insert(member.node).second)
-        continue;
-      dials_[member.node] =
-          peers_.dial(member.host, member.port, timeout_, [this, &member](const Result<peer::Peer>& found) {
-            asked_.erase(member.node);
-            if (!is_over_ && !found && found.error().code == Errc::authentication)
-              give_up(named(member, found.error()));
-          });
+      if (member.node > node_.id() && is_missing(member.node) && asked_.insert(member.node).second)
+        ask(member);
     }
   }
 
@@ -256,6 +272,7 @@ Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const
                   "a mesh with node " + std::to_string(value_of(member.node)) + " twice");
     }
   }
+  if (auto may = NodeTurns::check_may_wait(node); !may) return may;
   const auto us = std::ranges::find(members, node.id(), &MeshMember::node);
   if (us == members.end()) return fail(Errc::invalid_argument, "a mesh that this node is no member of");
   if (options.insecure && node.encrypts())
@@ -264,6 +281,8 @@ Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const
     return fail(Errc::invalid_argument, "a job's name of more than 255 bytes");
   const auto peers = node.context()->peers(identity_of(options));
   if (!peers) return std::unexpected(peers.error());
+  if ((*peers)->loop().on_loop_thread())
+    return fail(Errc::invalid_argument, "an upcall of a membership may not wait");
   return Mesh(node, members, **peers, options.timeout, options.job).run(*us);
 }
 

@@ -100,8 +100,8 @@ bool Node::encrypts() const {
   return state_->options.encrypt;
 }
 
-void Node::poll(Duration longest) {
-  state_->thread->turn(longest);
+Result<void> Node::poll(Duration longest) {
+  return state_->thread->turn(longest);
 }
 
 Result<int> Node::descriptor() {

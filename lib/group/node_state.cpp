@@ -22,13 +22,15 @@ void Node::State::join(std::shared_ptr<peer::FabricThread> fabric_thread) {
 
 Node::State::~State() {
   if (thread == nullptr) return;
+  const bool is_in_upcall = thread->is_in_turn();
   std::future<void> left;
   thread->call([&] {
     begin_leaving(monotonic_now());
     left = leaving_->left.get_future();
+    if (is_in_upcall) leave();  // of another node: it must not wait for turns
   });
   // The turns are the application's, which has this thread now.
-  while (thread->is_current() && leaving_) thread->turn(milliseconds(1));
+  while (thread->is_current() && leaving_) static_cast<void>(thread->turn(milliseconds(1)));
   left.get();
 }
 

@@ -77,6 +77,14 @@ class NodeTurns {
   ~NodeTurns() { thread_.let_others_wait(false); }
   /// Whether an upcall of the node, or of one that shares its thread, is what calls.
   static bool is_on_thread_of(const Node& node) { return node.state_->thread->is_current(); }
+  /// Whether the calling thread may wait until the node has had turns. Errors: invalid_argument.
+  static Result<void> check_may_wait(const Node& node) {
+    const peer::FabricThread& thread = *node.state_->thread;
+    if (thread.is_in_turn()) return fail(Errc::invalid_argument, "an upcall may not wait");
+    if (!thread.options().own_thread && !thread.is_current())
+      return fail(Errc::invalid_argument, "only the thread that drives the node may wait for it");
+    return {};
+  }
   NodeTurns(const NodeTurns&) = delete;
   NodeTurns& operator=(const NodeTurns&) = delete;
 

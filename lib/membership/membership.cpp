@@ -107,6 +107,7 @@ Result<void> Membership::Impl::open_on_loop() {
                                               .name = options_.name,
                                               .listen = options_.address,
                                               .fabric = options_.fabric,
+                                              .device = options_.device,
                                               .window_bytes = options_.window_bytes,
                                               .encrypt = options_.encrypt,
                                               .lease = options_.lease,
@@ -231,6 +232,7 @@ Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber 
   auto node = Node::create({.id = MemberGroup::Impl::node_of(id()),
                             .address = address,
                             .fabric = options_.fabric,
+                            .device = options_.device,
                             .context = options_.context,
                             .encrypt = options_.encrypt});
   if (!node) return std::unexpected(node.error());

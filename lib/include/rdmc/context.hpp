@@ -14,8 +14,9 @@ class Context;
 using Context = peer::Context;
 
 struct ContextOptions {
-  /// Fabric threads for each address and fabric in use; at least 1. What is created takes the one
-  /// that the fewest others use.
+  /// The most threads that move bytes for one set of: the address of this host, fabric, device, encryption,
+  /// DSCP and way of waiting (busy_poll). At least 1. What is created takes the one that the fewest others
+  /// use. An explicit port has one thread, which those who ask for port 0 use as well.
   std::size_t threads = 1;
 };
 

@@ -247,13 +247,14 @@ class Node {
   NodeCounters counters() const;
 
   /// Without an own thread, by the thread that created the node: one turn, and if there is nothing to do a
-  /// wait of at most `longest`. Not in an upcall.
-  void poll(Duration longest);
+  /// wait of at most `longest`. Errors, with nothing done: invalid_argument (the node has a thread of its
+  /// own; another thread; an upcall).
+  Result<void> poll(Duration longest);
   /// Without an own thread, for a loop of the application's: a descriptor that is readable while poll({}) has
   /// something to do. Any of epoll, poll and io_uring can watch it. It is the node's, and the same each time;
   /// the thread that created the node asks for it. From then on poll() waits first, if it may, and returns
   /// when nothing is left to do, or after 64 turns. Errors: invalid_argument (the node has a thread of its
-  /// own), unsupported (by this fabric), resource_limit.
+  /// own; another thread), unsupported (by this fabric), resource_limit.
   Result<int> descriptor();
 
  private:

@@ -70,6 +70,7 @@ struct MembershipOptions {
   Certificates certificates{};
   bool insecure = false;
   std::string fabric = "auto";         ///< as NodeOptions::fabric
+  std::string device{};                ///< as NodeOptions::device
   std::uint32_t window_bytes = 4096;   ///< see Membership::write
   bool encrypt = false;                ///< as NodeOptions::encrypt, at every member alike
   Duration lease{};                    ///< the term of the lease that it asks for, at most 1 s; 0: none

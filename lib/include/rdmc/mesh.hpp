@@ -31,11 +31,11 @@ struct MeshOptions {
 };
 
 /// Connects `node` with all other members; they call it, too, at about the same time. Blocks, at most for the
-/// timeout; not in an upcall. The thread that drives a node without a thread of its own calls it, and the
-/// node has its turns meanwhile. Errors: invalid_argument (we are no member; a member twice; not one of the
-/// three; a job's name that is too long), those of reading the key or certificates and of listening,
-/// authentication (another key), not_found (another job is where a member should be), timed_out (naming who
-/// is missing), protocol_error.
+/// timeout. The thread that drives a node without a thread of its own calls it, and the node has its turns
+/// meanwhile. Errors: invalid_argument (we are no member; a member twice; not one of the three; a job's name
+/// that is too long; an upcall, or a thread that does not drive the node), those of reading the key or
+/// certificates and of listening, authentication (another key), not_found (another job is where a member
+/// should be), timed_out (naming who is missing), protocol_error.
 Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const MeshOptions& options);
 
 }  // namespace rdmc

@@ -103,6 +103,22 @@ BOOST_AUTO_TEST_CASE(one_connection_bounds_its_channels) {
   BOOST_REQUIRE(world.listener.open("y", {}));  // the dialer has no room for it
   world.settle();
   BOOST_TEST((std::get<WasReset>(world.at_listener.back()).cause.code == Errc::resource_limit));
+  BOOST_TEST(world.dialer.channels_refused() == 1U);
+  BOOST_TEST(world.listener.channels_refused() == 1U);  // of those that crossed it
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_on_and_on_without_reading_the_answers_is_refused) {
+  World world;
+  Result<void> heard;
+  std::size_t asked = 0;
+  // Every channel beyond the bound gets an answer, which waits as long as nothing is read.
+  for (; heard && asked < 2 * Conversation::kMostWaiting; ++asked)
+    heard = world.listener.on_message(
+        encode(Open{ChannelId{static_cast<std::uint32_t>(2 * asked + 1)}, "x", {}}));
+  BOOST_TEST(asked > Conversation::kMostWaiting);
+  BOOST_TEST((heard.error().code == Errc::protocol_error));
+  BOOST_TEST(heard.error().what == "sent on without reading the answers");
+  BOOST_TEST(world.listener.channels() == Conversation::kMostChannels);
 }
 
 // Whatever the two sides do, and however their words cross: neither takes the other for one that breaks the
@@ -195,7 +211,12 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_says_is_taken_or_refused_by_name) {
       auto bytes = encode(all[*rc::gen::inRange(0, 6)]);
       if (*rc::gen::inRange(0, 4) == 0)
         bytes.assign(std::as_bytes(std::span(noise)).begin(), std::as_bytes(std::span(noise)).end());
-      if (!side.on_message(bytes)) break;
+      if (const auto heard = side.on_message(bytes); !heard) {
+        RC_ASSERT(heard.error().code == Errc::protocol_error || heard.error().code == Errc::version_mismatch);
+        RC_ASSERT(heard.error().what.starts_with("sent ") || heard.error().what.starts_with("speaks "));
+        break;
+      }
+      RC_ASSERT(side.channels() <= 6U);
       while (const auto event = side.poll_event())
         if (const auto* const requested = std::get_if<Requested>(&*event))
           if (*rc::gen::arbitrary<bool>()) side.accept(requested->channel, {});

@@ -118,6 +118,51 @@ BOOST_AUTO_TEST_CASE(who_asks_for_the_same_shares_a_thread_and_the_last_one_ends
   BOOST_TEST((context.fabric_thread(driven).error().code == Errc::invalid_argument));
 }
 
+BOOST_AUTO_TEST_CASE(a_thread_with_a_port_of_its_own_serves_all_who_ask_for_no_port) {
+  Context context;
+  auto with_port = kUdp;
+  with_port.address = Address::ipv4(127, 0, 0, 3, 47'911);
+  auto without = with_port;
+  without.address.port = 0;
+  const auto first = context.fabric_thread(with_port).value();
+  BOOST_TEST((context.fabric_thread(without).value() == first));
+  context.set_most_threads(2);
+  BOOST_TEST((context.fabric_thread(with_port).value() == first));  // nobody else can have the port
+  const auto second = context.fabric_thread(without).value();
+  BOOST_TEST((second != first));
+  BOOST_TEST(context.threads() == 2U);
+  // Who asks for a port gets that one.
+  Context other;
+  const auto any = other.fabric_thread(without).value();
+  auto elsewhere = with_port;
+  elsewhere.address.port = 47'912;
+  BOOST_TEST((other.fabric_thread(elsewhere).value() != any));
+}
+
+BOOST_AUTO_TEST_CASE(only_the_driving_thread_gives_turns_and_not_in_an_upcall) {
+  auto options = kUdp;
+  options.own_thread = false;
+  const auto driven = FabricThread::open(options).value(), own = FabricThread::open(kUdp).value();
+  const auto refuses = [](const auto& result) { return result.error().code == Errc::invalid_argument; };
+  std::jthread([&] {
+    BOOST_TEST(refuses(driven->turn({})));
+    BOOST_TEST(refuses(driven->descriptor()));
+    BOOST_TEST(!driven->is_in_turn());
+  }).join();
+  BOOST_TEST(refuses(own->turn({})));
+  Result<void> in_task, in_call;
+  BOOST_TEST(!driven->is_in_turn());
+  BOOST_REQUIRE(driven->post([&] { in_task = driven->turn({}); }));
+  BOOST_TEST(driven->turn({}).has_value());
+  BOOST_TEST(refuses(in_task));
+  driven->call([&] {
+    BOOST_TEST(driven->is_in_turn());
+    in_call = driven->turn({});
+  });
+  BOOST_TEST(refuses(in_call));
+  BOOST_TEST(driven->turn({}).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_context_of_several_threads_spreads_those_who_ask_over_them) {
   Context context({.threads = 2});
   const auto first = context.fabric_thread(kUdp).value(), second = context.fabric_thread(kUdp).value();

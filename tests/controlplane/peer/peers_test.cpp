@@ -7,6 +7,8 @@
 #include "controlplane/auth/cluster_key.hpp"
 #include "controlplane/auth/tls.hpp"
 #include "controlplane/peer/context.hpp"
+#include "controlplane/peer/same_process.hpp"
+#include "controlplane/peer/sub_channel.hpp"
 #include "tests/dataplane/port/most_descriptors.hpp"
 
 BOOST_AUTO_TEST_SUITE(peers_test)
@@ -33,7 +35,10 @@ struct Host {
       const auto kept = std::make_shared<control::Channel>(std::move(*channel));
       channels.push_back(kept);
       kept->start([raw = kept.get()](Bytes message) { BOOST_REQUIRE(raw->send(std::move(message))); },
-                  [this](const Error& cause) { ended.push_back(cause.code); });
+                  [this, raw = kept.get()](const Error& cause) {
+                    ended.push_back(cause.code);
+                    std::erase_if(channels, [raw](const auto& one) { return one.get() == raw; });
+                  });
     });
     listener.emplace(*peers->listen(kAny, {.channel = peers->options()}));
   }
@@ -46,6 +51,20 @@ struct Host {
     const auto dialing = peers->dial(host_string(to), to.port, seconds(60),
                                      [&](Result<Peer> peer) { found.set_value(std::move(peer)); });
     return found.get_future().get();
+  }
+  /// Opens a channel to the service there as soon as the process is found, and keeps it.
+  std::shared_ptr<control::Channel> use(const Address& to) {
+    for (;;) {
+      std::promise<Result<control::Channel>> opened;
+      const auto opening = peers->open(
+          host_string(to), to.port, seconds(60), "echo", {},
+          [&](Result<control::Channel> made, const Offer&) { opened.set_value(std::move(made)); });
+      // What was found may have been idle for too long, on a busy machine.
+      if (auto made = opened.get_future().get()) return std::make_shared<control::Channel>(std::move(*made));
+    }
+  }
+  void let_go(std::shared_ptr<control::Channel> channel) {
+    peers->loop().call([&] { channel.reset(); });
   }
   /// Opens a channel to `service`, says `word` on it, and returns the answer.
   Result<Bytes> ask(Peer peer, const std::string& name, std::string_view word) {
@@ -174,6 +193,134 @@ BOOST_AUTO_TEST_CASE(what_a_process_proves_as_a_listener_is_no_proof_of_another)
   });
 }
 
+namespace {
+
+/// A process that the test plays by hand, message by message. It dials `to`, and is dialed.
+class ByHand {
+ public:
+  explicit ByHand(std::byte first_of_incarnation) {
+    identity.incarnation.fill(first_of_incarnation);
+    listener.emplace(*control::Listener::listen(
+        *loop_, kAny, {.channel = {.security = control::Insecure{}}},
+        {.on_channel =
+             [this](control::Channel channel) {
+               dialed_.emplace(std::move(channel));
+               dialed_->start([this](const Bytes& said) { asked.set_value(hello_in(said)); },
+                              [this](const Error&) { dialed_ended.set_value(); });
+             },
+         .on_refused = {}}));
+  }
+  ~ByHand() {
+    loop_->call([&] {
+      dialing_ = {};
+      dialed_.reset();
+      ours_.reset();
+    });
+  }
+  /// Dials and says `hello`; the answer.
+  Hello dial(const Address& to, const Hello& hello) {
+    std::promise<Hello> answer;
+    loop_->call([&] {
+      dialing_ = control::connect(*loop_, "127.0.0.1", to.port, {.security = control::Insecure{}},
+                                  seconds(60), [&](Result<control::Channel> made) {
+                                    ours_.emplace(std::move(made.value()));
+                                    ours_->start([&](const Bytes& said) { answer.set_value(hello_in(said)); },
+                                                 [](const Error&) {});
+                                    BOOST_REQUIRE(ours_->send(encode(hello)));
+                                  });
+    });
+    return answer.get_future().get();
+  }
+  void answer(const Hello& hello) {
+    loop_->call([&] { BOOST_REQUIRE(dialed_->send(encode(hello))); });
+  }
+  void close_ours() {
+    loop_->call([&] { ours_->close(); });
+  }
+
+  Identity identity;
+  std::optional<control::Listener> listener;
+  std::promise<Hello> asked;
+  std::promise<void> dialed_ended;
+
+ private:
+  static Hello hello_in(const Bytes& said) { return std::get<Hello>(decode(said).value()); }
+
+  std::unique_ptr<control::ControlLoop> loop_ = control::ControlLoop::create().value();
+  std::optional<control::Channel> dialed_, ours_;
+  control::Connecting dialing_;
+};
+
+/// `one` dials `other`, which dials `one` before it answers.
+Peer cross(Host& one, ByHand& other) {
+  std::promise<Result<Peer>> found;
+  const auto dialing = one.peers->dial("127.0.0.1", other.listener->address().port, seconds(60),
+                                       [&](Result<Peer> peer) { found.set_value(std::move(peer)); });
+  const Hello question = other.asked.get_future().get();
+  Hello hello{.identity = other.identity, .proofs = {}};
+  hello.nonce.fill(std::byte{1});
+  hello.secret.fill(std::byte{2});
+  const Hello answer = other.dial(one.listener->address(), hello);
+  // It says that the connection which it has dialed itself may lead to the one that asks.
+  BOOST_TEST(answer.proofs.empty());
+  BOOST_TEST_REQUIRE(answer.crossing.size() == 1U);
+  BOOST_TEST(
+      (answer.crossing[0] == proof_of(question.secret, other.identity, one.peers->identity(), hello.nonce)));
+  other.answer({.identity = other.identity,
+                .proofs = {},
+                .crossing = {proof_of(hello.secret, one.peers->identity(), other.identity, question.nonce)}});
+  return found.get_future().get().value();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(of_two_connections_that_cross_the_one_that_the_smaller_incarnation_dialed_stays) {
+  {
+    Host one;
+    ByHand smaller(std::byte{0});
+    const Peer peer = cross(one, smaller);
+    BOOST_TEST(peer.was_connected());
+    BOOST_TEST(!peer.was_dialed_by_us());
+    smaller.dialed_ended.get_future().get();
+    wait_for([&] { return one.peers->connections() == 1; });
+    BOOST_TEST(one.peers->counters().shared == 1U);
+  }
+  {
+    Host one;
+    ByHand larger(std::byte{255});
+    const Peer peer = cross(one, larger);
+    BOOST_TEST(!peer.was_connected());
+    BOOST_TEST(peer.was_dialed_by_us());
+    larger.close_ours();  // which knows the same
+    wait_for([&] { return one.peers->connections() == 1; });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_dial_each_other_again_and_again_at_once_end_with_one_connection) {
+  for (int round = 0; round < 5; ++round) {
+    Host one, other;
+    std::vector<std::future<Result<Peer>>> from_one, from_other;
+    for (int i = 0; i < 4; ++i) {
+      from_one.push_back(std::async(std::launch::async, [&] { return one.dial(other.listener->address()); }));
+      from_other.push_back(
+          std::async(std::launch::async, [&] { return other.dial(one.listener->address()); }));
+    }
+    for (auto* const all : {&from_one, &from_other})
+      for (auto& found : *all) BOOST_TEST(found.get().has_value());
+    // Both now use one of those that are there.
+    const auto at_one = one.use(other.listener->address()), at_other = other.use(one.listener->address());
+    wait_for([&] { return one.peers->connections() == 1 && other.peers->connections() == 1; });
+    one.let_go(at_one);
+    other.let_go(at_other);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_dials_itself_gets_a_connection) {
+  Host one;
+  for (int i = 0; i < 2; ++i)
+    BOOST_TEST((one.ask(one.dial(one.listener->address()).value(), "echo", "x").value() == bytes_of("x")));
+}
+
 BOOST_AUTO_TEST_CASE(the_death_of_a_process_is_heard_on_every_channel_to_it) {
   Host one;
   std::promise<Errc> first, second;
@@ -225,6 +372,107 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_who_it_is_or_breaks_the_protocol_costs_its
   BOOST_TEST((one.ask(peer, "echo", "still here").value() == bytes_of("still here")));
   BOOST_TEST(other.peers->counters().refused == 1U);
   loop->call([&] { rude.reset(); });
+}
+
+BOOST_AUTO_TEST_CASE(whatever_breaks_a_bound_is_refused_by_name_and_counted) {
+  const auto with = [](auto change) {
+    Hello hello;
+    change(hello);
+    return encode(hello);
+  };
+  const Bytes most(kMostOfferBytes), too_many(kMostOfferBytes + 1);
+  const Bytes hello = encode(Hello{.proofs = {}});
+  const auto open = [](std::string service, Offer offer) {
+    return encode(Open{ChannelId{1}, std::move(service), std::move(offer)});
+  };
+  const auto fits = open(std::string(kMostServiceBytes, 's'), {most, most});
+  Bytes of_no_kind(2), cut = hello, long_first = hello;
+  cut.resize(cut.size() - 1);
+  long_first.resize(Conversation::kMostHelloBytes + 1);
+  struct Case {
+    std::vector<Bytes> said;
+    std::string name;
+  };
+  const Case cases[] = {
+      {{long_first}, "sent more than a Hello at first"},
+      {{cut}, "sent a malformed control message"},
+      {{with([](Hello& one) { one.proofs.resize(kMostProofs + 1); })}, "sent a Hello with too many proofs"},
+      {{with([](Hello& one) { one.crossing.resize(kMostProofs + 1); })}, "sent a Hello with too many proofs"},
+      {{hello, hello}, "sent a second Hello"},
+      {{fits}, "sent more than a Hello at first"},
+      {{open("s", {})}, "sent an Open before both sides said Hello"},
+      {{hello, open(std::string(kMostServiceBytes + 1, 's'), {})}, "sent an Open that is too long"},
+      {{hello, open("s", {too_many, {}})}, "sent an Open that is too long"},
+      {{hello, open("s", {{}, too_many})}, "sent an Open that is too long"},
+      {{hello, fits, open("s", {})}, "sent an Open of a channel that is not its to open"},
+      {{hello, encode(Accept{ChannelId{2}, {too_many, {}}})}, "sent an Accept that is too long"},
+      {{hello, encode(Accept{ChannelId{2}, {{}, too_many}})}, "sent an Accept that is too long"},
+      {{hello, encode(Accept{ChannelId{2}, {}})}, "sent an Accept that nobody waits for"},
+      {{hello, encode(Data{ChannelId{1}, {}})}, "sent data on a channel that is not open"},
+      {{hello, encode(Close{ChannelId{1}})}, "sent a Close of a channel that is not open"},
+      {{hello, encode(Reset{ChannelId{1}, Errc::cancelled, {}})}, "sent a Reset of a channel that never was"},
+      {{hello, of_no_kind}, "sent a malformed control message"},
+      {{hello, {}}, "sent a control message of an unknown kind"},
+  };
+  Host host;
+  const auto loop = control::ControlLoop::create().value();
+  std::uint64_t refused = 0;
+  for (const Case& one : cases) {
+    BOOST_TEST_CONTEXT(one.name) {
+      Conversation side(false);
+      Result<void> heard;
+      for (const Bytes& said : one.said) {
+        BOOST_TEST(heard.has_value());
+        heard = side.on_message(said);
+        if (side.poll_event() && !side.is_open()) side.introduce({});
+      }
+      BOOST_TEST_REQUIRE(!heard.has_value());
+      BOOST_TEST((heard.error().code == Errc::protocol_error));
+      BOOST_TEST(heard.error().what == one.name);
+
+      std::promise<void> ended;
+      std::optional<control::Channel> channel;
+      const auto dialing = control::connect(
+          *loop, "127.0.0.1", host.listener->address().port, {.security = control::Insecure{}}, seconds(60),
+          [&](Result<control::Channel> made) {
+            channel.emplace(std::move(made.value()));
+            channel->start([](const Bytes&) {}, [&](const Error&) { ended.set_value(); });
+            for (const Bytes& said : one.said) static_cast<void>(channel->send(said));
+          });
+      ended.get_future().get();
+      BOOST_TEST(host.peers->counters().refused == ++refused);
+      loop->call([&] { channel.reset(); });
+    }
+  }
+  BOOST_TEST(host.peers->connections() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(too_much_on_a_channel_that_is_not_used_ends_that_channel_alone) {
+  Host one, other;
+  std::promise<std::shared_ptr<control::Channel>> accepted;
+  const auto lazy = *other.peers->serve("lazy", [&](Request request) {
+    accepted.set_value(std::make_shared<control::Channel>(request.accept({}).value()));
+  });
+  auto peer = one.dial(other.listener->address()).value();
+  std::promise<void> ended;
+  std::optional<control::Channel> used;
+  one.peers->loop().call([&] {
+    peer.open("lazy", {}, [&](Result<control::Channel> channel, const Offer&) {
+      used.emplace(std::move(channel.value()));
+      used->start([](const Bytes&) {}, [&](const Error&) { ended.set_value(); });
+      for (int i = 0; i < 3; ++i) BOOST_REQUIRE(used->send(Bytes(SubChannel::kMostWaitingBytes / 2)));
+    });
+  });
+  ended.get_future().get();
+  BOOST_TEST(other.peers->counters().channels_refused == 1U);
+  auto channel = accepted.get_future().get();
+  std::promise<Errc> why;
+  other.peers->loop().call(
+      [&] { channel->start([](const Bytes&) {}, [&](const Error& cause) { why.set_value(cause.code); }); });
+  BOOST_TEST((why.get_future().get() == Errc::resource_limit));
+  BOOST_TEST((one.ask(peer, "echo", "still here").value() == bytes_of("still here")));
+  other.peers->loop().call([&] { channel.reset(); });
+  one.peers->loop().call([&] { used.reset(); });
 }
 
 BOOST_AUTO_TEST_CASE(who_fails_the_handshake_is_told_to_the_listener_or_to_nobody) {

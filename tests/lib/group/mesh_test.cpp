@@ -1,13 +1,19 @@
 #include "lib/include/rdmc/mesh.hpp"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "controlplane/auth/cluster_key.hpp"
 #include "controlplane/connect/connector.hpp"
 #include "controlplane/connect/control_loop.hpp"
+#include "controlplane/connect/socket.hpp"
+#include "controlplane/peer/context.hpp"
 #include "controlplane/peer/messages.hpp"
 #include "dataplane/base/clock.hpp"
 #include "tests/controlplane/auth/certificates.hpp"
@@ -92,6 +98,90 @@ BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_named_to_all_others_at_once) {
       BOOST_TEST((what.find("node " + std::to_string(odd)) != std::string::npos), what);
     }
   }
+}
+
+namespace {
+
+/// A process with a key that the test plays: a member that says and does what the test wants.
+struct PlayedMember {
+  explicit PlayedMember(const std::filesystem::path& key)
+      : peers(context->peers({.key_file = key, .certificates = {}, .insecure = false}).value()) {}
+  /// How it finds the process that listens there; it asks until somebody listens.
+  Result<peer::Peer> dial(const MeshMember& whom) {
+    for (;;) {
+      std::promise<Result<peer::Peer>> found;
+      const auto dialing = peers->dial(whom.host, whom.port, seconds(60),
+                                       [&](Result<peer::Peer> one) { found.set_value(std::move(one)); });
+      auto result = found.get_future().get();
+      if (result || result.error().code != Errc::peer_failed) return result;
+    }
+  }
+
+  std::shared_ptr<Context> context = make_context();
+  std::shared_ptr<peer::Peers> peers;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(
+    a_node_without_a_thread_of_its_own_is_not_held_by_those_who_dial_it_while_the_mesh_fails) {
+  const KeyFile key(unique("rdmc-mesh-ours-").c_str()), another(unique("rdmc-mesh-odd-").c_str());
+  const std::vector<MeshMember> members{
+      {NodeId{0}, "127.0.4.1", 7830}, {NodeId{1}, "127.0.4.2", 7830}, {NodeId{2}, "127.0.4.3", 7830}};
+  PlayedMember odd(another.path), right(key.path);
+  // The one with another key is at our door. As soon as it has been asked at its own, the mesh fails; and
+  // then the one with the right key asks for something that has to wait for a turn of the node.
+  std::promise<void> has_asked;
+  const auto door =
+      odd.peers->listen(*parse_address(members[1].host, members[1].port), {.channel = odd.peers->options()},
+                        [&, told = false](const Address&, const Error&) mutable {
+                          if (!std::exchange(told, true)) has_asked.set_value();
+                        });
+  BOOST_REQUIRE(door.has_value());
+  peer::Peers::Handle asking;
+  std::jthread others([&] {
+    const auto ours = right.dial(members[0]);
+    BOOST_TEST_REQUIRE(ours.has_value());
+    BOOST_TEST(failed_with(odd.dial(members[0]), Errc::authentication));
+    has_asked.get_future().get();
+    right.peers->loop().call([&] {
+      peer::Peer(*ours).open("mesh/0/", {{std::byte{0}, std::byte{0}, std::byte{0}, std::byte{2}}, {}},
+                             [](const Result<control::Channel>&, const peer::Offer&) {});
+    });
+  });
+  const auto node = *Node::create({.id = NodeId{0},
+                                   .address = Address::ipv4(127, 0, 4, 1, 0),
+                                   .fabric = "udp",
+                                   .context = make_context(),
+                                   .own_thread = false});
+  const auto connected = connect_mesh(*node, members, {.key_file = key.path, .timeout = seconds(600)});
+  BOOST_TEST(!connected.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_member_with_another_key_is_named_even_if_its_door_is_closed_at_first) {
+  const KeyFile key(unique("rdmc-mesh-one-key-").c_str()), another(unique("rdmc-mesh-odd-key-").c_str());
+  const std::vector<MeshMember> members{{NodeId{0}, "127.0.4.1", 7831}, {NodeId{1}, "127.0.4.2", 7831}};
+  PlayedMember odd(another.path);
+  std::optional<control::Listener> door;
+  std::jthread others([&] {
+    // It accepts, and ends the connection without a word.
+    const auto listen = [&] {
+      return control::listen_on(*parse_address(members[1].host, members[1].port)).value();
+    };
+    auto first = listen();
+    BOOST_TEST(failed_with(odd.dial(members[0]), Errc::authentication));
+    for (pollfd come{first.get(), POLLIN, 0}; ::poll(&come, 1, -1) != 1;) {
+    }
+    static_cast<void>(Descriptor(::accept(first.get(), nullptr, nullptr)));
+    door.emplace(odd.peers->adopt(std::move(first), {.channel = odd.peers->options()}).value());
+  });
+  const auto node = *Node::create({.id = NodeId{0},
+                                   .address = Address::ipv4(127, 0, 4, 1, 0),
+                                   .fabric = "udp",
+                                   .context = make_context()});
+  const auto connected = connect_mesh(*node, members, {.key_file = key.path, .timeout = seconds(600)});
+  BOOST_TEST(failed_with(connected, Errc::authentication));
+  BOOST_TEST((connected.error().what.find("node 1") != std::string::npos), connected.error().what);
 }
 
 BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_refused_by_name) {
@@ -200,6 +290,32 @@ BOOST_AUTO_TEST_CASE(a_mesh_that_makes_no_sense_or_lacks_somebody_is_refused_by_
   auto encrypts = *Node::create({.id = NodeId{0}, .fabric = "udp", .encrypt = true});
   BOOST_TEST(failed_with(connect_mesh(*encrypts, party.members, open), Errc::invalid_argument));
   BOOST_TEST(failed_with(join(party.members, open), Errc::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_wait_for_a_mesh_is_refused_at_once) {
+  Heard heard;
+  const auto node_of = [](bool own_thread) {
+    return *Node::create({.id = NodeId{0},
+                          .address = Address::ipv4(127, 0, 4, 1, 0),
+                          .fabric = "udp",
+                          .context = make_context(),
+                          .own_thread = own_thread});
+  };
+  const std::vector<MeshMember> members{{NodeId{0}, "127.0.4.1", 7832}, {NodeId{1}, "127.0.4.2", 7832}};
+  const auto connect = [&](Node& node) { return connect_mesh(node, members, {.insecure = true}); };
+  const auto driven = node_of(false), own = node_of(true);
+  std::jthread([&] { BOOST_TEST(failed_with(connect(*driven), Errc::invalid_argument)); }).join();
+  for (Node* const node : {driven.get(), own.get()}) {
+    std::promise<Result<void>> in_upcall;
+    GroupCallbacks callbacks;
+    callbacks.stable = [&](std::uint64_t) { in_upcall.set_value(connect(*node)); };
+    BOOST_TEST_REQUIRE(node->create_group(kGroup, {NodeId{0}}, NodeId{0}, {}, callbacks).has_value());
+    BOOST_TEST_REQUIRE(node->send(kGroup, {}).has_value());
+    auto result = in_upcall.get_future();
+    while (node == driven.get() && result.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      BOOST_TEST_REQUIRE(node->poll(milliseconds(10)).has_value());
+    BOOST_TEST(failed_with(result.get(), Errc::invalid_argument));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_node_without_a_thread_of_its_own_has_its_turns_while_the_mesh_is_made) {

@@ -171,6 +171,26 @@ BOOST_AUTO_TEST_CASE(another_thread_waits_for_no_turn_of_the_application) {
   BOOST_TEST(!pair.nodes[0]->is_connected(NodeId{1}));
 }
 
+BOOST_AUTO_TEST_CASE(only_the_thread_that_created_a_node_drives_it_and_not_in_an_upcall) {
+  Pair pair("udp");
+  const auto refuses = [](const auto& result) { return result.error().code == Errc::invalid_argument; };
+  std::thread([&] {
+    BOOST_TEST(refuses(pair.nodes[0]->poll({})));
+    BOOST_TEST(refuses(pair.nodes[0]->descriptor()));
+  }).join();
+  const auto own = Node::create({.address = Address::ipv4(127, 0, 3, 34, 0), .fabric = "udp"}).value();
+  BOOST_TEST(refuses(own->poll({})));
+  Result<void> in_upcall;
+  GroupCallbacks callbacks;
+  callbacks.failed = [&](const GroupFailure&) { in_upcall = pair.nodes[0]->poll({}); };
+  BOOST_TEST_REQUIRE(pair.nodes[0]
+                         ->create_group(GroupNumber{8}, {NodeId{0}, NodeId{1}}, NodeId{0}, {}, callbacks)
+                         .has_value());
+  pair.nodes[0]->disconnect(NodeId{1});  // calls failed()
+  BOOST_TEST(refuses(in_upcall));
+  BOOST_TEST(pair.nodes[0]->poll({}).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(more_commands_than_the_queue_holds_all_run) {
   Pair pair("udp");
   constexpr int kMessages = 10'000;  // the engine's queue has 4096 places
