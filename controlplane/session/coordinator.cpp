@@ -24,7 +24,7 @@ Coordinator::Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> 
 void Coordinator::start(Time now) {
   assert(phase_ == Phase::idle);
   phase_ = Phase::joining;
-  next_sweep_ = now;
+  swept_at_ = next_sweep_ = now;
   for (Member& member : members_) {
     expect(member, "take a connection", config_.timing.connect_timeout, now);
     member.connect_by = member.deadline;
@@ -34,6 +34,7 @@ void Coordinator::start(Time now) {
 }
 
 void Coordinator::on_message(MemberId id, std::span<const std::byte> bytes, Time now) {
+  excuse_absence(now);
   Member* member = find(id);
   if (member == nullptr || member->standing == Standing::unconnected || member->standing == Standing::gone) {
     ++counters_.late_messages;
@@ -90,6 +91,7 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
 }
 
 void Coordinator::on_closed(MemberId id, const Error& cause, Time now) {
+  excuse_absence(now);
   Member* member = find(id);
   if (member == nullptr || member->standing == Standing::gone) return;
   if (member->connect_at != Time::never()) return;  // we have closed it ourselves, to ask again

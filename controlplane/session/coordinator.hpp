@@ -166,7 +166,6 @@ class Coordinator {
     bool has_outcome = false;
     Rank rank{};
     Time last_heard{}, last_sent{};
-    bool doubted = false;           ///< the last sweep found it silent for nearly too long
     Time deadline = Time::never();  ///< of what `due` says
     std::string_view due;
     Time commit_by = Time::never();  ///< of what `commit_due` says
@@ -218,6 +217,8 @@ class Coordinator {
   bool is_new_job() const { return candidate_ == Epoch{0}; }
 
   // coordinator_timers.cpp
+  void excuse_absence(Time now);
+  bool is_due(Time deadline, Time now) const;
   void beat(Time now);
   void check_member(Member& member, Time now);
   void check_phase(Time now);
@@ -283,7 +284,7 @@ class Coordinator {
   bool choose_again_ = false;       ///< a candidate was lost while our application chooses
   Time choose_by_ = Time::never();  ///< our application owes the parameters until then
   Time judge_at_ = Time::never();
-  Time next_sweep_ = Time::never();
+  Time swept_at_{}, next_sweep_ = Time::never();
   std::vector<Suspicion> suspicions_;
   std::vector<FailedMember> unnamed_;  ///< lost from epoch_, not yet told to the others
   std::uint64_t next_nonce_ = 1;

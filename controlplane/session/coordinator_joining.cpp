@@ -15,6 +15,7 @@ constexpr Duration kAskAgain = milliseconds(50);
 }  // namespace
 
 void Coordinator::on_connected(MemberId id, Time now) {
+  excuse_absence(now);
   Member* member = find(id);
   if (member == nullptr || member->standing != Standing::unconnected || phase_ == Phase::idle)
     return ignore();

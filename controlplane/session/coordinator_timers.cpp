@@ -16,23 +16,40 @@ Time Coordinator::next_deadline() const {
   return next_sweep_;
 }
 
-void Coordinator::on_timer(Time now) {
-  if (now < next_sweep_) return;
-  // If we were not running ourselves, the others' heartbeats wait unread: our absence is not their silence.
+/// A look that comes late by more than a look's interval shows that this process did not run. What arrived
+/// meanwhile is still unread, so that time counts against nobody: everything that is due moves by it.
+void Coordinator::excuse_absence(Time now) {
   const Duration late = now - next_sweep_;
-  if (late > tick())
-    for (Member& member : members_) member.last_heard = std::min(now, member.last_heard + late);
-  if (late > config_.timing.suspect_after / 4) {
-    for (Member& member : members_) {
-      member.quiet_since = std::min(now, member.quiet_since + late);
-      if (member.wait) member.wait->blamed_since = std::min(now, member.wait->blamed_since + late);
-    }
-    if (judge_at_ != Time::never()) judge_at_ = judge_at_ + late;
+  if (late <= tick()) return;
+  const auto move = [late](Time& time) {
+    if (time != Time::never()) time = time + late;
+  };
+  for (Member& member : members_) {
+    for (Time* const time :
+         {&member.last_heard, &member.deadline, &member.commit_by, &member.connect_by, &member.quiet_since})
+      move(*time);
+    if (member.probed) move(*member.probed);
+    if (!member.wait) continue;
+    move(member.wait->since);
+    move(member.wait->blamed_since);
   }
+  for (Time* const time : {&choose_by_, &judge_at_, &swept_at_, &next_sweep_}) move(*time);
+}
+
+/// What the last sweep already found due, but for the time between two sweeps: whatever arrived before that
+/// sweep has been read by now.
+bool Coordinator::is_due(Time deadline, Time now) const {
+  return now >= deadline && swept_at_ >= deadline - tick();
+}
+
+void Coordinator::on_timer(Time now) {
+  excuse_absence(now);
+  if (now < next_sweep_) return;
   next_sweep_ = now + tick();
   beat(now);
   for (Member& member : members_) check_member(member, now);
   check_phase(now);
+  swept_at_ = now;
   advance(now);
 }
 
@@ -48,17 +65,16 @@ void Coordinator::beat(Time now) {
 
 void Coordinator::check_member(Member& member, Time now) {
   const bool heartbeats = member.standing == Standing::deciding || member.standing == Standing::active;
-  const Duration silence = now - member.last_heard;
-  const bool doubted = std::exchange(member.doubted, silence >= config_.timing.suspect_after - tick());
-  if (heartbeats && doubted && silence >= config_.timing.suspect_after) {
+  const bool is_late = is_due(member.deadline, now);
+  if (heartbeats && is_due(member.last_heard + config_.timing.suspect_after, now)) {
     lose(member, {Errc::peer_failed, "fell silent for " + to_text(config_.timing.suspect_after)},
          Parting::dismiss, now);
-  } else if (now >= member.deadline || now >= member.commit_by) {
+  } else if (is_late || is_due(member.commit_by, now)) {
     if (member.standing == Standing::aborting) return close(member);
     const bool connected = member.standing != Standing::unconnected;
     if (!connected && member.follows_another && is_left_out())
       return interrupt({Errc::cancelled, "the others go on without it"}, now);
-    const auto due = now >= member.deadline ? member.due : member.commit_due;
+    const auto due = is_late ? member.due : member.commit_due;
     const Error cause{Errc::timed_out, std::string("did not ").append(due).append(" in time")};
     const bool tell = member.standing == Standing::active && member.delivery < Delivery::committing;
     lose(member, cause, tell ? Parting::abort : connected ? Parting::dismiss : Parting::close, now);
@@ -69,9 +85,9 @@ void Coordinator::check_member(Member& member, Time now) {
 }
 
 void Coordinator::check_phase(Time now) {
-  if (now >= judge_at_) judge(now);
+  if (is_due(judge_at_, now)) judge(now);
   end_stall(now);
-  if (now >= choose_by_)
+  if (is_due(choose_by_, now))
     interrupt({Errc::timed_out, "the coordinator's application chose no parameters in time"}, now);
 }
 

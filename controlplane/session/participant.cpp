@@ -12,6 +12,7 @@ namespace rdmc::session {
 Participant::Participant(ParticipantConfig config) : config_(std::move(config)) {}
 
 void Participant::on_connected(Time now) {
+  excuse_absence(now);
   if (phase_ != Phase::unconnected && phase_ != Phase::orphaned) return ignore();
   channel_open_ = true;
   lead_at_ = Time::never();
@@ -20,6 +21,7 @@ void Participant::on_connected(Time now) {
 }
 
 void Participant::on_message(std::span<const std::byte> bytes, Time now) {
+  excuse_absence(now);
   if (!channel_open_) {
     ++counters_.late_messages;
     return;
@@ -132,6 +134,7 @@ void Participant::fail(Error cause, Time now) {
 }
 
 void Participant::on_closed(const Error& cause, Time now) {
+  excuse_absence(now);
   if (!channel_open_ && phase_ != Phase::unconnected) return;
   channel_open_ = false;
   leave({Errc::peer_failed, "the coordinator's channel closed: " + cause.what}, true, now);
@@ -195,13 +198,20 @@ void Participant::finish(Status status, Error cause) {
   outputs_.emplace_back(Finished{status, std::move(cause)});
 }
 
+/// A call that comes later than it was due, by more than a look's interval, shows that this process did not
+/// run. What arrived meanwhile is still unread, so that time counts against nobody: all our times move by it.
+void Participant::excuse_absence(Time now) {
+  const Duration late = now - std::max(next_deadline(), looked_at_);
+  if (late <= look_interval(config_.timing)) return;
+  for (Time* const time : {&last_heard_, &last_sent_, &last_progress_, &wait_since_, &looked_at_,
+                           &phase_deadline_, &lead_at_, &orphan_until_})
+    if (*time != Time::never()) *time = *time + late;
+}
+
 void Participant::on_timer(Time now) {
-  const Time due = next_deadline();
-  if (now < due) return;
-  // If we were not running ourselves, the coordinator's heartbeats wait unread: our absence is not its
-  // silence.
-  if (const Duration late = now - due; late > look_interval(config_.timing))
-    last_heard_ = std::min(now, last_heard_ + late);
+  excuse_absence(now);
+  if (now < next_deadline()) return;
+  looked_at_ = now;
   const bool doubted = std::exchange(doubted_, listening() && now >= doubt_at());
   if (doubted && now - last_heard_ >= config_.timing.suspect_after) {
     close();
@@ -239,7 +249,8 @@ Time Participant::next_deadline() const {
                      doubted_ ? last_heard_ + config_.timing.suspect_after : doubt_at()});
     if (owes_progress()) next = std::min(next, last_progress_ + kProgressInterval);
   }
-  return next;
+  // A long wait is looked at now and then, so that an absence in it is noticed.
+  return next == Time::never() ? next : std::min(next, looked_at_ + config_.timing.heartbeat_interval);
 }
 
 void Participant::send(const wire::Envelope& envelope, Time now) {
@@ -250,6 +261,7 @@ void Participant::send(const wire::Envelope& envelope, Time now) {
 
 void Participant::enter(Phase phase, Time now) {
   phase_ = phase;
+  looked_at_ = now;
   phase_deadline_ = now + phase_timeout();
 }
 

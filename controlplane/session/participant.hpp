@@ -158,6 +158,7 @@ class Participant {
   void on_finish(Time now);
   void on_heartbeat(std::uint64_t advance, Time now);
 
+  void excuse_absence(Time now);
   void send(const wire::Envelope& envelope, Time now);
   void send_accept(Time now);
   void send_progress(Time now);
@@ -204,7 +205,7 @@ class Participant {
   bool channel_open_ = false;
   bool detached_ = false;  ///< the coordinator went while our application commits: its answer is the outcome
   Error cause_{};          ///< why we are aborting
-  Time last_heard_{}, last_sent_{}, last_progress_{};
+  Time last_heard_{}, last_sent_{}, last_progress_{}, looked_at_{};
   bool doubted_ = false;  ///< the last look found the coordinator silent for nearly too long
   Time phase_deadline_ = Time::never();
   std::uint64_t bytes_done_ = 0, bytes_reported_ = 0, group_advance_ = 0;

@@ -208,6 +208,12 @@ class Remedies(unittest.TestCase):
                 how[0][1](self, remedy)
         self.assertEqual(unused, [], "remedies that nobody prints")
 
+    def test_the_build_finds_the_optional_packages_of_the_real_project(self):
+        top = TESTS.parent
+        command = re.search(r'sed -n "[^"]+" meson\.build', (top / "tools/build").read_text()).group()
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, cwd=top, timeout=PATIENCE)
+        self.assertEqual(sorted(done.stdout.split()), ["libdpdk", "libibverbs", "pmix"])
+
 
 if __name__ == "__main__":
     lab.enter()

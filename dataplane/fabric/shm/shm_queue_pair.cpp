@@ -19,8 +19,9 @@ constexpr std::size_t kMostMessageBytes = 0x7FFF'FFFF;
 constexpr Duration kLeastAckTimeout = milliseconds(40);
 /// A peer that shows signs of life and still does not get one request done.
 constexpr Duration kMostForOneRequest = seconds(60);
-/// After a timeout the peer gets so much longer: who was stopped together with us is not dead.
-constexpr Duration kGrace = milliseconds(20);
+/// A look at a peer that owes us something counts as no more, however late it comes: who was starved together
+/// with us needs turns of its own before its silence means anything.
+constexpr Duration kMostPerLook = milliseconds(20);
 /// A turn as often as this while a peer waits for a receive: it takes that for a sign of life.
 constexpr Duration kHeartbeat = milliseconds(10);
 
@@ -205,29 +206,20 @@ bool ShmQueuePair::peer_waits_for_receive() const {
 
 void ShmQueuePair::check_patience(Time now) {
   if (failed_) return;
-  if (requester_.idle()) {
-    waiting_since_ = expired_at_ = Time::never();
-    return;
-  }
+  const bool waited = std::exchange(waits_, !requester_.idle());
+  const Duration passed = std::min(now - std::exchange(looked_at_, now), kMostPerLook);
+  if (!waits_) return;
   const std::uint32_t handled = peer_memory_ ? peers().control.handled.load() : 0;
   const std::uint32_t pulse = peer_memory_ ? peers().control.pulse.load(std::memory_order_relaxed) : 0;
-  const bool waits = peer_waits_for_receive();
-  if (waiting_since_ == Time::never() || handled != handled_seen_) waiting_since_ = alive_at_ = now;
-  if (pulse != pulse_seen_) alive_at_ = now;
-  handled_seen_ = handled;
-  pulse_seen_ = pulse;
+  const bool progressed = std::exchange(handled_seen_, handled) != handled || !waited;
+  const bool alive = std::exchange(pulse_seen_, pulse) != pulse || progressed;
+  waited_ = progressed ? Duration{} : waited_ + passed;
+  silent_ = alive ? Duration{} : silent_ + passed;
+  const bool not_ready = peer_waits_for_receive();
   const Duration for_receive = receive_patience();
-  const bool not_ready = waits && for_receive.ns != 0 && now - waiting_since_ >= for_receive;
-  const bool silent = now - alive_at_ >= patience() || (!waits && now - waiting_since_ >= kMostForOneRequest);
-  if (!not_ready && !silent) {
-    expired_at_ = Time::never();
-    return;
-  }
-  expired_at_ = std::min(expired_at_, now);
-  if (now - expired_at_ < kGrace) return;
-  if (not_ready)
+  if (not_ready && for_receive.ns != 0 && waited_ >= for_receive + kMostPerLook)
     fail(WorkStatus::rnr_retry_exceeded, "the peer posted no receive");
-  else
+  else if (silent_ >= patience() || (!not_ready && waited_ >= kMostForOneRequest))
     fail(WorkStatus::retry_exceeded, "the peer stopped acknowledging");
 }
 
@@ -235,11 +227,7 @@ Time ShmQueuePair::next_deadline() const {
   if (failed_) return Time::never();
   const Time turn = std::min(dial_at_, responder_.not_ready() ? turned_at_ + kHeartbeat : Time::never());
   if (requester_.idle()) return turn;
-  if (waiting_since_ == Time::never()) return Time{};  // just posted
-  if (expired_at_ != Time::never()) return std::min(turn, expired_at_ + kGrace);
-  const bool not_ready = peer_waits_for_receive() && receive_patience().ns != 0;
-  const Time patient = not_ready ? waiting_since_ + receive_patience() : Time::never();
-  return std::min({turn, alive_at_ + patience(), patient});
+  return waits_ ? std::min(turn, looked_at_ + kMostPerLook) : Time{};  // just posted
 }
 
 void ShmQueuePair::close(shm::Closed how) {

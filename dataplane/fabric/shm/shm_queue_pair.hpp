@@ -139,8 +139,10 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Time dial_at_ = Time::never();  // again
   Time turned_at_{};
 
-  // Patience with a peer that has works of ours.
-  Time waiting_since_ = Time::never(), alive_at_{}, expired_at_ = Time::never();
+  // Patience with a peer that has works of ours, counted in looks of ours.
+  bool waits_ = false;
+  Time looked_at_{};
+  Duration waited_{}, silent_{};
   std::uint32_t handled_seen_ = 0, pulse_seen_ = 0;
 };
 

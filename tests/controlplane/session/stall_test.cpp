@@ -69,12 +69,15 @@ class Running {
 
   /// Everybody heartbeats; `each` is called every tenth of a second, with the number of such steps so far.
   void pass(Duration time, const std::function<void(int)>& each = {}) {
-    for (const Time until = now_ + time; now_ < until; now_ = now_ + kTick) {
+    for (const Time until = now_ + time; now_ < until;) {
       for (std::uint32_t id = first_; id <= 3; ++id)
         if (!lost_.contains(id)) heartbeat(id);
       if (each) each(steps_++);
-      coordinator_.on_timer(now_);
-      drain();
+      for (const Time step_ends = now_ + kTick; now_ < step_ends;
+           now_ = std::min(step_ends, coordinator_.next_deadline())) {
+        coordinator_.on_timer(now_);
+        drain();
+      }
     }
   }
 

@@ -68,6 +68,68 @@ struct Participating {
   std::optional<std::string> lost;
 };
 
+/// A coordinator in the middle of an epoch of the root and two receivers.
+struct Leading {
+  Leading() {
+    machine.start(now);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      machine.on_connected(MemberId{i}, now);
+      say(i, [](wire::Envelope& e) { e.mutable_welcome()->set_version(kProtocolVersion); });
+      say(i, [&](wire::Envelope& e) { e.mutable_accept()->set_committed(i == 0); });
+    }
+    machine.form(Epoch{1}, {}, now);
+    say_all([](wire::Envelope& e) { e.mutable_blobs()->set_epoch(1); });
+    say_all([](wire::Envelope& e) { e.mutable_ready()->set_epoch(1); });
+    note_outputs();
+  }
+  template <typename Fill>
+  void say(std::uint32_t member, Fill fill) {
+    wire::Envelope envelope;
+    fill(envelope);
+    machine.on_message(MemberId{member}, serialize(envelope), now);
+  }
+  template <typename Fill>
+  void say_all(Fill fill) {
+    for (std::uint32_t i = 0; i < 3; ++i) say(i, fill);
+  }
+  /// h1 suspects h2, and the coordinator asks both.
+  void suspect() {
+    say(1, [](wire::Envelope& e) {
+      e.mutable_suspect()->set_epoch(1);
+      e.mutable_suspect()->set_rank(2);
+    });
+    note_outputs();
+    BOOST_REQUIRE(probes.size() == 2u);
+  }
+  void answer_probes() {
+    for (const auto& [member, nonce] : probes)
+      say(member, [&](wire::Envelope& e) { e.mutable_probe_answer()->set_nonce(nonce); });
+  }
+  void look_at(Time time) {
+    now = time;
+    machine.on_timer(now);
+    note_outputs();
+  }
+  void note_outputs() {
+    while (const auto output = machine.poll()) {
+      if (const auto* const finished = std::get_if<MemberFinished>(&*output)) {
+        if (finished->status != Status::ok) lost.push_back(finished->cause.what);
+      } else if (const auto* const sent = std::get_if<Send>(&*output)) {
+        if (const auto envelope = parse_envelope(sent->bytes); envelope && envelope->has_probe())
+          probes.emplace_back(value_of(sent->member), envelope->probe().nonce());
+      }
+    }
+  }
+
+  Time now{seconds(1000).ns};
+  Coordinator machine{{.session = {}, .timing = kTiming, .job_bytes = 1},
+                      {{.member = MemberId{0}, .name = "root", .address = {}, .job = {}},
+                       {.member = MemberId{1}, .name = "h1", .address = {}, .job = {}},
+                       {.member = MemberId{2}, .name = "h2", .address = {}, .job = {}}}};
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> probes;
+  std::vector<std::string> lost;
+};
+
 /// Every turn comes so much after it was due.
 template <typename Side>
 void run(Side& side, Duration time, Duration late) {
@@ -95,6 +157,19 @@ void check_unread() {
   }
   side.now = heard + kTiming.suspect_after + milliseconds(1);
   side.machine.on_timer(side.now);
+  side.hear();
+  run(side, milliseconds(200), {});
+  BOOST_TEST(!side.has_lost_it());
+}
+
+/// What the other side owes, it has said in time; but the turn comes before that is read.
+template <typename Side>
+void check_stopped(Duration length) {
+  Side side;
+  run(side, milliseconds(200), {});
+  side.now = side.now + length;
+  side.machine.on_timer(side.now);
+  BOOST_TEST(!side.has_lost_it());
   side.hear();
   run(side, milliseconds(200), {});
   BOOST_TEST(!side.has_lost_it());
@@ -128,6 +203,61 @@ BOOST_AUTO_TEST_CASE(the_silent_are_lost_in_time_by_who_runs_and_at_last_by_who_
     check_dead<Coordinating>(late);
     check_dead<Participating>(late);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_stopped_for_longer_than_an_answer_may_take_reads_it_first) {
+  check_stopped<Coordinating>(kTiming.job_timeout * 2);
+}
+BOOST_AUTO_TEST_CASE(a_participant_that_was_stopped_for_longer_than_its_coordinator_may_take_reads_it_first) {
+  check_stopped<Participating>(kTiming.greet_timeout * 2);
+}
+BOOST_AUTO_TEST_CASE(a_participant_that_was_stopped_before_it_was_greeted_still_takes_the_greeting) {
+  Time now{seconds(1000).ns};
+  Participant participant{{.agent = "test", .timing = kTiming}};
+  participant.on_connected(now);
+  now = now + kTiming.greet_timeout * 2;
+  participant.on_timer(now);
+  BOOST_TEST(!participant.finished());
+  for (const Time end = now + kTiming.greet_timeout * 2; now < end && !participant.finished();
+       participant.on_timer(now))
+    now = participant.next_deadline();
+  BOOST_TEST(participant.finished());  // but not for ever
+}
+BOOST_AUTO_TEST_CASE(late_deadlines_pass_at_last_for_who_is_always_late) {
+  Coordinating coordinating;
+  const Time asked = coordinating.now;
+  while (!coordinating.has_lost_it() && coordinating.now < asked + kTiming.job_timeout * 10) {
+    coordinating.now = coordinating.machine.next_deadline() + milliseconds(100);
+    coordinating.machine.on_timer(coordinating.now);
+    coordinating.hear();
+  }
+  BOOST_TEST(coordinating.lost.value_or("") == "did not answer the job in time");
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_is_not_unanswered_while_the_coordinator_does_not_run) {
+  for (const Duration late : {milliseconds(100), seconds(20)}) {
+    Leading side;
+    side.suspect();
+    for (int look = 0; look < 3; ++look) side.look_at(side.machine.next_deadline() + late);
+    BOOST_TEST(side.lost.empty());
+    side.answer_probes();
+    for (const Time end = side.now + kTiming.probe_timeout; side.now < end;)
+      side.look_at(side.machine.next_deadline());
+    BOOST_REQUIRE(side.lost.size() == 1u);
+    BOOST_TEST(side.lost[0].starts_with("has a broken data link to h1"), side.lost[0]);
+  }
+}
+BOOST_AUTO_TEST_CASE(an_answer_to_a_probe_that_arrived_before_the_last_look_is_read_before_the_judgement) {
+  Leading side;
+  const Time asked = side.now;
+  side.suspect();
+  for (const int ms : {0, 45, 90, 135, 180, 225, 270}) side.look_at(asked + milliseconds(ms));
+  side.look_at(asked + kTiming.probe_timeout + milliseconds(10));
+  BOOST_TEST(side.lost.empty());
+  side.answer_probes();
+  side.look_at(side.machine.next_deadline());
+  BOOST_REQUIRE(side.lost.size() == 1u);
+  BOOST_TEST(side.lost[0].starts_with("has a broken data link to h1"), side.lost[0]);
 }
 
 }  // namespace

@@ -199,6 +199,46 @@ BOOST_AUTO_TEST_CASE(a_peer_without_a_receive_is_waited_for_without_end_but_only
   BOOST_TEST((pair.completions(0)[0].status == WorkStatus::retry_exceeded));
 }
 
+// The times are the test's: the queue pair knows no others.
+BOOST_AUTO_TEST_CASE(silence_counts_while_the_fabric_takes_turns_and_not_while_it_is_starved_itself) {
+  for (const bool peer_runs : {true, false}) {
+    ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1});
+    send(pair, pattern(100));
+    pair.run_until_completed(0, 1);
+    pair.completions(0).clear();
+    BOOST_REQUIRE(pair.queue_pair(0).post_write({.work_id = 9, .bytes = {}}));
+    Time now = monotonic_now();
+    const auto look_after = [&](Duration time) {
+      now = now + time;
+      pair.fabric(0).progress(now);
+      return pair.queue_pair(0).state() == QueuePairState::ready;
+    };
+    for (const Duration starved : {Duration{}, seconds(100), seconds(2), milliseconds(21)})
+      BOOST_TEST(look_after(starved));
+    if (peer_runs) {
+      pair.turn(1);
+      for (int i = 0; i < 5; ++i) BOOST_TEST(look_after(seconds(1)));
+      BOOST_REQUIRE(pair.run_until_completed(0, 1));
+      BOOST_TEST((pair.completions(0)[0].status == WorkStatus::success));
+    } else {
+      BOOST_TEST(!look_after(milliseconds(20)));  // the last of 80 ms
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_that_comes_after_a_starvation_is_not_late) {
+  ShmPair pair({.rnr_patience = milliseconds(50)});
+  BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
+  pair.run_until([] { return false; }, milliseconds(5));  // the peer has seen it
+  const Time now = monotonic_now() + seconds(100);
+  pair.fabric(0).progress(now);
+  pair.fabric(0).progress(now + seconds(1));
+  BOOST_REQUIRE(pair.queue_pair(1).post_receive({.work_id = 1, .bytes = {}}));
+  pair.turn(1);
+  BOOST_REQUIRE(pair.run_until_completed(0, 1));
+  BOOST_TEST((pair.completions(0)[0].status == WorkStatus::success));
+}
+
 BOOST_AUTO_TEST_CASE(arenas_come_and_go_without_end_and_more_than_a_peer_maps_may_be_there_at_once) {
   constexpr std::size_t kBytes = 8192, kArenas = 1100, kMapped = 1024;
   ShmPair pair;
@@ -239,6 +279,19 @@ BOOST_AUTO_TEST_CASE(an_engine_that_sleeps_is_woken_by_what_comes_and_by_wake) {
   pair.fabric(1).wait(began + seconds(8));
   waker.join();
   BOOST_TEST((monotonic_now() - began < seconds(1)));
+}
+
+BOOST_AUTO_TEST_CASE(an_applications_loop_sleeps_no_longer_than_a_doorbell_may_be_silenced) {
+  ShmPair pair;
+  send(pair, pattern(10));
+  Time until{};
+  for (const Time end = monotonic_now() + seconds(10); until == Time{} && monotonic_now() < end;) {
+    pair.turn();
+    until = pair.fabric(1).prepare_wait(Time::never());
+    pair.fabric(1).finish_wait();
+  }
+  BOOST_TEST((until > Time{}));
+  BOOST_TEST((until <= monotonic_now() + shm::Doorbell::kLongestSleep));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
