@@ -160,6 +160,30 @@ BOOST_AUTO_TEST_CASE(a_region_permits_what_it_was_registered_for_and_nothing_els
   BOOST_TEST((room == std::vector<std::byte>(64)));
 }
 
+BOOST_AUTO_TEST_CASE(keys_of_one_region_permit_different_things_within_what_the_region_permits) {
+  for (const char* const fabric : kFabrics) {
+    BOOST_TEST_CONTEXT(fabric) {
+      World world(fabric);
+      world.region = *world.owner->register_memory(world.memory, RemoteAccess::read | RemoteAccess::write);
+      for (const RemoteAccess access :
+           {RemoteAccess::none, RemoteAccess::atomic, RemoteAccess::read | RemoteAccess::invalidate})
+        BOOST_TEST(
+            failed_with(world.region.grant(world.first_there, {.access = access}), Errc::invalid_argument));
+      const auto writes = *world.region.grant(world.first_there);
+      const auto reads = *world.region.grant(world.second_there, {.access = RemoteAccess::read});
+      BOOST_REQUIRE(world.first_here.write(kOnes, writes, 0, 1));
+      BOOST_TEST(is(world.first.next(), WorkKind::write, 1));
+      std::vector<std::byte> room(kOnes.size());
+      BOOST_REQUIRE(world.second_here.read(room, reads, 0, 1));
+      BOOST_TEST(is(world.second.next(), WorkKind::read, 1));
+      BOOST_TEST((room == kOnes));
+      BOOST_REQUIRE(world.second_here.write(kTwos, reads, 0, 2));
+      BOOST_TEST(is(world.second.next(), WorkKind::write, 2, WorkStatus::remote_access));
+      BOOST_TEST(std::ranges::equal(kOnes, std::span(world.memory).first(kOnes.size())));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_a_region_takes_back_all_its_keys) {
   World world("udp");
   const auto key = *world.region.grant(world.first_there);
