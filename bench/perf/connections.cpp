@@ -71,7 +71,6 @@ Result<void> End::open() {
     is_connected_ = true;
   };
   auto made = Endpoint::create({.name = "perf",
-                                .listens = !sends(),
                                 .fabric = options_.fabric,
                                 .insecure = true,
                                 .own_thread = has_thread_,
@@ -81,7 +80,7 @@ Result<void> End::open() {
                                on);
   if (!made) return std::unexpected(made.error());
   endpoint_ = std::move(*made);
-  return {};
+  return sends() ? Result<void>() : endpoint_->listen();
 }
 
 Result<void> End::connect() {

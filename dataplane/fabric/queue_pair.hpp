@@ -192,6 +192,10 @@ struct FabricInfo {
   /// A device knows memory by its pages: registered ones must not be exchanged for others, and a work's
   /// memory that no region covers costs a registration.
   bool pins_memory = false;
+  // What all queue pairs of it can do, whatever their peers are.
+  bool atomics = true;
+  bool ties_keys = true;  ///< QueuePair::register_memory() works
+  std::uint32_t largest_message = 0x7FFF'FFFF;
 };
 
 class Fabric {

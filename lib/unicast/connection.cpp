@@ -7,16 +7,10 @@
 namespace rdmc {
 namespace {
 
-constexpr std::size_t kMostBytes = 0x7FFF'FFFF;
 constexpr std::size_t kAtomicBytes = 8;
 
 std::unexpected<Error> no_connection() {
   return fail(Errc::peer_failed, "no connection");
-}
-
-Result<void> check_length(std::size_t bytes) {
-  if (bytes > kMostBytes) return fail(Errc::invalid_argument, "more than 2^31 - 1 bytes in one operation");
-  return {};
 }
 
 /// Errors: invalid_argument.
@@ -24,7 +18,7 @@ Result<void> check_range(const RemoteMemory& memory, std::uint64_t offset, std::
   if (offset > memory.length || bytes > memory.length - offset)
     return fail(Errc::invalid_argument, std::to_string(bytes) + " bytes at " + std::to_string(offset) +
                                             " of " + std::to_string(memory.length) + " bytes of a peer's");
-  return check_length(bytes);
+  return {};
 }
 
 Result<void> check_atomic(const RemoteMemory& memory, std::uint64_t offset) {
@@ -80,7 +74,6 @@ bool Connection::is_open() const {
 Result<void> Connection::send(std::span<const std::byte> bytes, std::uint64_t work_id,
                               std::optional<std::uint32_t> immediate) const {
   if (!link_) return no_connection();
-  if (auto checked = check_length(bytes.size()); !checked) return checked;
   return link_->ask(
       fabric::SendRequest{.work_id = work_id, .bytes = bytes, .immediate = immediate, .invalidate = {}});
 }
@@ -96,7 +89,6 @@ Result<void> Connection::send_copy(std::span<const std::byte> bytes, std::uint64
 
 Result<void> Connection::post_receive(std::span<std::byte> bytes, std::uint64_t work_id) const {
   if (!link_) return no_connection();
-  if (auto checked = check_length(bytes.size()); !checked) return checked;
   return link_->ask(fabric::ReceiveRequest{.work_id = work_id, .bytes = bytes});
 }
 
@@ -144,7 +136,7 @@ Result<void> Connection::fetch_and_add(const RemoteMemory& at, std::uint64_t off
 }
 
 void Connection::disconnect() const {
-  if (link_) link_->ask_for_end();
+  if (link_) link_->disconnect();
 }
 
 Region& Region::operator=(Region&& other) noexcept {
@@ -158,18 +150,18 @@ Region& Region::operator=(Region&& other) noexcept {
 /// When the endpoint has ended, its regions have, too.
 Region::~Region() {
   if (!state_) return;
-  if (const auto data_path = state_->data_path.lock()) data_path->remove(state_);
+  if (const auto data_path = state_->data_path.lock()) data_path->remove(*state_);
 }
 
 std::span<std::byte> Region::bytes() const {
   return state_ ? state_->memory : std::span<std::byte>();
 }
 
-Result<RemoteMemory> Region::grant(const Connection& connection, KeyScope widest) {
+Result<RemoteMemory> Region::grant(const Connection& connection, const GrantOptions& options) {
   if (!state_) return fail(Errc::invalid_argument, "no region");
   const auto data_path = state_->data_path.lock();
   if (!data_path || !connection.link_) return no_connection();
-  return data_path->grant(*state_, *connection.link_, widest);
+  return data_path->grant(*state_, *connection.link_, options);
 }
 
 Result<void> Region::revoke(const Connection& connection) {

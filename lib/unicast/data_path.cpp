@@ -1,7 +1,6 @@
 #include "lib/unicast/data_path.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <new>
 #include <utility>
@@ -17,6 +16,11 @@ constexpr int kLeastLastTurns = 3, kMostLastTurns = 64;
 constexpr Duration kWordPatience = seconds(5);
 /// Of completions of one link in one turn: others get theirs.
 constexpr std::size_t kMostInTurn = 1024;
+
+/// Short enough to need none.
+Error no_memory() {
+  return {Errc::resource_limit, "no memory"};
+}
 
 }  // namespace
 
@@ -48,7 +52,7 @@ void DataPath::start() {
 void DataPath::end_links() {
   std::future<void> none_left;
   thread_->call([&] {
-    is_stopping_ = true;
+    take_added();
     none_left = stopping_.emplace().get_future();
     for (auto& [id, entry] : links_) end(*entry.link, {Errc::cancelled, "the endpoint was destroyed"});
   });
@@ -69,10 +73,13 @@ void DataPath::leave() {
   thread_->call([&] {
     while (run_tasks() != 0) {
     }
-    for (const auto& region : regions_) end_region(*region);
+    for (const auto& [raw, region] : regions_) end_region(*region);
     regions_.clear();
     thread_->engine().remove(*this);
+    const std::lock_guard lock(tasks_mutex_);
+    has_left_ = true;
   });
+  some_removed_.notify_all();
 }
 
 void DataPath::run(std::move_only_function<void()> task) {
@@ -83,25 +90,31 @@ void DataPath::run(std::move_only_function<void()> task) {
   kick();
 }
 
-void DataPath::kick() {
+void DataPath::kick() noexcept {
   if (!kicked_.exchange(true)) thread_->notify();
 }
 
 void DataPath::add(std::shared_ptr<Link> link) {
+  const std::lock_guard lock(tasks_mutex_);
   const ConnectionId id = link->id();
-  Link& added = *(links_[id].link = std::move(link));
-  if (is_stopping_) end(added, {Errc::cancelled, "the endpoint is being destroyed"}, true);
+  added_.try_emplace(id, std::move(link), std::nullopt);
 }
 
-void DataPath::end(Link& link, const Error& cause, bool at_once) {
+/// What was allocated where the link came from moves over as it is.
+void DataPath::take_added() {
+  const std::lock_guard lock(tasks_mutex_);
+  links_.merge(added_);
+}
+
+void DataPath::end(Link& link, Error cause, bool at_once) {
   const auto found = links_.find(link.id());
   if (found == links_.end()) return;
   link.close();
   std::optional<Ending>& ending = found->second.ending;
   if (!ending) {
-    ending.emplace(Ending{.cause = cause, .at_once = at_once});
+    ending.emplace(Ending{.cause = std::move(cause), .at_once = at_once});
   } else if (ending->word_until) {
-    if (cause.code == Errc::cancelled && !ending->is_explained) ending->cause = cause;
+    if (cause.code == Errc::cancelled && !ending->is_explained) ending->cause = std::move(cause);
     ending->word_until.reset();
     ending->at_once = true;
   } else {
@@ -110,15 +123,16 @@ void DataPath::end(Link& link, const Error& cause, bool at_once) {
 }
 
 /// The queue pair is in the error state.
-void DataPath::on_fault(Entry& entry, const Link::Fault& fault, Time now) {
+void DataPath::on_fault(Entry& entry, Link::Fault fault, Time now) {
   if (!entry.ending) {
     entry.link->close();
     const bool is_over = fault.is_explained && !fault.is_our_refusal;
     entry.ending.emplace(
-        Ending{.cause = fault.error, .at_once = is_over, .is_explained = fault.is_explained});
+        Ending{.cause = std::move(fault.error), .at_once = is_over, .is_explained = fault.is_explained});
     if (!is_over) entry.ending->word_until = now + kWordPatience;
   } else if (!entry.ending->word_until) {
-    if (fault.is_explained && entry.ending->cause.code != Errc::cancelled) entry.ending->cause = fault.error;
+    if (fault.is_explained && entry.ending->cause.code != Errc::cancelled)
+      entry.ending->cause = std::move(fault.error);
     entry.ending->at_once = true;
   }
 }
@@ -127,16 +141,29 @@ std::size_t DataPath::run_tasks() {
   std::vector<std::move_only_function<void()>> tasks;
   {
     const std::lock_guard lock(tasks_mutex_);
+    links_.merge(added_);
     std::swap(tasks, tasks_);
   }
-  for (auto& task : tasks) {
-    try {
-      task();
-    } catch (const std::bad_alloc&) {  // the others are run all the same
-      on_out_of_memory();
-    }
+  for (auto& task : tasks) task();
+  return tasks.size() + remove_regions();
+}
+
+std::size_t DataPath::remove_regions() {
+  std::unique_lock lock(tasks_mutex_);
+  RegionState* next = std::exchange(removed_, nullptr);
+  if (next == nullptr) return 0;
+  lock.unlock();
+  std::size_t count = 0;
+  for (RegionState* region = next; region != nullptr; region = next, ++count) {
+    next = region->next_removed;
+    const auto kept = std::move(regions_.extract(region).mapped());
+    end_region(*region);
+    lock.lock();
+    region->is_removed = true;
+    lock.unlock();
   }
-  return tasks.size();
+  some_removed_.notify_all();
+  return count;
 }
 
 std::size_t DataPath::work(Time now) {
@@ -150,15 +177,19 @@ std::size_t DataPath::work(Time now) {
   std::size_t done = run_tasks();
   for (auto next = links_.begin(); next != links_.end();) {
     Entry& entry = next->second;
-    const std::size_t done_here = turn(entry, now);
-    done += done_here;
-    if (may_finish(entry, done_here, now)) {
-      finish(entry);  // where memory runs out, the next turn goes on with it
-      next = links_.erase(next);
+    bool is_over = false;
+    try {
+      const std::size_t done_here = turn(entry, now);
+      done += done_here;
+      is_over = may_finish(entry, done_here, now);
+      if (is_over) finish(entry);
+    } catch (const std::bad_alloc&) {  // the next turn goes on with it
+      end(*entry.link, no_memory(), true);
+      is_over = false;
       ++done;
-    } else {
-      ++next;
     }
+    if (is_over) ++done;
+    next = is_over ? links_.erase(next) : std::next(next);
   }
   in_turn.reset();
   if (stopping_ && links_.empty()) std::exchange(stopping_, std::nullopt)->set_value();
@@ -177,20 +208,25 @@ std::size_t DataPath::turn(Entry& entry, Time now) {
   Link& link = *entry.link;
   if (entry.ending) ++entry.ending->turns;
   std::size_t done = link.post_asked();
-  std::array<Completion, 64> completions;
   std::size_t count = 0, taken = 0;
   do {
-    count = link.poll(completions);
+    count = take_completions(entry);
     taken += count;
     if (count == 0) break;
-    deliver(entry.link, std::span(completions).first(count));
     done += count + link.post_asked();
   } while (taken < kMostInTurn);
-  if (link.take_end_wish()) end(link, {Errc::cancelled, "disconnected"});
+  // Whoever was never told of a connection waits for nothing that may still arrive on it.
+  if (auto cause = link.take_end_wish()) end(link, std::move(*cause), !link.was_opened());
   // Every completion was taken, and with them the one that says why.
   if (count == 0)
-    if (const auto fault = link.fault()) on_fault(entry, *fault, now);
+    if (auto fault = link.fault()) on_fault(entry, std::move(*fault), now);
   return done;
+}
+
+std::size_t DataPath::take_completions(Entry& entry) {
+  const std::size_t count = entry.link->poll(polled_, completions_);
+  if (count != 0) deliver(entry.link, std::span(completions_).first(count));
+  return count;
 }
 
 bool DataPath::may_finish(const Entry& entry, std::size_t done, Time now) const {
@@ -202,24 +238,22 @@ bool DataPath::may_finish(const Entry& entry, std::size_t done, Time now) const 
 }
 
 /// Its keys go first, then what the queue pair has told, then what it has not.
-void DataPath::finish(const Entry& entry) {
+void DataPath::finish(Entry& entry) {
   Link& link = *entry.link;
-  for (const auto& region : regions_) region->grants.erase(link.id());
-  std::array<Completion, 64> completions;
-  while (const std::size_t count = link.poll(completions))
-    deliver(entry.link, std::span(completions).first(count));
+  for (const auto& [raw, region] : regions_) region->grants.erase(link.id());
+  while (take_completions(entry) != 0) {
+  }
   link.destroy_queue_pair();
-  while (const std::size_t count = link.flush(completions))
-    deliver(entry.link, std::span(completions).first(count));
+  while (const std::size_t count = link.flush(completions_))
+    deliver(entry.link, std::span(completions_).first(count));
   handlers_.ended(entry.link, entry.ending->cause);
 }
 
 void DataPath::deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions) {
   for (const Completion& completion : completions) count(completion);
-  // Short enough to need no memory.
   const auto drop = [&](std::size_t count) {
     counters_->completions_dropped += count;
-    end(*link, {Errc::resource_limit, "no memory"}, true);
+    end(*link, no_memory(), true);
   };
   if (handlers_.completed) {
     link->hand_over(completions);
@@ -264,12 +298,23 @@ std::size_t DataPath::take(std::span<Completion> out, Duration longest) {
   if (ended_.empty() && longest.ns > 0 && !out.empty())
     some_.wait_for(lock, std::chrono::nanoseconds(longest.ns), [this] { return !ended_.empty(); });
   std::size_t count = 0;
-  for (; count < out.size() && !ended_.empty(); ended_.pop_front()) {
-    const auto& [link, completion] = ended_.front();
-    out[count++] = completion;
-    link->hand_over({&completion, 1});
+  while (count < out.size() && !ended_.empty()) {
+    const auto link = ended_.front().first;
+    const std::size_t first = count;
+    for (; count < out.size() && !ended_.empty() && ended_.front().first == link; ended_.pop_front())
+      out[count++] = ended_.front().second;
+    link->hand_over(out.subspan(first, count - first));
   }
   return count;
+}
+
+Capabilities DataPath::capabilities() {
+  return thread_->call([this]() -> Capabilities {
+    const fabric::FabricInfo info = fabric().info();
+    return {.atomics = info.atomics,
+            .keys_per_connection = info.ties_keys,
+            .largest_message = std::min(info.largest_message, Capabilities().largest_message)};
+  });
 }
 
 Result<void> DataPath::add(const std::shared_ptr<RegionState>& region) {
@@ -279,7 +324,7 @@ Result<void> DataPath::add(const std::shared_ptr<RegionState>& region) {
       if (!pinned) return std::unexpected(pinned.error());
       region->pinned = std::move(*pinned);
     }
-    regions_.insert(region);
+    regions_.emplace(region.get(), region);
     return {};
   });
 }
@@ -290,14 +335,20 @@ void DataPath::end_region(RegionState& region) {
   region.pinned.reset();
 }
 
-void DataPath::remove(const std::shared_ptr<RegionState>& region) {
-  const auto task = [self = shared_from_this(), region] {
-    self->end_region(*region);
-    self->regions_.erase(region);
-  };
+void DataPath::remove(RegionState& region) noexcept {
+  std::unique_lock lock(tasks_mutex_);
+  if (has_left_) return;
+  region.next_removed = std::exchange(removed_, &region);
+  lock.unlock();
+  if (thread_->is_current()) {
+    remove_regions();
+    return;
+  }
+  kick();
   // Nobody waits for a turn that the application may not give.
-  if (!thread_->options().own_thread && !thread_->is_current()) return run(task);
-  thread_->call(task);
+  if (!thread_->options().own_thread) return;
+  lock.lock();
+  some_removed_.wait(lock, [&] { return region.is_removed || has_left_; });
 }
 
 bool DataPath::is_ours(const Link& link) const {
@@ -305,23 +356,24 @@ bool DataPath::is_ours(const Link& link) const {
   return found != links_.end() && found->second.link.get() == &link;
 }
 
-Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link, KeyScope widest) {
+Result<RemoteMemory> DataPath::grant(RegionState& region, Link& link, const GrantOptions& options) {
+  const RemoteAccess access = options.access.value_or(region.access);
+  if (access == RemoteAccess::none || !permits(region.access, access))
+    return fail(Errc::invalid_argument, "the region permits less than the key would, or the key nothing");
   return thread_->call([&]() -> Result<RemoteMemory> {
     if (!link.is_open()) return fail(Errc::peer_failed, "the connection is over");
     if (!is_ours(link)) return fail(Errc::invalid_argument, "a connection of another endpoint");
     if (link.queue_pair() == nullptr) return fail(Errc::peer_failed, "the connection is over");
-    auto& kept = region.grants[link.id()];
-    if (kept) return fail(Errc::already_exists, "this connection has a key of the region");
-    auto made = link.queue_pair()->register_memory(region.memory, region.access);
-    if (!made && made.error().code == Errc::unsupported && widest == KeyScope::device)
-      made = fabric().register_memory(region.memory, fabric::MemoryUse::general, region.access);
-    if (!made) {
-      region.grants.erase(link.id());
-      return std::unexpected(made.error());
-    }
-    kept = std::move(*made);
+    if (region.grants.contains(link.id()))
+      return fail(Errc::already_exists, "this connection has a key of the region");
+    auto made = link.queue_pair()->register_memory(region.memory, access);
+    if (!made && made.error().code == Errc::unsupported && options.widest == KeyScope::device)
+      made = fabric().register_memory(region.memory, fabric::MemoryUse::general, access);
+    if (!made) return std::unexpected(made.error());
+    const RemoteMemory key{(*made)->remote_address(), region.memory.size(), (*made)->remote_key()};
+    region.grants.emplace(link.id(), std::move(*made));
     ++counters_->grants;
-    return RemoteMemory{kept->remote_address(), region.memory.size(), kept->remote_key()};
+    return key;
   });
 }
 
@@ -332,9 +384,9 @@ Result<void> DataPath::revoke(RegionState& region, const Link& link) {
   });
 }
 
-/// All of them begin anew: each may lack a piece.
+/// The fabric below all links lacked memory. All of them begin anew: each may lack a piece.
 void DataPath::on_out_of_memory() {
-  for (auto& [id, entry] : links_) end(*entry.link, {Errc::resource_limit, "no memory"}, true);
+  for (auto& [id, entry] : links_) end(*entry.link, no_memory(), true);
 }
 
 }  // namespace rdmc::unicast

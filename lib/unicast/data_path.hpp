@@ -1,9 +1,10 @@
 // The part of an endpoint that lives on a fabric thread: its links and the memory that peers are let into,
 // with their turns on the engine. Others hand it tasks, which it runs in its next turn and which never wait
-// for room. Its owner calls end_links() and leave() before it
-// lets go of it.
+// for room. Its owner calls end_links() and leave() before it lets go of it. When memory runs out, whatever
+// lacks a piece ends alone, and an end needs no memory.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -13,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,13 +35,16 @@ struct Counters {
 
 class DataPath;
 
-/// The inside of a Region: the engine's, but for what never changes.
+/// The inside of a Region: the fabric thread's, but for what never changes.
 struct RegionState {
   const std::span<std::byte> memory;
   const RemoteAccess access;
   const std::weak_ptr<DataPath> data_path;
   std::unique_ptr<fabric::MemoryRegion> pinned = nullptr;  ///< for our own operations
   std::map<ConnectionId, std::unique_ptr<fabric::MemoryRegion>> grants = {};
+  // With the mutex of the data path.
+  RegionState* next_removed = nullptr;
+  bool is_removed = false;
 };
 
 class DataPath final : private engine::Agent, public std::enable_shared_from_this<DataPath> {
@@ -71,10 +74,13 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   // -- any thread --
 
-  /// Runs `task` on the fabric thread in its next turn, in the order of the calls. Never waits.
+  /// Runs `task` on the fabric thread in its next turn, in the order of the calls. Never waits. What it lacks
+  /// memory for is its own matter: it throws nothing.
   void run(std::move_only_function<void()> task);
   /// Gives the engine a turn.
-  void kick();
+  void kick() noexcept;
+  /// The link has turns from the next one on, before any task that is handed over later. Until end_links().
+  void add(std::shared_ptr<Link> link);
   /// What has ended, in order; how many. Waits for the first at most `longest`.
   std::size_t take(std::span<Completion> out, Duration longest);
 
@@ -84,17 +90,18 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   bool is_in_turn() const { return is_in_turn_; }
 
   fabric::Fabric& fabric() { return thread_->fabric(); }
-  void add(std::shared_ptr<Link> link);
   /// The link takes no more operations, and is over a little later: what was said last may still arrive, and
-  /// what has come last is acknowledged. `at_once`: it is beyond that. A link that has failed and waits to
-  /// hear why waits no longer.
-  void end(Link& link, const Error& cause, bool at_once = false);
+  /// what has come last is acknowledged. `at_once`: it is beyond that. For a link that has failed and waits
+  /// to hear why, this is the word.
+  void end(Link& link, Error cause, bool at_once = false);
 
   // -- any thread; they wait for the fabric thread --
 
+  Capabilities capabilities();
   Result<void> add(const std::shared_ptr<RegionState>& region);
-  void remove(const std::shared_ptr<RegionState>& region);
-  Result<RemoteMemory> grant(RegionState& region, Link& link, KeyScope widest);
+  /// Needs no memory.
+  void remove(RegionState& region) noexcept;
+  Result<RemoteMemory> grant(RegionState& region, Link& link, const GrantOptions& options);
   Result<void> revoke(RegionState& region, const Link& link);
 
  private:
@@ -115,11 +122,14 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   std::size_t work(Time now) override;
   Time next_deadline() const override;
   void on_out_of_memory() override;
+  void take_added();
   std::size_t run_tasks();
+  std::size_t remove_regions();
+  std::size_t take_completions(Entry& entry);
   std::size_t turn(Entry& entry, Time now);
-  void on_fault(Entry& entry, const Link::Fault& fault, Time now);
+  void on_fault(Entry& entry, Link::Fault fault, Time now);
   bool may_finish(const Entry& entry, std::size_t done, Time now) const;
-  void finish(const Entry& entry);
+  void finish(Entry& entry);
   void deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions);
   void count(const Completion& completion);
   bool is_ours(const Link& link) const;
@@ -131,6 +141,10 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   std::mutex tasks_mutex_;
   std::vector<std::move_only_function<void()>> tasks_;
+  std::map<ConnectionId, Entry> added_;  ///< not in links_ yet
+  RegionState* removed_ = nullptr;       ///< a list of those that are to end
+  std::condition_variable some_removed_;
+  bool has_left_ = false;
   std::atomic<bool> kicked_ = false;
 
   std::mutex taken_mutex_;
@@ -139,10 +153,12 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   // The fabric thread's.
   std::map<ConnectionId, Entry> links_;
-  std::set<std::shared_ptr<RegionState>> regions_;
+  std::map<const RegionState*, std::shared_ptr<RegionState>> regions_;
   std::optional<std::promise<void>> stopping_;  ///< until no link is left
-  bool is_stopping_ = false;
   bool is_in_turn_ = false;
+  // Of one turn of one link; here, because to make them anew costs more than a turn without work.
+  std::array<fabric::Completion, 64> polled_;
+  std::array<Completion, 64> completions_;
 };
 
 }  // namespace rdmc::unicast

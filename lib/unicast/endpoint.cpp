@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
-#include <future>
+#include <condition_variable>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr std::uint32_t kMostDepth = 65'536;
 /// Longer waits would pass the end of the clock.
 constexpr Duration kForEver = seconds(3600 * 24 * 365);
+/// Whoever waits for a connection waits so much longer than it is tried: the cause is better than none.
+constexpr Duration kCausePatience = seconds(1);
 
 Result<void> check(const EndpointOptions& options) {
   const auto wrong = [](const char* what) { return fail(Errc::invalid_argument, what); };
@@ -31,6 +34,21 @@ Result<void> check(const EndpointOptions& options) {
   return {};
 }
 
+/// What a thread that waits for a connection shares with the upcall, which may come when it is gone.
+struct Awaited {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<Connection>> made;
+  bool is_given_up = false;
+
+  void tell(Result<Connection> result) {
+    const std::lock_guard lock(mutex);
+    if (is_given_up && result) result->disconnect();
+    made = std::move(result);
+    changed.notify_all();
+  }
+};
+
 }  // namespace
 
 struct Endpoint::State {
@@ -45,12 +63,14 @@ struct Endpoint::State {
     data_path->leave();
   }
 
-  Result<void> start(std::shared_ptr<peer::FabricThread> thread);
+  void start(std::shared_ptr<peer::FabricThread> thread);
+  Result<void> may_wait() const;
   void on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause);
 
   EndpointOptions options;
   EndpointCallbacks on;
   Address address;
+  Capabilities capabilities;
   const std::shared_ptr<unicast::Counters> counters = std::make_shared<unicast::Counters>();
   std::shared_ptr<peer::Context> context;
   std::shared_ptr<peer::Peers> peers;
@@ -58,13 +78,14 @@ struct Endpoint::State {
   std::shared_ptr<unicast::Introductions> introductions;
 };
 
-Result<void> Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) {
+void Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) {
   auto path = std::make_shared<unicast::DataPath>(
       std::move(thread),
       unicast::DataPath::Handlers{.completed = on.completed,
                                   .ended = [this](const std::shared_ptr<unicast::Link>& link,
                                                   const Error& cause) { on_ended(link, cause); }},
       counters);
+  capabilities = path->capabilities();
   introductions = std::make_shared<unicast::Introductions>(
       *path, *peers,
       unicast::IntroductionOptions{.name = options.name,
@@ -72,25 +93,33 @@ Result<void> Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) 
                                    .most_connections = options.most_connections,
                                    .link = {.send_depth = options.send_depth,
                                             .receive_depth = options.receive_depth,
-                                            .receive_patience = options.receive_patience}},
-      on.connected, *counters);
+                                            .receive_patience = std::min(options.receive_patience, kForEver),
+                                            .capabilities = capabilities},
+                                   .accept = on.accept,
+                                   .connected = on.connected},
+      *counters);
   data_path = std::move(path);
   data_path->start();
   address = options.address;
-  if (!options.listens) return {};
-  auto listening = introductions->listen(options.address);
-  if (listening) address = introductions->address();
-  return listening;
+}
+
+/// Whether the calling thread may wait for the control loop, which waits for the fabric thread at times.
+Result<void> Endpoint::State::may_wait() const {
+  if (data_path->thread().is_current() && (options.own_thread || data_path->is_in_turn()))
+    return fail(Errc::invalid_argument, "an upcall cannot wait for the control loop");
+  return {};
 }
 
 /// On the fabric thread.
 void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause) {
   introductions->forget(link->id(), cause);
-  if (!link->was_opened()) return;
-  ++counters->disconnected;
-  if (!on.disconnected) return;
   try {
-    on.disconnected(Connection(link), cause);
+    if (link->was_opened()) {
+      ++counters->disconnected;
+      if (on.disconnected) on.disconnected(Connection(link), cause);
+    } else if (const auto done = link->take_done()) {
+      done(std::unexpected(cause));
+    }
   } catch (const std::bad_alloc&) {  // it was told, and is not told again
   }
 }
@@ -115,12 +144,20 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const EndpointOptions& option
   wanted.idle.busy_poll = options.busy_poll;
   auto thread = options.own_thread ? state->context->fabric_thread(wanted) : peer::FabricThread::open(wanted);
   if (!thread) return std::unexpected(thread.error());
-  if (auto started = state->start(std::move(*thread)); !started) return std::unexpected(started.error());
+  state->start(std::move(*thread));
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(state)));
 }
 
 Endpoint::Endpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Endpoint::~Endpoint() = default;
+
+Result<void> Endpoint::listen() {
+  if (auto may = state_->may_wait(); !may) return may;
+  if (state_->introductions->listens()) return fail(Errc::invalid_argument, "the endpoint listens already");
+  if (auto listening = state_->introductions->listen(state_->options.address); !listening) return listening;
+  state_->address = state_->introductions->address();
+  return {};
+}
 
 const Address& Endpoint::address() const {
   return state_->address;
@@ -130,24 +167,39 @@ const std::string& Endpoint::fabric_name() const {
   return state_->data_path->thread().fabric_name();
 }
 
-void Endpoint::connect(Target to, Duration timeout, ConnectDone done) {
-  state_->introductions->connect(std::move(to), timeout, std::move(done));
+const Capabilities& Endpoint::capabilities() const {
+  return state_->capabilities;
 }
 
-Result<Connection> Endpoint::connect(Target to, Duration timeout) {
-  const bool is_current = state_->data_path->thread().is_current();
-  if (is_current && (state_->options.own_thread || state_->data_path->is_in_turn()))
-    return fail(Errc::invalid_argument, "an upcall cannot wait for a connection");
-  if (!is_current && !state_->options.own_thread)
+void Endpoint::connect(Target to, Duration timeout, ConnectDone done) {
+  state_->introductions->connect(std::move(to), std::clamp(timeout, Duration{}, kForEver), std::move(done));
+}
+
+Result<Connection> Endpoint::connect(Target to, Duration timeout) try {
+  peer::FabricThread& thread = state_->data_path->thread();
+  if (auto may = state_->may_wait(); !may) return std::unexpected(may.error());
+  if (state_->peers->loop().on_loop_thread())
+    return fail(Errc::invalid_argument, "an upcall of a membership cannot wait for a connection");
+  if (!state_->options.own_thread && !thread.is_current())
     return fail(Errc::invalid_argument, "only the thread that drives the endpoint can wait for a connection");
-  // Kept by the upcall, which may come while we are on our way out.
-  const auto made = std::make_shared<std::promise<Result<Connection>>>();
-  auto result = made->get_future();
-  connect(std::move(to), timeout, [made](Result<Connection> done) { made->set_value(std::move(done)); });
-  if (!state_->options.own_thread)
-    while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-      state_->data_path->thread().turn(milliseconds(10));
-  return result.get();
+  const auto awaited = std::make_shared<Awaited>();
+  const Time end = monotonic_now() + std::clamp(timeout, Duration{}, kForEver) + kCausePatience;
+  connect(std::move(to), timeout, [awaited](Result<Connection> made) { awaited->tell(std::move(made)); });
+  std::unique_lock lock(awaited->mutex);
+  while (!awaited->made && monotonic_now() < end) {
+    if (state_->options.own_thread) {
+      awaited->changed.wait_for(lock, std::chrono::nanoseconds((end - monotonic_now()).ns));
+    } else {
+      lock.unlock();
+      thread.turn(milliseconds(10));
+      lock.lock();
+    }
+  }
+  if (awaited->made) return std::move(*awaited->made);
+  awaited->is_given_up = true;
+  return fail(Errc::timed_out, "the connection was not made in time");
+} catch (const std::bad_alloc&) {
+  return fail(Errc::resource_limit, "no memory");
 }
 
 Result<Region> Endpoint::register_memory(std::span<std::byte> memory, RemoteAccess access) {
@@ -156,6 +208,8 @@ Result<Region> Endpoint::register_memory(std::span<std::byte> memory, RemoteAcce
     return fail(Errc::invalid_argument, "a region permits write, read, atomic, or several of these");
   if (permits(access, RemoteAccess::atomic) && reinterpret_cast<std::uintptr_t>(memory.data()) % 8 != 0)
     return fail(Errc::invalid_argument, "memory for atomic operations begins at a multiple of 8");
+  if (permits(access, RemoteAccess::atomic) && !state_->capabilities.atomics)
+    return fail(Errc::unsupported, "this fabric has no atomic operations");
   auto region = std::make_shared<unicast::RegionState>(
       unicast::RegionState{.memory = memory, .access = access, .data_path = state_->data_path});
   if (auto added = state_->data_path->add(region); !added) return std::unexpected(added.error());

@@ -1,5 +1,6 @@
 #include "lib/unicast/introductions.hpp"
 
+#include <new>
 #include <utility>
 
 namespace rdmc::unicast {
@@ -14,24 +15,25 @@ Error as_ours(const Error& cause) {
   return {is_same ? cause.code : Errc::peer_failed, "the peer has ended the connection: " + cause.what};
 }
 
+/// Short enough to need none.
+Error no_memory() {
+  return {Errc::resource_limit, "no memory"};
+}
+
 }  // namespace
 
 Introductions::Introductions(DataPath& data_path, peer::Peers& peers, IntroductionOptions options,
-                             Connected connected, Counters& counters)
-    : data_path_(data_path),
-      peers_(peers),
-      options_(std::move(options)),
-      connected_(std::move(connected)),
-      counters_(counters) {}
+                             Counters& counters)
+    : data_path_(data_path), peers_(peers), options_(std::move(options)), counters_(counters) {}
 
 Result<void> Introductions::listen(const Address& address) {
   auto service = peers_.serve(service_of(options_.name), [weak = weak_from_this()](peer::Request request) {
     if (const auto self = weak.lock()) self->on_request(std::move(request));
   });
   if (!service) return std::unexpected(service.error());
-  service_ = std::move(*service);
   auto listener = peers_.listen(address, {.channel = peers_.options()});
   if (!listener) return std::unexpected(listener.error());
+  service_ = std::move(*service);
   listener_.emplace(std::move(*listener));
   return {};
 }
@@ -46,83 +48,122 @@ Introductions::Entry* Introductions::find(ConnectionId id) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-/// Runs `work` on the fabric thread with the link and then, unless the connection has been given up,
-/// `then` on the loop's with the result. An error of `work` gives it up.
+/// What the loop runs for a connection later: nothing, if it has been given up by then. A step that lacks
+/// memory gives it up.
+template <typename Step>
+auto Introductions::step(ConnectionId id, Step step) {
+  return [weak = weak_from_this(), id, step = std::move(step)]<typename... With>(With&&... with) mutable {
+    const auto self = weak.lock();
+    if (!self || self->find(id) == nullptr) return;
+    try {
+      step(*self, std::forward<With>(with)...);
+    } catch (const std::bad_alloc&) {
+      self->give_up(id, no_memory());
+    }
+  };
+}
+
+/// Runs `work` on the fabric thread with the link and then, as a step, `then` with the result. An error of
+/// `work` gives the connection up.
 template <typename Work, typename Then>
 void Introductions::on_engine(ConnectionId id, Work work, Then then) {
-  data_path_.run([self = shared_from_this(), link = find(id)->link, work = std::move(work), then]() mutable {
-    self->peers_.loop().post([self, id = link->id(), result = work(*link), then]() mutable {
-      if (self->find(id) == nullptr) return;
-      if (!result) return self->give_up(id, result.error());
-      then(std::move(result));
-    });
+  auto next = step(id, [id, then = std::move(then)](Introductions& self, auto result) mutable {
+    if (!result) return self.give_up(id, std::move(result.error()));
+    then(self, std::move(result));
+  });
+  data_path_.run([self = shared_from_this(), link = find(id)->link, work = std::move(work),
+                  next = std::move(next)]() mutable {
+    using Value = std::invoke_result_t<Work&, Link&>;
+    try {
+      Value result = link->is_closed() ? Value(fail(Errc::cancelled, "the connection has ended in between"))
+                                       : work(*link);
+      self->peers_.loop().post(
+          [next = std::move(next), result = std::move(result)]() mutable { next(std::move(result)); });
+    } catch (const std::bad_alloc&) {
+      link->ask_for_end(no_memory());
+    }
   });
 }
 
-Bytes Introductions::greeting() const {
-  return encode(Greeting{options_.name, options_.private_data});
+Bytes Introductions::greeting(const Bytes& private_data) const {
+  return encode(Greeting{options_.name, private_data.empty() ? options_.private_data : private_data});
 }
 
 // ---- Whoever dials
 
 void Introductions::connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done) {
-  if (is_stopped_) return done(fail(Errc::cancelled, "the endpoint is being destroyed"));
-  peers_.loop().post(
-      [weak = weak_from_this(), to = std::move(to), timeout, done = std::move(done)]() mutable {
-        if (const auto self = weak.lock()) self->begin(self->make_link(), to, timeout, std::move(done));
-      });
+  // Nothing is connected any more, and an upcall is what asks.
+  if (is_closed_) {
+    if (done) done(fail(Errc::cancelled, "the endpoint is being destroyed"));
+    return;
+  }
+  const auto link = make_link();
+  auto task = [weak = weak_from_this(), link, to = std::move(to), timeout] {
+    if (const auto self = weak.lock()) self->begin(link, to, timeout);
+  };
+  link->set_done(std::move(done));
+  data_path_.add(link);
+  try {
+    peers_.loop().post(std::move(task));
+  } catch (const std::bad_alloc&) {
+    link->ask_for_end(no_memory());
+  }
 }
 
-void Introductions::begin(const std::shared_ptr<Link>& link, const Endpoint::Target& to, Duration timeout,
-                          Endpoint::ConnectDone done) {
+void Introductions::begin(const std::shared_ptr<Link>& link, const Endpoint::Target& to, Duration timeout) {
   const ConnectionId id = link->id();
-  Entry& entry = entries_[id];
-  entry.link = link;
-  entry.done = std::move(done);
-  entry.dials = true;
-  if (is_closed_) return give_up(id, {Errc::cancelled, "the endpoint is being destroyed"});
-  if (entries_.size() > options_.most_connections)
-    return give_up(id, {Errc::resource_limit, "this endpoint has as many connections as it may"});
-  entry.patience = peers_.loop().after(timeout, [weak = weak_from_this(), id, to] {
-    const Error late{Errc::timed_out,
-                     to.host + " port " + std::to_string(to.port) + ": no connection in time"};
-    if (const auto self = weak.lock()) self->give_up(id, late);
-  });
-  on_engine(
-      id,
-      [path = &data_path_, link](Link& one) {
-        path->add(link);
-        return one.make_queue_pair(path->fabric());
-      },
-      [this, id, to, timeout](Result<fabric::ConnectionBlob> blob) {
-        dial(id, to, timeout, std::move(*blob));
-      });
+  const auto refuse = [&](Errc code, const char* what) { link->ask_for_end({code, what}); };
+  try {
+    if (is_closed_) return refuse(Errc::cancelled, "the endpoint is being destroyed");
+    if (to.name.size() > kMostNameBytes || to.private_data.size() > kMostPrivateBytes)
+      return refuse(Errc::invalid_argument,
+                    "a name of more than 255 bytes, or private data of more than 4096");
+    if (entries_.size() >= options_.most_connections)
+      return refuse(Errc::resource_limit, "this endpoint has as many connections as it may");
+    Entry& entry = entries_[id];
+    entry.link = link;
+    entry.dials = true;
+    entry.patience = peers_.loop().after(
+        timeout, step(id, [id, to](Introductions& self) {
+          self.give_up(id, {Errc::timed_out,
+                            to.host + " port " + std::to_string(to.port) + ": no connection in time"});
+        }));
+    on_engine(
+        id, [path = &data_path_](Link& one) { return one.make_queue_pair(path->fabric()); },
+        [id, to, timeout](Introductions& self, Result<fabric::ConnectionBlob> blob) {
+          self.dial(id, to, timeout, std::move(*blob));
+        });
+  } catch (const std::bad_alloc&) {
+    link->ask_for_end(no_memory());
+    give_up(id, no_memory());
+  }
 }
 
 void Introductions::dial(ConnectionId id, const Endpoint::Target& to, Duration timeout,
                          fabric::ConnectionBlob blob) {
+  auto answered =
+      step(id, [id](Introductions& self, Result<control::Channel> channel, const peer::Offer& theirs) {
+        self.on_answer(id, std::move(channel), theirs);
+      });
   find(id)->dialing =
       peers_.open(to.host, to.port, timeout, service_of(to.name.empty() ? options_.name : to.name),
-                  {greeting(), std::move(blob)},
-                  [weak = weak_from_this(), id](Result<control::Channel> channel, const peer::Offer& theirs) {
-                    if (const auto self = weak.lock()) self->on_answer(id, std::move(channel), theirs);
-                  });
+                  {greeting(to.private_data), std::move(blob)}, std::move(answered));
 }
 
 void Introductions::on_answer(ConnectionId id, Result<control::Channel> channel, const peer::Offer& theirs) {
-  Entry* const entry = find(id);
-  if (entry == nullptr) return;
+  Entry& entry = *find(id);
   if (!channel) return give_up(id, channel.error());
-  entry->channel.emplace(std::move(*channel));
+  entry.channel.emplace(std::move(*channel));
   auto greeted = decode_greeting(theirs.greeting);
   if (!greeted) return give_up(id, greeted.error());
-  entry->peer = {std::move(greeted->name), entry->channel->peer(), std::move(greeted->private_data)};
+  entry.peer = {std::move(greeted->name), entry.channel->peer(), std::move(greeted->private_data)};
   start(id);
   on_engine(
       id, [blob = theirs.blob](Link& link) { return link.connect(blob); },
-      [this, id](const Result<void>&) {
-        if (auto said = find(id)->channel->send(encode(Ready{})); !said) return give_up(id, said.error());
-        set_ready(id);
+      [id](Introductions& self, const Result<void>&) {
+        if (auto said = self.find(id)->channel->send(encode(Ready{})); !said)
+          return self.give_up(id, said.error());
+        self.set_ready(id);
       });
 }
 
@@ -137,30 +178,41 @@ void Introductions::on_request(peer::Request request) {
                                   : greeted.error());
   }
   const auto link = make_link();
+  try {
+    receive(link, std::move(request), std::move(*greeted));
+  } catch (const std::bad_alloc&) {
+    give_up(link->id(), no_memory());
+  }
+}
+
+void Introductions::receive(const std::shared_ptr<Link>& link, peer::Request request, Greeting greeted) {
   const ConnectionId id = link->id();
   Entry& entry = entries_[id];
   entry.link = link;
-  entry.peer = {std::move(greeted->name), request.address(), std::move(greeted->private_data)};
+  entry.peer = {std::move(greeted.name), request.address(), std::move(greeted.private_data)};
   auto blob = std::move(request.offer().blob);
   entry.request.emplace(std::move(request));
-  entry.patience = peers_.loop().after(kReadyPatience, [weak = weak_from_this(), id] {
-    if (const auto self = weak.lock()) self->give_up(id, {Errc::timed_out, "the peer does not get ready"});
-  });
+  entry.patience = peers_.loop().after(kReadyPatience, step(id, [id](Introductions& self) {
+                                         self.give_up(id, {Errc::timed_out, "the peer does not get ready"});
+                                       }));
+  data_path_.add(link);
   on_engine(
       id,
-      [path = &data_path_, link, blob = std::move(blob)](Link& one) -> Result<fabric::ConnectionBlob> {
-        path->add(link);
+      [path = &data_path_, accept = &options_.accept, peer = entry.peer,
+       blob = std::move(blob)](Link& one) -> Result<fabric::ConnectionBlob> {
+        if (*accept)
+          if (auto accepted = (*accept)(peer); !accepted) return std::unexpected(std::move(accepted.error()));
         auto ours = one.make_queue_pair(path->fabric());
         if (!ours) return ours;
         if (auto connected = one.connect(blob); !connected) return std::unexpected(connected.error());
         return ours;
       },
-      [this, id](Result<fabric::ConnectionBlob> ours) { answer(id, std::move(*ours)); });
+      [id](Introductions& self, Result<fabric::ConnectionBlob> ours) { self.answer(id, std::move(*ours)); });
 }
 
 void Introductions::answer(ConnectionId id, fabric::ConnectionBlob blob) {
   Entry& entry = *find(id);
-  auto channel = entry.request->accept({greeting(), std::move(blob)});
+  auto channel = entry.request->accept({greeting({}), std::move(blob)});
   entry.request.reset();
   if (!channel) return give_up(id, channel.error());
   entry.channel.emplace(std::move(*channel));
@@ -171,41 +223,40 @@ void Introductions::answer(ConnectionId id, fabric::ConnectionBlob blob) {
 
 void Introductions::start(ConnectionId id) {
   find(id)->channel->start(
-      [weak = weak_from_this(), id](const Bytes& message) {
-        if (const auto self = weak.lock()) self->on_message(id, message);
-      },
-      [weak = weak_from_this(), id](const Error& cause) {
-        if (const auto self = weak.lock()) self->on_closed(id, cause);
-      });
+      step(id, [id](Introductions& self, const Bytes& message) { self.on_message(id, message); }),
+      step(id, [id](Introductions& self, const Error& cause) { self.on_closed(id, cause); }));
 }
 
 void Introductions::on_message(ConnectionId id, const Bytes& bytes) {
-  const Entry* const entry = find(id);
-  if (entry == nullptr) return;
+  const Entry& entry = *find(id);
   const auto message = decode_message(bytes);
   if (!message) return give_up(id, message.error());
   if (const auto* const ended = std::get_if<Ended>(&*message)) return on_closed(id, ended->cause);
-  if (entry->dials || entry->is_ready)
+  if (entry.dials || entry.is_ready)
     return give_up(id, {Errc::protocol_error, "the peer is ready out of turn"});
   set_ready(id);
 }
 
 void Introductions::set_ready(ConnectionId id) {
   Entry& entry = *find(id);
+  data_path_.run(
+      [self = shared_from_this(), link = entry.link, peer = entry.peer, dials = entry.dials]() mutable {
+        if (!link->open(std::move(peer))) return;  // it has ended in between
+        ++(dials ? self->counters_.connections_made : self->counters_.connections_accepted);
+        const auto done = link->take_done();
+        const Connection connection(link);
+        try {
+          if (done)
+            done(connection);
+          else if (self->options_.connected)
+            self->options_.connected(connection);
+        } catch (const std::bad_alloc&) {
+          self->data_path_.end(*link, no_memory(), true);
+        }
+      });
   entry.is_ready = true;
   entry.patience = {};
   entry.dialing = {};
-  data_path_.run([self = shared_from_this(), link = entry.link, peer = entry.peer,
-                  done = std::exchange(entry.done, {}), dials = entry.dials]() mutable {
-    if (!link->open(std::move(peer))) {  // it has ended in between
-      if (done) done(fail(Errc::peer_failed, "the connection ended at once"));
-      return;
-    }
-    ++(dials ? self->counters_.connections_made : self->counters_.connections_accepted);
-    const Connection connection(link);
-    if (done) return done(connection);
-    if (self->connected_) self->connected_(connection);
-  });
 }
 
 /// The peer has said that it ends the connection, or has gone.
@@ -213,22 +264,20 @@ void Introductions::on_closed(ConnectionId id, const Error& cause) {
   give_up(id, as_ours(cause));
 }
 
-/// Ends it at this side, whatever it has come to.
-void Introductions::give_up(ConnectionId id, const Error& cause) {
+/// Ends it at this side, whatever it has come to. Memory may be short; then the peer hears no cause.
+void Introductions::give_up(ConnectionId id, Error cause) {
   auto found = entries_.extract(id);
   if (found.empty()) return;
   Entry& entry = found.mapped();
-  say_last(entry, cause);
-  data_path_.run([path = &data_path_, link = std::move(entry.link), done = std::move(entry.done), cause] {
-    path->end(*link, cause);
-    if (done) done(std::unexpected(cause));
-  });
+  try {
+    say_last(entry, cause);
+  } catch (const std::bad_alloc&) {
+  }
+  entry.link->ask_for_end(std::move(cause));
 }
 
 void Introductions::forget(ConnectionId id, const Error& cause) {
-  peers_.loop().post([weak = weak_from_this(), id, cause] {
-    if (const auto self = weak.lock()) self->give_up(id, cause);
-  });
+  peers_.loop().post(step(id, [id, cause](Introductions& self) { self.give_up(id, cause); }));
 }
 
 /// To the peer, which may not hear it any more.
@@ -244,8 +293,8 @@ void Introductions::say_last(Entry& entry, const Error& cause) {
 
 void Introductions::close() {
   service_ = {};
+  is_closed_ = true;
   peers_.loop().call([this] {
-    is_closed_ = true;
     std::vector<ConnectionId> under_way;
     for (const auto& [id, entry] : entries_)
       if (!entry.is_ready) under_way.push_back(id);
@@ -254,7 +303,6 @@ void Introductions::close() {
 }
 
 void Introductions::stop() {
-  is_stopped_ = true;
   listener_.reset();
   peers_.loop().call([this] { entries_.clear(); });
 }

@@ -1,13 +1,18 @@
 #include "lib/unicast/link.hpp"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <concepts>
+#include <new>
+
+#include "dataplane/fabric/shm/requester.hpp"
 
 namespace rdmc::unicast {
 namespace {
 
+constexpr std::uint32_t kSlots = Endpoint::kMostCopies;
 constexpr std::size_t kSlotBytes = Endpoint::kMostCopiedBytes;
+/// So the slots need no pages that a peer can map.
+static_assert(kSlotBytes <= fabric::shm::Requester::kAlwaysStaged);
 
 bool is_receive(WorkKind kind) {
   return kind == WorkKind::receive || kind == WorkKind::receive_write_immediate;
@@ -26,6 +31,17 @@ WorkKind kind_of(const Work& work) {
 
 std::uint64_t work_id_of(const Work& work) {
   return std::visit([](const auto& request) { return request.work_id; }, work);
+}
+
+std::size_t length_of(const Work& work) {
+  return std::visit(
+      [](const auto& request) {
+        if constexpr (std::same_as<decltype(request), const fabric::AtomicRequest&>)
+          return sizeof(std::uint64_t);
+        else
+          return request.bytes.size();
+      },
+      work);
 }
 
 /// What ends a connection, by the status of the first operation that failed.
@@ -59,23 +75,36 @@ Link::Link(ConnectionId id, const LinkOptions& options, std::function<void()> ki
   for (std::uint32_t slot = kSlots; slot > 0; --slot) free_slots_.push_back(slot - 1);
 }
 
-/// With the mutex.
+Result<void> Link::check(const Work& work) const {
+  const Capabilities& can = options_.capabilities;
+  if (!can.atomics && std::holds_alternative<fabric::AtomicRequest>(work))
+    return fail(Errc::unsupported, "this fabric has no atomic operations");
+  if (length_of(work) > can.largest_message)
+    return fail(Errc::invalid_argument,
+                "more than " + std::to_string(can.largest_message) + " bytes in one operation");
+  return {};
+}
+
+/// With the mutex. The errors of a queue that is full are short: they need no memory.
 Result<void> Link::reserve(bool receives) {
   if (state_ != State::open) return fail(Errc::peer_failed, "the connection is over");
-  std::uint32_t& held = receives ? receives_held_ : sends_held_;
+  std::atomic<std::uint32_t>& held = receives ? receives_held_ : sends_held_;
   if (held == (receives ? options_.receive_depth : options_.send_depth))
-    return fail(Errc::would_block, receives ? "the receive queue is full" : "the send queue is full");
+    return fail(Errc::would_block, "queue is full");
   ++held;
   return {};
 }
 
-/// With the mutex. The first of a batch wakes the engine.
+/// With the mutex. The first of a batch wakes the fabric thread.
 void Link::note(Asked asked) {
   asked_.push_back(std::move(asked));
-  if (asked_.size() == 1) kick_();
+  if (asked_.size() > 1) return;
+  has_asked_ = true;
+  kick_();
 }
 
 Result<void> Link::ask(const Work& work) {
+  if (auto checked = check(work); !checked) return checked;
   const std::lock_guard lock(mutex_);
   if (auto reserved = reserve(is_receive(kind_of(work))); !reserved) return reserved;
   note({work, std::nullopt});
@@ -85,8 +114,7 @@ Result<void> Link::ask(const Work& work) {
 Result<void> Link::ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                             std::optional<std::uint32_t> immediate) {
   const std::lock_guard lock(mutex_);
-  if (state_ == State::open && free_slots_.empty())
-    return fail(Errc::would_block, "too many copies are on their way");
+  if (state_ == State::open && free_slots_.empty()) return fail(Errc::would_block, "too many copies");
   if (auto reserved = reserve(false); !reserved) return reserved;
   const std::uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
@@ -97,20 +125,40 @@ Result<void> Link::ask_copy(std::span<const std::byte> bytes, std::uint64_t work
   return {};
 }
 
-void Link::ask_for_end() {
+void Link::disconnect() {
   const std::lock_guard lock(mutex_);
-  if (state_ != State::open || end_wish_.exchange(true)) return;
+  if (state_ == State::open) wish_end({Errc::cancelled, "disconnected"});
+}
+
+void Link::ask_for_end(Error cause) noexcept {
+  const std::lock_guard lock(mutex_);
+  wish_end(std::move(cause));
+}
+
+/// With the mutex.
+void Link::wish_end(Error cause) noexcept {
+  if (end_wish_) return;
+  end_wish_.emplace(std::move(cause));
+  has_end_wish_ = true;
   kick_();
 }
 
-void Link::hand_over(std::span<const Completion> completions) {
+std::optional<Error> Link::take_end_wish() {
+  if (!has_end_wish_) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  for (const Completion& completion : completions)
-    --(is_receive(completion.kind) ? receives_held_ : sends_held_);
+  has_end_wish_ = false;
+  return std::exchange(end_wish_, std::nullopt);
+}
+
+void Link::hand_over(std::span<const Completion> completions) {
+  const auto receives = static_cast<std::uint32_t>(
+      std::ranges::count_if(completions, [](const Completion& one) { return is_receive(one.kind); }));
+  receives_held_ -= receives;
+  sends_held_ -= static_cast<std::uint32_t>(completions.size()) - receives;
 }
 
 Result<fabric::ConnectionBlob> Link::make_queue_pair(fabric::Fabric& fabric) {
-  auto slots = fabric.make_arena(kSlots * kSlotBytes, memory::Touch::when_used);
+  auto slots = memory::Arena::make(kSlots * kSlotBytes, memory::Touch::when_used);
   if (!slots) return std::unexpected(slots.error());
   slots_ = std::move(*slots);
   if (fabric.info().pins_memory) {
@@ -124,11 +172,6 @@ Result<fabric::ConnectionBlob> Link::make_queue_pair(fabric::Fabric& fabric) {
   if (!made) return std::unexpected(made.error());
   queue_pair_ = std::move(*made);
   return queue_pair_->local_blob();
-}
-
-Result<void> Link::connect(std::span<const std::byte> blob) {
-  if (queue_pair_ == nullptr) return fail(Errc::cancelled, "the connection has ended in between");
-  return queue_pair_->connect(blob);
 }
 
 bool Link::open(PeerInfo peer) {
@@ -157,30 +200,35 @@ Result<void> Link::post(const Work& work) {
   return std::visit(Post{*queue_pair_}, work);
 }
 
-/// What the queue pair does not take is flushed in its turn, and so is all that follows.
+/// What the queue pair does not take is flushed in its turn, and so is all that follows. Whether it has taken
+/// an operation for which it lacked memory is not known, so it gets none a second time.
 std::size_t Link::post_asked() {
+  if (!has_asked_) return 0;
   {
     const std::lock_guard lock(mutex_);
+    has_asked_ = false;
     std::swap(asked_, posting_);
   }
   for (const Asked& asked : posting_) {
     const WorkKind kind = kind_of(asked.work);
     (is_receive(kind) ? receives_ : sends_).push({work_id_of(asked.work), kind, asked.slot});
     if (fault_ || queue_pair_ == nullptr) continue;
-    if (auto posted = post(asked.work); !posted) fault_ = posted.error();
+    try {
+      if (auto posted = post(asked.work); !posted) fault_ = std::move(posted.error());
+    } catch (const std::bad_alloc&) {
+      fault_ = Error{Errc::resource_limit, "no memory"};
+    }
   }
   const std::size_t count = posting_.size();
   posting_.clear();
   return count;
 }
 
-std::size_t Link::poll(std::span<Completion> out) {
+std::size_t Link::poll(std::span<fabric::Completion> polled, std::span<Completion> out) {
   if (queue_pair_ == nullptr) return 0;
-  std::array<fabric::Completion, 64> done;
-  const std::size_t count =
-      queue_pair_->poll_completions(std::span(done).first(std::min(done.size(), out.size())));
+  const std::size_t count = queue_pair_->poll_completions(polled);
   for (std::size_t i = 0; i < count; ++i) {
-    const fabric::Completion& one = done[i];
+    const fabric::Completion& one = polled[i];
     if (one.status != WorkStatus::success && first_failure_ == WorkStatus::success)
       first_failure_ = one.status;
     roce::FixedRing<Posted>& posted = is_receive(one.kind) ? receives_ : sends_;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,15 +28,12 @@ using Work = std::variant<fabric::SendRequest, fabric::WriteRequest, fabric::Rea
 struct LinkOptions {
   std::uint32_t send_depth = 256, receive_depth = 512;
   Duration receive_patience = seconds(10);
+  Capabilities capabilities = {};
 };
 
 class Link {
  public:
-  /// Slots for the bytes of send_copy().
-  static constexpr std::uint32_t kSlots = 64;
-
-  /// `kick` tells the fabric thread that something was asked for; it is called with the mutex, and not
-  /// after close().
+  /// `kick` tells the fabric thread that something was asked for; it is called with the mutex.
   Link(ConnectionId id, const LinkOptions& options, std::function<void()> kick);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -44,30 +42,40 @@ class Link {
 
   ConnectionId id() const { return id_; }
   bool is_open() const { return state_ == State::open; }
-  /// Errors: would_block, peer_failed.
+  /// Errors: would_block, peer_failed, invalid_argument (too long), unsupported.
   Result<void> ask(const Work& work);
   Result<void> ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                         std::optional<std::uint32_t> immediate);
-  /// The application wants its end.
-  void ask_for_end();
+  /// The application wants its end: nothing happens unless it is open.
+  void disconnect();
+  /// The control plane wants its end. It may have been told so before: the first cause stands. Not after the
+  /// endpoint has ended.
+  void ask_for_end(Error cause) noexcept;
   /// The application has these completions of ours now: it may ask for as many operations more.
   void hand_over(std::span<const Completion> completions);
   /// Who is at the other end: known when the link opens.
   const PeerInfo& peer() const { return peer_; }
 
+  /// What the dialing application is to be told, once: here from before anything can fail until it is told.
+  /// Before the link is added to the data path, and then on the fabric thread.
+  void set_done(Endpoint::ConnectDone done) { done_ = std::move(done); }
+  Endpoint::ConnectDone take_done() { return std::exchange(done_, {}); }
+
   // -- the fabric thread --
 
   /// Errors: those of the fabric.
   Result<fabric::ConnectionBlob> make_queue_pair(fabric::Fabric& fabric);
-  /// Errors: those of QueuePair::connect; cancelled (it has ended in between).
-  Result<void> connect(std::span<const std::byte> blob);
+  /// Errors: those of QueuePair::connect.
+  Result<void> connect(std::span<const std::byte> blob) { return queue_pair_->connect(blob); }
   /// Takes operations from now on. False: it was closed before.
   bool open(PeerInfo peer);
   bool was_opened() const { return was_opened_; }
+  bool is_closed() const { return state_ == State::closed; }
   /// Posts what was asked for; returns how much.
   std::size_t post_asked();
-  /// Takes completions from the queue pair; returns how many.
-  std::size_t poll(std::span<Completion> out);
+  /// Takes completions from the queue pair; returns how many. They come in `polled` as the fabric has them;
+  /// `out` is as long.
+  std::size_t poll(std::span<fabric::Completion> polled, std::span<Completion> out);
   struct Fault {
     Error error;
     bool is_explained = false;  ///< one of our operations failed, by name; false: the peer may know why
@@ -79,8 +87,8 @@ class Link {
   std::optional<Fault> fault() const;
   /// Takes no more operations.
   void close();
-  /// The application wanted its end since the last call.
-  bool take_end_wish() { return end_wish_.exchange(false); }
+  /// Why its end was asked for since the last call; nothing: it was not.
+  std::optional<Error> take_end_wish();
   /// Destroys the queue pair. From then on flush() gives what was not completed.
   void destroy_queue_pair();
   /// Completions of operations that were not completed, in order; how many of them there were, 0: no more.
@@ -100,8 +108,10 @@ class Link {
     std::optional<std::uint32_t> slot;
   };
 
+  Result<void> check(const Work& work) const;
   Result<void> reserve(bool receives);
   void note(Asked asked);
+  void wish_end(Error cause) noexcept;
   Result<void> post(const Work& work);
   void give_back(std::optional<std::uint32_t> slot);
   std::span<std::byte> bytes_of(std::uint32_t slot) const;
@@ -110,12 +120,16 @@ class Link {
   const LinkOptions options_;
   const std::function<void()> kick_;
   PeerInfo peer_;  // written before state_ is open
+  Endpoint::ConnectDone done_;
   std::atomic<State> state_ = State::connecting;
-  std::atomic<bool> end_wish_ = false;
+  // Asked for, and not handed over; they grow with the mutex only.
+  std::atomic<std::uint32_t> sends_held_ = 0, receives_held_ = 0;
+  // So that a turn without anything new takes no mutex.
+  std::atomic<bool> has_asked_ = false, has_end_wish_ = false;
 
   std::mutex mutex_;  // of what follows
   std::vector<Asked> asked_;
-  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // asked for, and not handed over
+  std::optional<Error> end_wish_;
   std::vector<std::uint32_t> free_slots_;
 
   // The fabric thread's.

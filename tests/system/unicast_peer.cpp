@@ -154,6 +154,7 @@ class Server {
   explicit Server(const EndpointOptions& options) : party_(options) {
     std::memcpy(memory_.data(), &kFirstValue, sizeof kFirstValue);
     region_ = must(party_->register_memory(memory_, kAccess), "registering memory");
+    must(party_->listen(), "listening");
     std::printf("port %d\n", party_->address().port);
     std::fflush(stdout);
   }
@@ -188,12 +189,13 @@ class Server {
   void let_in(const Connection& connection) {
     // A NIC ties no key to a connection: it says so, and gives one that is good for the device when asked for
     // that.
-    const bool ties_keys = party_->fabric_name() != "verbs";
+    const bool ties_keys = party_->capabilities().keys_per_connection;
     if (!ties_keys)
       check(region_.grant(connection).error().code == Errc::unsupported,
-            "verbs says that it ties a key to a connection");
+            "this fabric ties a key to a connection, and says that it does not");
     const auto key =
-        must(region_.grant(connection, ties_keys ? KeyScope::connection : KeyScope::device), "granting");
+        must(region_.grant(connection, {.widest = ties_keys ? KeyScope::connection : KeyScope::device}),
+             "granting");
     must(connection.send_copy(key.encode(), 0), "telling the key");
     party_.next(connection, WorkKind::send);
   }
@@ -386,7 +388,7 @@ int main(int argc, char** argv) {
   const int device = serves ? 4 : 5;
   if (!address || argc < device || argc > device + 1) return 2;
   const EndpointOptions options{
-      .address = *address, .listens = serves, .fabric = argv[3], .device = argc > device ? argv[device] : ""};
+      .address = *address, .fabric = argv[3], .device = argc > device ? argv[device] : ""};
   if (serves) {
     Server(options).run();
     return 0;

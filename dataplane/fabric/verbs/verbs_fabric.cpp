@@ -89,7 +89,12 @@ Result<std::unique_ptr<VerbsFabric>> VerbsFabric::open(const Address& address,
 }
 
 FabricInfo VerbsFabric::info() const {
-  return {.name = "verbs", .path_mtu = device_.path_mtu, .pins_memory = true};
+  return {.name = "verbs",
+          .path_mtu = device_.path_mtu,
+          .pins_memory = true,
+          .atomics = device_.limits.atomic_cap != IBV_ATOMIC_NONE,
+          .ties_keys = false,
+          .largest_message = device_.largest_message};
 }
 
 VerbsFabricCounters VerbsFabric::counters() const {

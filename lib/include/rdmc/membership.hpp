@@ -7,8 +7,9 @@
 // Any thread may call anything, except where a function says otherwise. Upcalls of a membership come on the
 // control loop of its Context, one at a time; they must not block, and must not destroy the membership.
 // Upcalls of a group come on its fabric thread, one at a time. They must not block either: the control loop
-// waits for the fabric thread now and then. So an upcall of a group must not make a membership or a group,
-// end one, or ask for counters().
+// waits for the fabric thread now and then. So an upcall of a group, or of an endpoint (rdmc/unicast.hpp), must
+// not make a membership or a group, end one, or ask for counters(). An upcall of a membership must not wait for
+// a connection of an endpoint (Endpoint::connect() without an upcall).
 #pragma once
 
 #include <cstddef>

@@ -7,6 +7,11 @@
 // Any thread may call anything, except where a function says otherwise. Upcalls come on the fabric thread,
 // one at a time for the whole endpoint. They may call back in, and must not block. The memory that an
 // operation names must not be written or freed before its completion.
+//
+// The control loop waits for the fabric thread now and then. So an upcall must not wait for the control loop:
+// it must not make or end an endpoint, listen, or wait for a connection, and it must not make or end a
+// membership or a group of one, or ask for Membership::counters(). An upcall of a membership runs on the
+// control loop. It must not wait for a connection; everything else here is allowed there.
 #pragma once
 
 #include <array>
@@ -72,18 +77,27 @@ struct RemoteMemory {
 
 /// Who is at the other end of a connection.
 struct PeerInfo {
-  std::string name;                     ///< of its endpoint
-  Address address;                      ///< of its control connection
-  std::vector<std::byte> private_data;  ///< what its application says of itself
+  std::string name;  ///< of its endpoint
+  Address address;   ///< of its control connection
+  /// What its application says of itself: Endpoint::Target::private_data, or EndpointOptions::private_data.
+  std::vector<std::byte> private_data;
+};
+
+/// What every connection of an endpoint can do. It depends on the fabric, and on the device below it.
+struct Capabilities {
+  bool atomics = true;  ///< compare_and_swap(), fetch_and_add(), and regions with RemoteAccess::atomic
+  bool keys_per_connection = true;              ///< KeyScope::connection
+  std::uint32_t largest_message = 0x7FFF'FFFF;  ///< bytes of one operation
 };
 
 /// A handle of a connection. All copies name the same connection. It may outlive the connection and the
 /// endpoint: operations then fail with peer_failed.
 ///
 /// Errors of all operations: would_block (as many are under way as the endpoint's depths allow: take
-/// completions first), peer_failed (the connection is over), invalid_argument (longer than 2^31 - 1 bytes, or
-/// outside of the RemoteMemory; an atomic operation at an address that is no multiple of 8). An operation
-/// that was refused so has no completion.
+/// completions first), peer_failed (the connection is over), invalid_argument (longer than
+/// Capabilities::largest_message, or outside of the RemoteMemory; an atomic operation at an address that is
+/// no multiple of 8), unsupported (an atomic operation where there are none). An operation that was refused
+/// so has no completion.
 class Connection {
  public:
   /// No connection: every operation fails with peer_failed.
@@ -97,7 +111,10 @@ class Connection {
   /// Sends a message into the oldest unused receive of the peer.
   Result<void> send(std::span<const std::byte> bytes, std::uint64_t work_id,
                     std::optional<std::uint32_t> immediate = {}) const;
-  /// The same, and `bytes` are the caller's again at once. At most Endpoint::kMostCopiedBytes.
+  /// The same, and `bytes` are the caller's again at once. Errors besides: invalid_argument (more than
+  /// Endpoint::kMostCopiedBytes), would_block also when Endpoint::kMostCopies are under way on this
+  /// connection, whatever its depth is. The place of a copy is free again when its operation has ended, even
+  /// if nobody has taken the completion.
   Result<void> send_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                          std::optional<std::uint32_t> immediate = {}) const;
   /// Memory for one message of the peer's. An empty receive serves a write with immediate. A sender that
@@ -138,10 +155,16 @@ enum class KeyScope {
   device,      ///< on each one of the same device, for a peer that learns it from somebody
 };
 
-/// Memory that peers may be let into. It ends with its last grant when it is destroyed: by then no packet,
-/// however late, changes a byte of it. The functions and the destructor wait for the fabric thread. Without
-/// an own thread only the thread that polls may grant and revoke; a Region that another thread destroys ends
-/// in the next turn, and its memory must last until then.
+struct GrantOptions {
+  /// What the key permits: all that the region permits, or less.
+  std::optional<RemoteAccess> access = {};
+  KeyScope widest = KeyScope::connection;
+};
+
+/// Memory that peers may be let into. It ends with all its keys when it is destroyed: by then no packet,
+/// however late, changes a byte of it. The functions, the destructor and the assignment wait for the fabric
+/// thread. Without an own thread only the thread that polls may grant and revoke; a Region that another
+/// thread destroys ends in the next turn, and its memory must last until then.
 class Region {
  public:
   Region() = default;
@@ -150,13 +173,14 @@ class Region {
   ~Region();
 
   std::span<std::byte> bytes() const;
-  /// Lets the peer of this connection alone in, by a key that is good on no other connection. The verbs
-  /// fabric cannot tie a key to a connection. It refuses, unless `widest` permits a key that any connection
-  /// of the device could use; such a key, too, is a different one for each grant, and can be taken back by
-  /// itself. Errors: already_exists (it has a key: revoke that first), peer_failed (the connection is over),
+  /// Lets the peer of this connection alone in, by a key that is good on no other connection. A connection
+  /// has one key to a region; those of different connections may permit different things. The verbs fabric
+  /// cannot tie a key to a connection. It refuses, unless `widest` permits a key that any connection of the
+  /// device could use; such a key, too, is a different one for each grant, and can be taken back by itself.
+  /// Errors: already_exists (it has a key: revoke that first), peer_failed (the connection is over),
   /// unsupported (this fabric can make no key of this scope), invalid_argument (a connection of another
-  /// endpoint), resource_limit.
-  Result<RemoteMemory> grant(const Connection& connection, KeyScope widest = KeyScope::connection);
+  /// endpoint; access that the region does not permit, or none), resource_limit.
+  Result<RemoteMemory> grant(const Connection& connection, const GrantOptions& options = {});
   /// Takes the key back. When this returns, no packet of that peer, however late, changes a byte of the
   /// memory, and the keys of other peers are as good as before. An operation of the peer with the old key
   /// fails there with WorkStatus::remote_access, and ends the connection for both sides. The connection ends
@@ -178,8 +202,6 @@ struct EndpointOptions {
   std::string name;
   /// The address of the network to use. The port is that of the control connections; 0: any.
   Address address = Address::ipv4(127, 0, 0, 1, 0);
-  /// False: nobody connects to us by this endpoint.
-  bool listens = true;
   std::string fabric = "auto";  ///< "auto", "udp", "shm", "verbs", "dpdk"
   std::string device = {};      ///< where the fabric needs one named (dpdk)
   std::string key_file = {};
@@ -198,7 +220,8 @@ struct EndpointOptions {
   /// The most operations of one connection whose completions have not been taken: sends of all kinds, and
   /// receives. From 1 to 65,536.
   std::uint32_t send_depth = 256, receive_depth = 512;
-  /// A peer that has posted no receive for so long is given up (rnr_retry_exceeded); 0: never.
+  /// A peer that has posted no receive for so long is given up (rnr_retry_exceeded); 0: never. At most a
+  /// year.
   Duration receive_patience = seconds(10);
   /// Connections at a time; a peer beyond it is refused with resource_limit.
   std::uint32_t most_connections = 1024;
@@ -206,10 +229,13 @@ struct EndpointOptions {
   std::vector<std::byte> private_data = {};
 };
 
-/// Upcalls; any may be empty. One that throws std::bad_alloc is not repeated: what completed() was given
-/// counts as completions_dropped, and the connection ends with resource_limit. No other exception may leave
-/// an upcall.
+/// Upcalls; any may be empty. One that throws std::bad_alloc is not repeated, and the connection ends with
+/// resource_limit, but no other one; what completed() was given counts as completions_dropped. No other
+/// exception may leave an upcall.
 struct EndpointCallbacks {
+  /// A peer that holds the key wants to connect. With an error it is refused, and its connect() fails with
+  /// that error. Empty: everybody who holds the key may.
+  std::function<Result<void>(const PeerInfo&)> accept;
   /// A peer has connected to us. Post receives here: the peer may send at once.
   std::function<void(const Connection&)> connected;
   /// A connection that connected() or a successful connect() gave is over: once, after the completions of all
@@ -231,7 +257,7 @@ struct EndpointCallbacks {
 /// What an endpoint has done so far; monotone.
 struct EndpointCounters {
   std::uint64_t connections_made = 0, connections_accepted = 0;
-  std::uint64_t peers_refused = 0;  ///< that wanted to connect: malformed, of another version, too many
+  std::uint64_t peers_refused = 0;  ///< that wanted to connect: malformed, too many, not accepted
   std::uint64_t disconnected = 0;
   std::uint64_t sends = 0, writes = 0, reads = 0, atomics = 0;  ///< ours that succeeded
   std::uint64_t receives = 0;                                   ///< messages and immediates that arrived
@@ -244,18 +270,21 @@ struct EndpointCounters {
 
 class Endpoint {
  public:
-  static constexpr std::size_t kMostCopiedBytes = 4096;
+  /// Of Connection::send_copy(): the longest message, and the messages under way on one connection.
+  static constexpr std::size_t kMostCopiedBytes = 4096, kMostCopies = 64;
 
   /// How another endpoint is reached.
   struct Target {
     std::string host;
     std::uint16_t port = 0;
     std::string name = {};  ///< of that endpoint; empty: as ours
+    /// What it learns of us by this connection. At most 4096 bytes; empty: EndpointOptions::private_data.
+    std::vector<std::byte> private_data = {};
   };
   using ConnectDone = std::function<void(Result<Connection>)>;
 
-  /// Errors: invalid_argument (options that make no sense), already_exists (the name or the port is in use),
-  /// those of opening the fabric, of reading the key or certificates, and of listening.
+  /// Nobody connects to it before listen(). Errors: invalid_argument (options that make no sense), those of
+  /// opening the fabric, and of reading the key or certificates.
   static Result<std::unique_ptr<Endpoint>> create(const EndpointOptions& options,
                                                   EndpointCallbacks callbacks = {});
   /// Ends all connections and waits for it: operations are flushed, and the upcalls for all of that come
@@ -264,25 +293,33 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// Where it listens, with the port that it got.
+  /// Lets others connect from now on, so what accept() and connected() need is there before. Once. Errors:
+  /// invalid_argument (it listens already; an upcall), already_exists (the name or the port is in use), those
+  /// of listening.
+  Result<void> listen();
+  /// EndpointOptions::address; after listen() with the port that it got.
   const Address& address() const;
   /// "udp", "shm+udp", …
   const std::string& fabric_name() const;
+  const Capabilities& capabilities() const;
 
-  /// Connects to the endpoint there; `done` is an upcall, which comes once, within `timeout`. After a
-  /// connection was lost, connect() makes a new one; regions are granted on it anew. Errors for `done`: those
-  /// of reaching the host, peer_failed (nobody listens there), authentication, not_found (no endpoint of that
-  /// name), timed_out, cancelled (the endpoint is being destroyed), resource_limit, version_mismatch,
-  /// protocol_error.
+  /// Connects to the endpoint there; `done` is an upcall, which comes once, within `timeout` (at most a
+  /// year). Where `done` is empty, connected() tells of the connection, and nobody of a failure. After a
+  /// connection was lost, connect() makes a new one; regions are granted on it anew. Throws std::bad_alloc,
+  /// and calls `done` never, if there is no memory even to begin. Errors for `done`: those of reaching the
+  /// host, peer_failed (nobody listens there), authentication, not_found (no endpoint of that name),
+  /// timed_out, cancelled (the endpoint is being destroyed), invalid_argument (a name or private data that is
+  /// too long), resource_limit, version_mismatch, protocol_error, and whatever accept() there refuses with.
   void connect(Target to, Duration timeout, ConnectDone done);
-  /// The same, and waits. Without an own thread, the thread that polls may call it, which gives turns
-  /// meanwhile. Errors: the same; invalid_argument (an upcall, or another thread).
+  /// The same, and waits, at most a second longer than `timeout`: a connection that comes later ends at once.
+  /// Without an own thread, the thread that polls may call it, which gives turns meanwhile. Errors: the same;
+  /// invalid_argument (an upcall, also of a membership, or another thread).
   Result<Connection> connect(Target to, Duration timeout);
 
   /// Memory that peers may be let into, as far as `access` says: a set of RemoteAccess::write, read and
   /// atomic. The memory outlives the Region, and the Region may outlive the endpoint. Waits for the fabric
   /// thread. Errors: invalid_argument (other flags, or none; memory for atomic operations that does not begin
-  /// at a multiple of 8), resource_limit (it cannot be pinned).
+  /// at a multiple of 8), unsupported (atomic, where there are none), resource_limit (it cannot be pinned).
   Result<Region> register_memory(std::span<std::byte> memory, RemoteAccess access);
 
   /// Takes up to out.size() completions and returns how many; waits for the first at most `longest`. Where

@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(the_death_of_a_peer_flushes_what_was_under_way_and_is_told_
       const pid_t child = ::fork();
       if (child == 0) {
         const auto endpoint = Endpoint::create({.name = "test", .fabric = fabric, .insecure = true});
-        const std::uint16_t port = endpoint ? (*endpoint)->address().port : 0;
+        const bool listens = endpoint && (*endpoint)->listen();
+        const std::uint16_t port = listens ? (*endpoint)->address().port : 0;
         if (::write(pipe[1], &port, sizeof port) == sizeof port) ::pause();
         ::_exit(1);
       }
@@ -288,12 +289,36 @@ BOOST_AUTO_TEST_CASE(options_that_make_no_sense_are_refused) {
   BOOST_TEST(refused({.name = "x", .insecure = true, .send_depth = 0}));
   BOOST_TEST(refused({.name = "x", .insecure = true, .receive_depth = 65'537}));
   BOOST_TEST(refused({.name = "x", .insecure = true, .private_data = std::vector<std::byte>(4097)}));
-  const auto context = std::make_shared<Context>();
-  const auto first = Endpoint::create({.name = "x", .fabric = "udp", .insecure = true, .context = context});
-  BOOST_TEST(first.has_value());
-  BOOST_TEST(
-      failed_with(Endpoint::create({.name = "x", .fabric = "udp", .insecure = true, .context = context}),
-                  Errc::already_exists));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_posts_no_receive_is_given_up_when_the_patience_is_over) {
+  for (const char* const fabric : kFabrics) {
+    BOOST_TEST_CONTEXT(fabric) {
+      const std::vector<std::byte> bytes(8);
+      Party other({.fabric = fabric}), us({.fabric = fabric, .receive_patience = milliseconds(20)});
+      const auto [here, there] = connect(us, other);
+      BOOST_REQUIRE(here.send(bytes, 1));
+      BOOST_TEST(is(us.next(), WorkKind::send, 1, WorkStatus::rnr_retry_exceeded));
+      BOOST_TEST((us.end_of(here).code == Errc::peer_failed));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_patience_without_end_waits_for_the_receive) {
+  for (const Duration patience : {Duration{}, Duration{INT64_MAX}}) {
+    for (const char* const fabric : kFabrics) {
+      BOOST_TEST_CONTEXT(fabric << ", " << patience.ns) {
+        std::vector<std::byte> bytes(8), room(8);
+        Party other({.fabric = fabric}), us({.fabric = fabric, .receive_patience = patience});
+        const auto [here, there] = connect(us, other);
+        BOOST_REQUIRE(here.send(bytes, 1));
+        std::array<Completion, 1> none;
+        BOOST_TEST(us->poll(none, milliseconds(50)) == 0U);
+        BOOST_REQUIRE(there.post_receive(room, 2));
+        BOOST_TEST(is(us.next(), WorkKind::send, 1));
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,11 +30,12 @@ inline constexpr std::array kWays{Way::polls, Way::upcalls, Way::drives_and_poll
 class Party {
  public:
   explicit Party(EndpointOptions options, Way way = Way::polls) : way_(way) {
-    options.insecure = true;
+    options.insecure = options.key_file.empty() && options.certificates.authority.empty();
     if (options.name.empty()) options.name = "test";
     options.own_thread = way == Way::polls || way == Way::upcalls;
-    options.context = std::make_shared<Context>();
+    options.context = context;
     EndpointCallbacks on;
+    on.accept = [this](const PeerInfo& peer) { return when_asked ? when_asked(peer) : Result<void>(); };
     on.connected = [this](const Connection& connection) {
       if (when_connected) when_connected(connection);
       note([&] { connected_.push_back(connection); });
@@ -45,13 +46,17 @@ class Party {
     };
     if (way == Way::upcalls || way == Way::drives_with_upcalls)
       on.completed = [this](std::span<const Completion> some) {
+        if (when_completed) when_completed(some);
         note([&] { completed_.insert(completed_.end(), some.begin(), some.end()); });
       };
     auto made = Endpoint::create(options, on);
-    if (made)
-      endpoint_ = std::move(*made);
-    else
-      error_ = made.error();
+    if (made) endpoint_ = std::move(*made);
+    const auto listening =
+        made ? endpoint_->listen() : Result<void>(std::unexpected(std::move(made.error())));
+    if (!listening) {
+      error_ = listening.error();
+      endpoint_.reset();
+    }
   }
 
   explicit operator bool() const { return endpoint_ != nullptr; }
@@ -108,8 +113,13 @@ class Party {
     return disconnected_.size();
   }
 
-  std::function<void(const Connection&)> when_connected;  ///< set before anybody connects
-  std::function<void()> when_disconnected;                ///< the same
+  // Set before anybody connects.
+  std::function<Result<void>(const PeerInfo&)> when_asked;
+  std::function<void(const Connection&)> when_connected;
+  std::function<void()> when_disconnected;
+  std::function<void(std::span<const Completion>)> when_completed;
+  /// Its own: it stands for a process.
+  const std::shared_ptr<Context> context = std::make_shared<Context>();
 
  private:
   template <typename Change>

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <thread>
 
 #include "tests/failing_memory.hpp"
 #include "tests/lib/unicast/endpoints.hpp"
@@ -112,4 +113,152 @@ BOOST_AUTO_TEST_CASE(an_application_that_drives_the_engine_goes_on_after_an_upca
        !is_over();)
     BOOST_REQUIRE(std::chrono::steady_clock::now() < end);
   waiting.end();
+}
+
+namespace {
+
+/// Counts what is told, and waits for it.
+class Told {
+ public:
+  void tell(Result<Connection> made) {
+    const MemoryOfTest has_memory;
+    const std::lock_guard lock(mutex_);
+    all_.push_back(std::move(made));
+    changed_.notify_all();
+  }
+  /// What was told, after the first; fails the test when nothing is.
+  std::vector<Result<Connection>> wait() {
+    std::unique_lock lock(mutex_);
+    BOOST_REQUIRE(
+        changed_.wait_for(lock, std::chrono::nanoseconds(kPatience.ns), [this] { return !all_.empty(); }));
+    return all_;
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return all_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Result<Connection>> all_;
+};
+
+/// Connects while `on_thread` lets one allocation of a thread fail, another one each time, until none does.
+template <typename OnThread>
+void connect_without_memory(Party& us, Party& other, OnThread on_thread) {
+  long failed = 1;
+  for (long count = 0; failed != 0; ++count) {
+    BOOST_TEST_CONTEXT("allocation " << count) {
+      const auto told = std::make_shared<Told>();
+      on_thread([&] { fail_allocations(count, 1); });
+      us->connect(other.place(), milliseconds(100),
+                  [told](Result<Connection> made) { told->tell(std::move(made)); });
+      const auto results = told->wait();
+      on_thread([&] { failed = end_failures(); });
+      BOOST_TEST(results.size() == 1U);
+      if (results[0]) results[0]->disconnect();
+      BOOST_TEST(told->count() == 1U);
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(whichever_allocation_of_the_control_loop_fails_whoever_connects_is_told_once) {
+  Party us({.fabric = "udp"}), other({.fabric = "udp"});
+  const auto loop = us.context->loop().value();
+  connect_without_memory(us, other, [&](auto run) { loop->call(run); });
+}
+
+BOOST_AUTO_TEST_CASE(whichever_allocation_of_the_fabric_thread_fails_whoever_connects_is_told_once) {
+  Party us({.fabric = "udp"}), other({.fabric = "udp"});
+  const auto thread = us.context->fabric_thread({.fabric = "udp"}).value();
+  BOOST_REQUIRE(us.context->threads() == 1U);
+  connect_without_memory(us, other, [&](auto run) { thread->call(run); });
+}
+
+BOOST_AUTO_TEST_CASE(whichever_allocation_fails_as_a_connection_is_asked_for_it_is_made_or_the_call_throws) {
+  Party us({.fabric = "udp"}), other({.fabric = "udp"});
+  long failed = 1;
+  for (long count = 0; failed != 0; ++count) {
+    const auto told = std::make_shared<Told>();
+    auto place = other.place();
+    Endpoint::ConnectDone done = [told](Result<Connection> made) { told->tell(std::move(made)); };
+    bool has_thrown = false;
+    fail_allocations(count, 1);
+    try {
+      us->connect(std::move(place), kPatience, std::move(done));
+    } catch (const std::bad_alloc&) {
+      has_thrown = true;
+    }
+    failed = end_failures();
+    if (!has_thrown) BOOST_TEST(told->wait().size() == 1U);
+    if (has_thrown) BOOST_TEST(told->count() == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_whose_upcall_lacks_memory_ends_and_no_other_one) {
+  std::vector<std::byte> room(8);
+  Party us({.fabric = "udp"}), other({.fabric = "udp"});
+  other.when_connected = [&](const Connection&) {
+    if (other.connections() == 1) throw std::bad_alloc();
+  };
+  const auto [here, there] = connect(us, other);
+  const auto second = us->connect(other.place(), kPatience);
+  BOOST_REQUIRE(second);
+  BOOST_TEST((us.end_of(*second).code == Errc::peer_failed));
+  us->connect(other.place(), kPatience, [](const Result<Connection>&) { throw std::bad_alloc(); });
+  other.wait_for_end();
+  BOOST_REQUIRE(there.post_receive(room, 1));
+  BOOST_REQUIRE(here.send_copy(bytes_of("goes on!"), 2));
+  BOOST_TEST(is(us.next(), WorkKind::send, 2));
+  BOOST_TEST((room == bytes_of("goes on!")));
+}
+
+BOOST_AUTO_TEST_CASE(a_region_ends_without_memory) {
+  for (const Way way : {Way::polls, Way::drives_and_polls}) {
+    for (const bool elsewhere : {false, true}) {
+      BOOST_TEST_CONTEXT("way " << static_cast<int>(way) << ", another thread: " << elsewhere) {
+        std::vector<std::byte> memory(64), others(64);
+        const std::vector<std::byte> bytes(8, std::byte{1});
+        Party peer({.fabric = "udp"}), owner({.fabric = "udp"}, way);
+        const auto [there, here] = connect(owner, peer);
+        auto region = *owner->register_memory(memory, RemoteAccess::write);
+        const auto key = *region.grant(there);
+        long failed = -1;
+        const auto end = [&] {
+          fail_allocations(0);
+          {
+            Region ends = std::move(region);
+            ends = Region();
+          }
+          failed = end_failures();
+        };
+        if (elsewhere)
+          std::thread(end).join();
+        else
+          end();
+        BOOST_TEST(failed == 0);
+        owner->poll({});  // where nobody waits for a turn that the application may not give
+        BOOST_REQUIRE(here.write(bytes, key, 0, 1));
+        while (peer.disconnected() == 0) owner->poll({}, milliseconds(1));
+        BOOST_TEST(is(peer.next(), WorkKind::write, 1, WorkStatus::remote_access));
+        BOOST_TEST((memory == std::vector<std::byte>(64)));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(to_be_told_that_a_queue_is_full_takes_no_memory) {
+  std::vector<std::byte> bytes(8);
+  Party other({.fabric = "udp"}), us({.fabric = "udp", .send_depth = 100, .receive_depth = 1});
+  const auto [here, there] = connect(us, other);
+  fail_allocations(0);
+  std::array<Result<void>, 3> refused;
+  while (refused[0]) refused[0] = here.post_receive(bytes, 0);
+  while (refused[1]) refused[1] = here.send_copy(bytes, 0);
+  while (refused[2]) refused[2] = here.send(bytes, 0);
+  BOOST_TEST(end_failures() == 0);
+  for (const auto& one : refused) BOOST_TEST(failed_with(one, Errc::would_block));
 }
