@@ -1,9 +1,8 @@
 #include "controlplane/store/caspaxos/listing.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
-
-#include "controlplane/store/caspaxos/proposer.hpp"
 
 namespace rdmc::store {
 
@@ -18,7 +17,7 @@ void Listing::ask(Time now) {
                    ListQuery{configuration_.epoch});
   unsent_ = true;
   answers_.clear();
-  deadline_ = now + Proposer::kPatience;
+  deadline_ = now + patience_;
 }
 
 const Request* Listing::take_request() {
@@ -44,7 +43,9 @@ void Listing::hear(const Reply& reply, Time now) {
 void Listing::tick(Time now) {
   if (done_ || now < deadline_) return;
   done_ = answers_.size() >= configuration_.majority();
-  if (!done_) ask(now);
+  if (done_) return;
+  patience_ = std::min(patience_ * 2, Proposer::kMostPatience);
+  ask(now);
 }
 
 void Listing::compare() {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controlplane/store/caspaxos/messages.hpp"
+#include "controlplane/store/caspaxos/proposer.hpp"
 #include "dataplane/base/types.hpp"
 
 namespace rdmc::store {
@@ -41,6 +41,7 @@ class Listing {
   bool unsent_ = false;
   std::map<Id, Registers> answers_;
   Time deadline_ = Time::never();
+  Duration patience_ = Proposer::kPatience;  ///< doubled with each attempt: answers may be long
   bool done_ = false;
   Registers known_;
   std::vector<std::string> unknown_;
