@@ -87,10 +87,12 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
   const bool is_new = link.acceptor != reply.acceptor;
   link.acceptor = reply.acceptor;
   link.complaint = complaint_of(reply);
+  if (reply.known.epoch != 0) link.known = reply.known;
   learn(reply.known, now);
   if (const auto found = operations_.find(Proposer::number_of(reply.id)); found != operations_.end()) {
     if (found->second.proposer) found->second.proposer->hear(reply, now);
-    if (found->second.listing) found->second.listing->hear(reply, now);
+    if (found->second.listing && found->second.listing->hear(reply, now))
+      found->second.deadline = now + options_.answer_within;
   }
   // It can be asked only now that it has said who it is.
   if (is_new)
@@ -102,6 +104,13 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
     }
   ask_again_soon(now);
   pump(now);
+}
+
+/// The node is part of a configuration that comes before the one that is known here, and was not before. So
+/// it began anew without knowing of ours.
+bool Requester::is_of_another_store(const Link& link) const {
+  return link.known.epoch != 0 && link.known.epoch < configuration_.epoch &&
+         link.known.contains(link.acceptor) && !configuration_.contains(link.acceptor);
 }
 
 void Requester::learn(const Configuration& known, Time now) {
@@ -143,51 +152,57 @@ Time Requester::next_deadline() const {
 /// Sends what is due, and ends what is done.
 void Requester::pump(Time now) {
   std::vector<std::uint64_t> done;
-  // What begins meanwhile is looked at, too: its number is higher.
-  for (auto entry = operations_.begin(); entry != operations_.end(); ++entry) {
-    Operation& operation = entry->second;
-    const Request* const request = operation.proposer  ? operation.proposer->take_request()
-                                   : operation.listing ? operation.listing->take_request()
-                                                       : nullptr;
-    if (request != nullptr)
-      for (std::size_t node = 0; node < links_.size(); ++node)
-        if (links_[node].up && configuration_.contains(links_[node].acceptor))
-          requests_.push_back({node, *request});
-    if (operation.listing && operation.listing->is_done()) read_rest(entry->first, operation, now);
-    if (operation.proposer ? operation.proposer->is_done() : !operation.listing && operation.readings == 0)
-      done.push_back(entry->first);
-  }
-  for (const std::uint64_t number : done)
-    if (const auto found = operations_.find(number); found != operations_.end())
-      succeed(number, found->second);
+  do {
+    done.clear();
+    // What begins meanwhile is looked at, too: its number is higher.
+    for (auto entry = operations_.begin(); entry != operations_.end(); ++entry) {
+      Operation& operation = entry->second;
+      const Request* const request = operation.proposer  ? operation.proposer->take_request()
+                                     : operation.listing ? operation.listing->take_request()
+                                                         : nullptr;
+      if (request != nullptr)
+        for (std::size_t node = 0; node < links_.size(); ++node)
+          if (links_[node].up && configuration_.contains(links_[node].acceptor))
+            requests_.push_back({node, *request});
+      if (operation.listing && operation.listing->is_done()) {
+        operation.registers = operation.listing->known();
+        operation.rest = operation.listing->unknown();
+        operation.listing.reset();
+        read_rest(entry->first, operation, now);
+      }
+      if (operation.proposer ? operation.proposer->is_done() : !operation.listing && operation.readings == 0)
+        done.push_back(entry->first);
+    }
+    for (const std::uint64_t number : done)
+      if (const auto found = operations_.find(number); found != operations_.end())
+        succeed(number, found->second, now);
+  } while (!done.empty());
 }
 
-/// Of a list: the registers that a majority did not show alike are read one by one.
+/// Of a list: the registers that a majority did not show alike are read one by one, and so many at a time
+/// that each is answered in time.
 void Requester::read_rest(std::uint64_t number, Operation& operation, Time now) {
-  operation.registers = operation.listing->known();
-  const std::vector<std::string> rest = operation.listing->unknown();
-  operation.listing.reset();
-  operation.readings = rest.size();
-  for (const std::string& name : rest) {
+  operation.deadline = now + options_.answer_within;
+  for (; operation.readings < kMostReadings && !operation.rest.empty(); ++operation.readings) {
     Operation& reading = add(now);
-    reading.deadline = operation.deadline;
     reading.list = number;
-    reading.proposer = std::make_unique<Proposer>(last_operation_, name, nullptr, ballots_);
+    reading.proposer =
+        std::make_unique<Proposer>(last_operation_, std::move(operation.rest.back()), nullptr, ballots_);
     reading.proposer->begin(configuration_, now);
+    operation.rest.pop_back();
   }
 }
 
-void Requester::succeed(std::uint64_t number, Operation& operation) {
+void Requester::succeed(std::uint64_t number, Operation& operation, Time now) {
   if (!operation.proposer) return end(number, Outcome(std::move(operation.registers)));
   Accepted result = operation.proposer->result();
   if (operation.list) {
     if (const auto list = operations_.find(*operation.list); list != operations_.end()) {
       // What nobody has ever agreed on is not there.
       if (!result.empty()) list->second.registers[operation.proposer->name()] = std::move(result);
-      const bool last = --list->second.readings == 0;
-      const std::uint64_t of = *operation.list;
+      --list->second.readings;
+      read_rest(list->first, list->second, now);
       operations_.erase(number);
-      if (last) succeed(of, list->second);
       return;
     }
   }
@@ -205,6 +220,12 @@ void Requester::end(std::uint64_t number, Result<Outcome> outcome) {
 }
 
 Error Requester::lateness() const {
+  const auto others =
+      std::ranges::count_if(links_, [this](const Link& link) { return is_of_another_store(link); });
+  if (static_cast<std::size_t>(others) >= majority())
+    return {Errc::peer_failed,
+            "another store answers at these addresses: all nodes have lost their state and have begun anew; "
+            "start the programs that used the former store anew, too"};
   std::string why;
   for (const Link& link : links_)
     if (!link.complaint.empty()) why = link.complaint;

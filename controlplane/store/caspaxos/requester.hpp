@@ -19,23 +19,26 @@ namespace rdmc::store {
 class Requester {
  public:
   struct Options {
-    std::size_t nodes = 1;  ///< links, numbered from 0
-    Duration answer_within = milliseconds(900);
-    Id self;  ///< drawn anew for each Requester
+    std::size_t nodes = 1;                       ///< links, numbered from 0
+    Duration answer_within = milliseconds(900);  ///< a request; a list: each of its answers
+    Id self;                                     ///< drawn anew for each Requester
     std::uint64_t seed = 0;
   };
   /// The register's value, or those of all registers.
   using Outcome = std::variant<Accepted, Registers>;
   struct Finished {
     std::uint64_t number;
-    /// Errors: timed_out or peer_failed (no majority has answered), or what a link's failure was. The change
-    /// may have been made all the same.
+    /// Errors: timed_out or peer_failed (no majority has answered, or another store answers at its
+    /// addresses), or what a link's failure was. The change may have been made all the same.
     Result<Outcome> outcome;
   };
   struct ToNode {
     std::size_t node;
     Request request;
   };
+
+  /// Registers that a list reads at a time.
+  static constexpr std::size_t kMostReadings = 64;
 
   explicit Requester(const Options& options);
 
@@ -63,6 +66,7 @@ class Requester {
   struct Link {
     bool up = false;
     Id acceptor;            ///< as the node has said
+    Configuration known;    ///< the last that it has said
     std::string complaint;  ///< why it does not serve, as it has said
   };
   struct Operation {
@@ -72,7 +76,8 @@ class Requester {
     std::set<std::size_t> failed;       ///< links that could not be had since it began
     std::optional<std::uint64_t> list;  ///< it reads one register for that operation
     Registers registers;                ///< of a list: what is known
-    std::size_t readings = 0;           ///< of a list: registers that are read one by one
+    std::vector<std::string> rest;      ///< of a list: registers that are to be read one by one …
+    std::size_t readings = 0;           ///< … and how many of them are being read
   };
 
   Operation& add(Time now);
@@ -82,8 +87,9 @@ class Requester {
   void ask_again_soon(Time now);
   void pump(Time now);
   void read_rest(std::uint64_t number, Operation& operation, Time now);
+  bool is_of_another_store(const Link& link) const;
   void end(std::uint64_t number, Result<Outcome> outcome);
-  void succeed(std::uint64_t number, Operation& operation);
+  void succeed(std::uint64_t number, Operation& operation, Time now);
   std::size_t majority() const { return options_.nodes / 2 + 1; }
   Error lateness() const;
 

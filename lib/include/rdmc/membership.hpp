@@ -7,9 +7,9 @@
 // Any thread may call anything, except where a function says otherwise. Upcalls of a membership come on the
 // control loop of its Context, one at a time; they must not block, and must not destroy the membership.
 // Upcalls of a group come on its fabric thread, one at a time. They must not block either: the control loop
-// waits for the fabric thread now and then. So an upcall of a group, or of an endpoint (rdmc/unicast.hpp), must
-// not make a membership or a group, end one, or ask for counters(). An upcall of a membership must not wait for
-// a connection of an endpoint (Endpoint::connect() without an upcall).
+// waits for the fabric thread now and then. So an upcall of a group, or of an endpoint (rdmc/unicast.hpp),
+// must not make a membership or a group, end one, or ask for counters(). An upcall of a membership must not
+// wait for a connection of an endpoint (Endpoint::connect() without an upcall).
 #pragma once
 
 #include <cstddef>
@@ -103,6 +103,11 @@ struct MembershipCallbacks {
   /// The view goes on, and cannot change until store_found().
   std::function<void(const Error& cause)> store_lost;
   std::function<void()> store_found;
+  /// The store's node that this process runs takes part in nothing any more: its disk has refused a write, it
+  /// has run out of memory (resource_limit), or its place was given to another node (cancelled). Called once.
+  /// The membership goes on; but the store may bear no further loss until a process with this node begins
+  /// anew.
+  std::function<void(const Error& cause)> store_node_ended;
   /// The application decides what to do without that member. `reachable` or a view without it follows.
   std::function<void(const UnreachableMember&)> unreachable;
   std::function<void(MemberId member)> reachable;
@@ -117,12 +122,13 @@ struct MembershipCallbacks {
 
 /// They only rise.
 struct MembershipCounters {
-  std::uint64_t installed = 0;     ///< views
-  std::uint64_t delivered = 0;     ///< messages of broadcast()
-  std::uint64_t fenced = 0;        ///< messages of another epoch, as a rule one that was over
-  std::uint64_t dropped = 0;       ///< messages for which there was no room
-  std::uint64_t deaths_seen = 0;   ///< exits that the operating system told of
-  std::uint64_t paths_failed = 0;  ///< queue pairs that gave up
+  std::uint64_t installed = 0;          ///< views
+  std::uint64_t delivered = 0;          ///< messages of broadcast()
+  std::uint64_t fenced = 0;             ///< messages of another epoch, as a rule one that was over
+  std::uint64_t dropped = 0;            ///< messages for which there was no room
+  std::uint64_t deaths_seen = 0;        ///< exits that the operating system told of
+  std::uint64_t paths_failed = 0;       ///< queue pairs that gave up
+  std::uint64_t store_nodes_ended = 0;  ///< as store_node_ended tells
 };
 
 /// How a group of a membership stands: its members, and which of them sends.
