@@ -187,8 +187,7 @@ class Server {
 
  private:
   void let_in(const Connection& connection) {
-    // A NIC ties no key to a connection: it says so, and gives one that is good for the device when asked for
-    // that.
+    // A NIC ties no key to a connection. It says so, and gives one for the device when asked for that.
     const bool ties_keys = party_->capabilities().keys_per_connection;
     if (!ties_keys)
       check(region_.grant(connection).error().code == Errc::unsupported,
