@@ -35,6 +35,7 @@ struct Options {
   bool json = false;
   std::string group, member;
   std::uint64_t count = 0;
+  bool force = false;
 };
 
 std::string complaint(const Error& error) {
@@ -110,7 +111,7 @@ int survivor(const Options& options) {
   if (!security) return complain(security.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return complain(loop.error());
-  const auto named = store::name_survivor(**loop, *node, {.security = *security});
+  const auto named = store::name_survivor(**loop, *node, {.security = *security}, options.force);
   return named ? kDone : complain(named.error());
 }
 
@@ -188,6 +189,8 @@ int main(int argc, char** argv) {
   CLI::App* const survivor_command = app.add_subcommand(
       "survivor",
       "after two of three nodes have lost their state: the store goes on with what --store keeps");
+  survivor_command->add_flag("--force", options.force,
+                             "even if a majority of the nodes answers: what only they keep is lost");
   MemberOptions member;
   CLI::App* const member_command =
       with_group("member", "takes part in a group until a signal, and prints what becomes of it");

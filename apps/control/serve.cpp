@@ -20,7 +20,7 @@ namespace {
 constexpr int kPulseMs = 500;
 constexpr std::uint16_t kStorePort = 7701;
 
-/// Until there is a signal. Errors: io_error (the node's disk has failed it).
+/// Until there is a signal. Errors: why the node takes part in nothing any more.
 Result<void> wait(int signals, Pulse& pulse, const store::StoreNode& node, control::ControlLoop& loop) {
   const auto limit = watchdog_limit();
   // The manager wants a word in half its time; what hangs for the other half is ended.
@@ -30,8 +30,7 @@ Result<void> wait(int signals, Pulse& pulse, const store::StoreNode& node, contr
   pollfd event{signals, POLLIN, 0};
   do {
     if (pulse.beat(node, loop) && limit) notify("WATCHDOG=1");
-    const store::NodeStatus status = pulse.latest().status;
-    if (status.stage == store::Stage::failed) return fail(Errc::io_error, status.text);
+    if (const auto ending = pulse.latest().status.ending) return std::unexpected(*ending);
   } while (::poll(&event, 1, every_ms) <= 0);
   return {};
 }

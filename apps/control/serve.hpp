@@ -20,8 +20,8 @@ struct ServeOptions {
 inline constexpr const char* kAlone = "127.0.0.1:7701";
 
 /// Serves until `signals` (a signalfd) can be read, and ends the process with exit status 0. Returns when it
-/// cannot begin: invalid_argument, and the errors of StoreNode::start and of the key's file; or when its disk
-/// fails: io_error.
+/// cannot begin: invalid_argument, and the errors of StoreNode::start and of the key's file; or when the node
+/// takes part in nothing any more: as NodeOptions::ended says.
 Error serve(const ServeOptions& options, int signals);
 
 }  // namespace rdmc::control_app

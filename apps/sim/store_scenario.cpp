@@ -234,7 +234,7 @@ void StoreWorld::write(Place place) {
         return pump(place);
       }
       refused ? writer.disk.refuse() : writer.disk.run_full(simulation_.random());
-      writer.node->disk_failed({full ? Errc::no_space : Errc::io_error, "the disk refuses"});
+      writer.node->fail({full ? Errc::no_space : Errc::io_error, "the disk refuses"});
       pump(place);
       const StoreFault how = simulation_.random().below(2) == 0 ? StoreFault::power : StoreFault::kill;
       simulation_.at(simulation_.now() + up_to(milliseconds(300)), [this, place, life, how] {

@@ -213,7 +213,9 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
 };
 
 Result<std::unique_ptr<EmbeddedStore>> EmbeddedStore::create(control::ControlLoop& loop,
-                                                             const EmbeddedOptions& options) {
+                                                             const EmbeddedOptions& wanted) {
+  EmbeddedOptions options = wanted;
+  options.channel.max_message_bytes = kMostMessageBytes;
   if (options.nodes.size() != 1 && options.nodes.size() != kMostNodes)
     return fail(Errc::invalid_argument, "a store has one node or three: name all of them");
   const auto random = control::SystemRandom::open();

@@ -16,8 +16,8 @@ namespace rdmc::store {
 
 struct EmbeddedOptions {
   std::vector<Address> nodes;  ///< all of the store's, in the order in which each knows them: one or three
-  control::ChannelOptions channel;
-  Duration answer_within = milliseconds(900);  ///< a request
+  control::ChannelOptions channel;             ///< the longest message is the store's own
+  Duration answer_within = milliseconds(900);  ///< as Requester's
 };
 
 class EmbeddedStore final : public view::ViewStore {
@@ -25,7 +25,7 @@ class EmbeddedStore final : public view::ViewStore {
   /// `loop` outlives the store, or has stopped. Errors: invalid_argument (no nodes, or too many), and those
   /// of SystemRandom::open.
   static Result<std::unique_ptr<EmbeddedStore>> create(control::ControlLoop& loop,
-                                                       const EmbeddedOptions& options);
+                                                       const EmbeddedOptions& wanted);
   /// Any thread; no handler is called any more.
   ~EmbeddedStore() override;
 

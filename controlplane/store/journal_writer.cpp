@@ -2,11 +2,19 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <new>
 #include <utility>
 
 #include "dataplane/base/quiet_thread.hpp"
 
 namespace rdmc::store {
+namespace {
+
+/// Before the end of a write is told again, for which there was no memory.
+constexpr std::chrono::milliseconds kTellAgain{10};
+
+}  // namespace
 
 Result<std::unique_ptr<JournalWriter>> JournalWriter::start(JournalFile file) {
   auto writer = std::unique_ptr<JournalWriter>(new JournalWriter(std::move(file)));
@@ -43,7 +51,27 @@ void JournalWriter::run() {
       if (ends_) return;
       job = std::exchange(job_, std::nullopt);
     }
-    job->done(file_.write(job->write));
+    tell(*job, do_write(job->write));
+  }
+}
+
+Result<void> JournalWriter::do_write(const Acceptor::Write& write) {
+  try {
+    return file_.write(write);
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::resource_limit, "no memory");
+  }
+}
+
+/// Whoever waits for the write must hear of its end, or would wait for ever.
+void JournalWriter::tell(Job& job, const Result<void>& written) {
+  for (;;) {
+    try {
+      return job.done(written);
+    } catch (const std::bad_alloc&) {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, kTellAgain, [this] { return ends_; })) return;
+    }
   }
 }
 

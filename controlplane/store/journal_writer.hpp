@@ -15,7 +15,7 @@ namespace rdmc::store {
 
 class JournalWriter {
  public:
-  using Done = std::move_only_function<void(Result<void>)>;
+  using Done = std::move_only_function<void(const Result<void>&)>;
 
   /// Errors: resource_limit.
   static Result<std::unique_ptr<JournalWriter>> start(JournalFile file);
@@ -24,17 +24,21 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  /// `done` is called on the writer's thread. The write before must be done.
+  /// `done` is called on the writer's thread, and once more after a while if it throws std::bad_alloc. The
+  /// write before must be done. Errors for `done`: those of JournalFile::write, resource_limit (no memory:
+  /// what the file holds is not known).
   void write(Acceptor::Write write, Done done);
 
  private:
   explicit JournalWriter(JournalFile file) : file_(std::move(file)) {}
-  void run();
-
   struct Job {
     Acceptor::Write write;
     Done done;
   };
+  void run();
+  Result<void> do_write(const Acceptor::Write& write);
+  void tell(Job& job, const Result<void>& written);
+
   JournalFile file_;
   std::mutex mutex_;
   std::condition_variable changed_;

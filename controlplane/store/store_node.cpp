@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <new>
 #include <optional>
 #include <set>
 #include <utility>
@@ -62,7 +63,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     auto listener = control::Listener::listen(loop_, options_.listen, options_.channel, std::move(handlers));
     if (!listener) return std::unexpected(listener.error());
     listener_.emplace(std::move(*listener));
-    loop_.call([this] { pump(); });
+    loop_.call([this] { step([] {}); });
     return {};
   }
 
@@ -84,6 +85,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     const NodeState state = node_.state();
     NodeStatus status{.stage = state.stage,
                       .text = state.text,
+                      .ending = node_.ending(),
                       .epoch = state.epoch,
                       .groups = node_.acceptor().groups(),
                       .accepted = node_.counters().accepted,
@@ -141,8 +143,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
       if (client->second.watches.size() < kMostWatches) client->second.watches.insert(watch->name);
       return;
     }
-    node_.receive(id, std::move(*request), monotonic_now());
-    pump();
+    step([&] { node_.receive(id, std::move(*request), monotonic_now()); });
   }
 
   /// A client that does not read its answers loses its channel.
@@ -204,18 +205,33 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
         });
     for (Bytes& message : std::exchange(peer.unsent, {}))
       static_cast<void>(peer.channel->send(std::move(message)));
-    node_.peer_up(monotonic_now());
-    pump();
+    step([this] { node_.peer_up(monotonic_now()); });
   }
 
   void hear(std::size_t number, std::span<const std::byte> message) {
     const auto reply = decode_reply(message);
     if (!reply) return peers_[number].channel.reset();
-    node_.hear(number, *reply, monotonic_now());
-    pump();
+    step([&] { node_.hear(number, *reply, monotonic_now()); });
   }
 
   // What the core wants done.
+
+  /// One step of the core, and all that follows. Without memory the core may be in the middle of the step,
+  /// and what it knows may not be what it has written. So it fails, as if the disk had refused a write.
+  template <typename Step>
+  void step(Step step) {
+    try {
+      step();
+      pump();
+    } catch (const std::bad_alloc&) {
+      node_.fail({Errc::resource_limit, "no memory"});
+    }
+    if (is_ended_) return;
+    const auto ending = node_.ending();
+    if (!ending) return;
+    if (options_.ended) options_.ended(*ending);
+    is_ended_ = true;
+  }
 
   void pump() {
     do {
@@ -237,25 +253,26 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
       node_.synced(sequence, now);
       return true;
     }
-    writing_since_ = now;
     writer_->write(std::move(writes.front()),
-                   [self = weak_from_this(), loop = &loop_, sequence](Result<void> written) {
+                   [self = weak_from_this(), loop = &loop_, sequence](const Result<void>& written) {
                      // Not locked here: the last owner must not be the writer's own thread.
-                     loop->post([self, sequence, written = std::move(written)] {
+                     loop->post([self, sequence, written] {
                        if (const auto impl = self.lock(); impl && !impl->closed_)
                          impl->wrote(sequence, written);
                      });
                    });
+    writing_since_ = now;
     return false;
   }
 
   void wrote(std::uint64_t sequence, const Result<void>& written) {
     writing_since_.reset();
-    if (written)
-      node_.synced(sequence, monotonic_now());
-    else
-      node_.disk_failed(written.error());
-    pump();
+    step([&] {
+      if (written)
+        node_.synced(sequence, monotonic_now());
+      else
+        node_.fail(written.error());
+    });
   }
 
   void arm() {
@@ -268,8 +285,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
       const auto impl = self.lock();
       if (!impl || impl->closed_) return;
       impl->armed_ = Time::never();
-      impl->node_.tick(monotonic_now());
-      impl->pump();
+      impl->step([&] { impl->node_.tick(monotonic_now()); });
     });
   }
 
@@ -280,6 +296,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<Time> writing_since_;
   std::optional<control::Listener> listener_;
   bool closed_ = false;
+  bool is_ended_ = false;  ///< and the owner was told
 
   Node::Client last_client_ = 0;
   std::uint64_t turn_ = 0;
@@ -292,7 +309,9 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
   control::Timer timer_;
 };
 
-Result<std::unique_ptr<StoreNode>> StoreNode::start(control::ControlLoop& loop, const NodeOptions& options) {
+Result<std::unique_ptr<StoreNode>> StoreNode::start(control::ControlLoop& loop, const NodeOptions& wanted) {
+  NodeOptions options = wanted;
+  options.channel.channel.max_message_bytes = kMostMessageBytes;
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
   Durable kept;

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +26,19 @@ struct NodeOptions {
   /// Where the other nodes find each: one address or three, the same for all nodes and for ever. Empty: the
   /// node is alone.
   std::vector<Address> nodes;
-  Address listen;                  ///< where it listens itself
-  control::ListenOptions channel;  ///< for all connections, those to other nodes as well
+  Address listen;  ///< where it listens itself
+  /// For all connections, those to other nodes as well. The longest message is the store's own.
+  control::ListenOptions channel;
+  /// Called once, on the loop's thread, when the node takes part in nothing any more: it has failed (the
+  /// cause: its disk, or resource_limit), or its place was given to another node (cancelled). May be empty.
+  std::function<void(const Error& cause)> ended;
 };
 
 /// How a node stands. What is counted is since it started.
 struct NodeStatus {
   Stage stage{};
   std::string text;             ///< why it does not serve; for people
+  std::optional<Error> ending;  ///< as NodeOptions::ended says
   std::uint64_t epoch = 0;      ///< of the configuration that it has state of
   std::size_t groups = 0;       ///< registers that it keeps
   std::uint64_t accepted = 0;   ///< proposals
@@ -50,7 +57,7 @@ class StoreNode {
 
   /// `loop` outlives the node. Errors: invalid_argument (neither one node nor three, or the directory of
   /// another one), those of JournalFile::open and of Listener::listen.
-  static Result<std::unique_ptr<StoreNode>> start(control::ControlLoop& loop, const NodeOptions& options);
+  static Result<std::unique_ptr<StoreNode>> start(control::ControlLoop& loop, const NodeOptions& wanted);
   /// Waits for the write that its disk is busy with.
   ~StoreNode();
 

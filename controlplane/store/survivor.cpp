@@ -14,6 +14,9 @@ constexpr Duration kWithin = seconds(10);
 
 /// One question and its answer, on the loop's thread.
 struct Asked : std::enable_shared_from_this<Asked> {
+  explicit Asked(bool force) : forced(force) {}
+
+  const bool forced;
   std::promise<Result<void>> answer;
   bool answered = false;
   control::Connecting connecting;
@@ -34,7 +37,7 @@ struct Asked : std::enable_shared_from_this<Asked> {
         [self = weak_from_this()](const Error& cause) {
           if (const auto asked = self.lock()) asked->finish(std::unexpected(cause));
         });
-    if (auto sent = channel->send(encode(Request{1, Survive{}})); !sent) finish(std::move(sent));
+    if (auto sent = channel->send(encode(Request{1, Survive{forced}})); !sent) finish(std::move(sent));
   }
 
   void hear(std::span<const std::byte> message) {
@@ -49,8 +52,8 @@ struct Asked : std::enable_shared_from_this<Asked> {
 }  // namespace
 
 Result<void> name_survivor(control::ControlLoop& loop, const Address& node,
-                           const control::ChannelOptions& options) {
-  const auto asked = std::make_shared<Asked>();
+                           const control::ChannelOptions& options, bool force) {
+  const auto asked = std::make_shared<Asked>(force);
   auto answer = asked->answer.get_future();
   loop.call([&] {
     asked->late = loop.after(

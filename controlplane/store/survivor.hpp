@@ -9,10 +9,11 @@
 
 namespace rdmc::store {
 
-/// Waits for the node's answer; not on the loop's thread. Returns when what the node keeps is durable in its
-/// new place. Errors: peer_failed (the node has no state, or cannot be reached), timed_out, and those of
-/// connect.
+/// The node asks the others first, for at most 3 s, and refuses while a majority of them has its state: what
+/// they keep would be lost. `force`: it does not ask. Waits for the node's answer; not on the loop's thread.
+/// Returns when what the node keeps is durable in its new place. Errors: peer_failed (the node has no state,
+/// is not needed as the survivor, or cannot be reached), timed_out, and those of connect.
 Result<void> name_survivor(control::ControlLoop& loop, const Address& node,
-                           const control::ChannelOptions& options);
+                           const control::ChannelOptions& options, bool force = false);
 
 }  // namespace rdmc::store

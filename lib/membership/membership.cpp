@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/peer/context.hpp"
@@ -64,6 +65,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   membership::Upcalls upcalls();
   void on_installed(const view::View& view);
   void on_removed(const view::View& view);
+  void on_node_ended(const Error& cause);
+  void tell_node_ended();
   Result<void> may_speak() const {
     if (is_member_) return {};
     return fail(Errc::cancelled, "this process is no member of the view");
@@ -83,7 +86,9 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::unique_ptr<member_groups::Groups> groups_;  // the loop's
   std::unique_ptr<membership::Membership> member_;
   Member self_;
-  bool is_closed_ = false;  // the loop's
+  bool is_closed_ = false;           // the loop's
+  std::optional<Error> node_ended_;  // the loop's
+  bool is_node_end_told_ = false;    // the loop's
   std::atomic<bool> is_member_ = false;
   mutable std::mutex mutex_;  // of the view
   View view_;
@@ -94,7 +99,8 @@ Result<void> Membership::Impl::open() {
   auto peers = context->peers(identity_of(options_));
   if (!peers) return std::unexpected(peers.error());
   peers_ = std::move(*peers);
-  auto store = member_groups::open_store(peers_->loop(), peers_->options(), options_.store);
+  auto store = member_groups::open_store(peers_->loop(), peers_->options(), options_.store,
+                                         [this](const Error& cause) { on_node_ended(cause); });
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
   // No upcall comes before everything is there.
@@ -117,7 +123,22 @@ Result<void> Membership::Impl::open_on_loop() {
   const view::Member& self = member_->view().self();
   self_ = {.id = public_id(self.id), .name = self.name, .address = self.address};
   groups_ = std::make_unique<member_groups::Groups>(peers_, options_.group);
-  return groups_->open(self_.id);
+  if (auto opened = groups_->open(self_.id); !opened) return opened;
+  post([](Impl& impl) { impl.tell_node_ended(); });
+  return {};
+}
+
+/// The node may end before the membership is open: the application is told afterwards.
+void Membership::Impl::on_node_ended(const Error& cause) {
+  if (is_closed_) return;
+  node_ended_ = cause;
+  if (member_) tell_node_ended();
+}
+
+void Membership::Impl::tell_node_ended() {
+  if (!node_ended_ || is_node_end_told_) return;
+  if (callbacks_.store_node_ended) callbacks_.store_node_ended(*node_ended_);
+  is_node_end_told_ = true;
 }
 
 void Membership::Impl::close() {
@@ -211,13 +232,16 @@ void Membership::Impl::leave() {
 }
 
 MembershipCounters Membership::Impl::counters() const {
-  const membership::Counters now = peers_->loop().call([this] { return member_->counters(); });
-  return {.installed = now.installed,
-          .delivered = now.delivered,
-          .fenced = now.fenced,
-          .dropped = now.dropped,
-          .deaths_seen = now.deaths_seen,
-          .paths_failed = now.paths_failed};
+  return peers_->loop().call([this]() -> MembershipCounters {
+    const membership::Counters now = member_->counters();
+    return {.installed = now.installed,
+            .delivered = now.delivered,
+            .fenced = now.fenced,
+            .dropped = now.dropped,
+            .deaths_seen = now.deaths_seen,
+            .paths_failed = now.paths_failed,
+            .store_nodes_ended = node_ended_ ? 1U : 0U};
+  });
 }
 
 Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber number,

@@ -1,12 +1,14 @@
 #include "lib/membership/store.hpp"
 
+#include <utility>
+
 #include "controlplane/store/embedded_store.hpp"
 #include "controlplane/store/etcd_store.hpp"
 
 namespace rdmc::member_groups {
 
 Result<OpenStore> open_store(control::ControlLoop& loop, const control::ChannelOptions& channel,
-                             const ViewStoreOptions& options) {
+                             const ViewStoreOptions& options, std::function<void(const Error& cause)> ended) {
   if (options.nodes.empty() == options.etcd.empty())
     return fail(Errc::invalid_argument, "views are kept in the embedded store or in etcd, in one of the two");
   OpenStore opened;
@@ -24,7 +26,8 @@ Result<OpenStore> open_store(control::ControlLoop& loop, const control::ChannelO
                                                .self = *options.runs,
                                                .nodes = options.nodes,
                                                .listen = options.nodes[*options.runs],
-                                               .channel = {.channel = channel}});
+                                               .channel = {.channel = channel},
+                                               .ended = std::move(ended)});
     if (!node) return std::unexpected(node.error());
     opened.node = std::move(*node);
   }

@@ -2,6 +2,7 @@
 // that this process runs, if any.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "controlplane/connect/channel_options.hpp"
@@ -17,9 +18,9 @@ struct OpenStore {
   std::unique_ptr<view::ViewStore> client;
 };
 
-/// Any thread; the loop outlives it. Errors: invalid_argument (not one of the two kinds; no such node), those
-/// of StoreNode::start, EmbeddedStore::create and EtcdStore::create.
+/// Any thread; the loop outlives it. `ended`: as NodeOptions has it. Errors: invalid_argument (not one of the
+/// two kinds; no such node), those of StoreNode::start, EmbeddedStore::create and EtcdStore::create.
 Result<OpenStore> open_store(control::ControlLoop& loop, const control::ChannelOptions& channel,
-                             const ViewStoreOptions& options);
+                             const ViewStoreOptions& options, std::function<void(const Error& cause)> ended);
 
 }  // namespace rdmc::member_groups

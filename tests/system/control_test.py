@@ -114,6 +114,9 @@ class OwnNode(Scratch):
         wait_until_it_answers()
         survivor = ["survivor", "--store", addresses[0], "--key-file"]
         self.assertEqual(run(*survivor, self.key("other"))[0], FAILED)
+        code, _, errors = run(*survivor, key)
+        self.assertEqual(code, FAILED)
+        self.assertIn("needs no survivor", errors)
         for index in (1, 2):
             nodes[index].kill()
             nodes[index].wait(SECONDS)
@@ -121,6 +124,18 @@ class OwnNode(Scratch):
         self.assertEqual(run("views", *common)[0], FAILED)
         self.assertEqual(run(*survivor, key)[0], DONE)
         wait_until_it_answers()
+
+    def test_a_node_that_an_operator_replaces_although_it_has_its_state_ends_with_the_reason(self):
+        addresses, key = [free_address() for _ in range(3)], self.key("key")
+        nodes = [self.start(CONTROL, "serve", "--memory", "--self", str(index), "--nodes", ",".join(addresses), "--key-file", key,
+                            stderr=subprocess.PIPE, text=True) for index in range(3)]
+        deadline = time.monotonic() + SECONDS
+        while run("survivor", "--force", "--store", addresses[0], "--key-file", key)[0] != DONE:
+            self.assertLess(time.monotonic(), deadline)
+        for node in nodes[1:]:
+            errors = node.communicate(timeout=SECONDS)[1]
+            self.assertEqual(node.returncode, FAILED)
+            self.assertIn("its place was given to another node", errors)
 
     def test_a_wrong_command_line_is_a_usage_error(self):
         for words in [[], ["views"], ["views", "--insecure", "--key-file", "k"], ["members", "--insecure"], ["nonsense"],

@@ -15,6 +15,13 @@ Acceptor::Answer refuse(Refused reason, std::string text) {
   return {Refusal{reason, {}, std::move(text)}, 0};
 }
 
+/// The beginning of a run that belongs to that node.
+std::uint64_t forced_epoch(std::uint64_t newest, std::size_t self) {
+  std::uint64_t run = newest / Acceptor::kForcedEpochs + 2;
+  while (run % kMostNodes != self) ++run;
+  return run * Acceptor::kForcedEpochs;
+}
+
 }  // namespace
 
 Acceptor::Acceptor(Durable kept) : kept_(std::move(kept)) {
@@ -71,7 +78,9 @@ std::uint64_t Acceptor::durable_after(const std::string& name) const {
   return std::max(head_written_, found == written_.end() ? 0 : found->second);
 }
 
+/// The next configuration always finds room: a full store can replace a node that is lost.
 bool Acceptor::has_room(const std::string& name, const Bytes& value) const {
+  if (name == kConfigurationRegister) return true;
   const auto found = kept_.registers.find(name);
   const std::size_t before = found == kept_.registers.end() ? 0 : found->second.value.size();
   return kept_bytes_ - before + value.size() <= kMostKeptBytes &&
@@ -139,7 +148,14 @@ bool Acceptor::adopt(const Configuration& next) {
   if (next.epoch <= newest().epoch) return false;
   // Whoever has voted for another first configuration must not begin in this one any more.
   if (next.from.empty() && next != kept_.vote) return false;
-  if (!has_state() && !next.contains(kept_.id)) return false;
+  if (!has_state() && !next.contains(kept_.id)) {
+    if (kept_.next.epoch != 0) {
+      kept_.next = {};
+      whole_dirty_ = true;
+      head_written_ = next_write_;
+    }
+    return false;
+  }
   kept_.next = next;
   head_dirty_ = true;
   head_written_ = next_write_;
@@ -158,11 +174,12 @@ void Acceptor::activate(Registers registers) {
 }
 
 void Acceptor::survive(std::size_t self, std::size_t nodes) {
-  Configuration alone{.epoch = newest().epoch + kForcedEpochs,
+  Configuration alone{.epoch = forced_epoch(newest().epoch, self),
                       .acceptors = std::vector<Id>(nodes),
                       .from_epoch = kept_.active.epoch,
-                      .from = {kept_.id}};
+                      .from = {}};
   alone.acceptors[self] = kept_.id;
+  alone.from = alone.acceptors;
   kept_.next = std::move(alone);
   activate(contents());
 }

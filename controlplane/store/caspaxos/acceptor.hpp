@@ -30,7 +30,9 @@ class Acceptor {
   static constexpr std::uint64_t kCeilingStep = 1 << 16;
   /// A counter may be ahead of the ceiling by so much: nobody uses the numbers up.
   static constexpr std::uint64_t kMostLeap = std::uint64_t{1} << 32;
-  /// A configuration that an operator forces is so many epochs ahead of all that may have been agreed.
+  /// A configuration that an operator forces is at least so many epochs ahead: of all that may have been
+  /// agreed. Of every three runs of so many epochs each node has one for those that are forced on it and
+  /// those that follow them. So two nodes never make two configurations of one epoch.
   static constexpr std::uint64_t kForcedEpochs = 1 << 20;
 
   /// What it says, when the write of that number, and all before, are durable. 0: at once.
@@ -61,7 +63,8 @@ class Acceptor {
   /// The state with which `next` begins, if it has that.
   Answer contents_for(const Configuration& next) const;
 
-  /// A configuration that was agreed: from now on it answers in no earlier one. False: that changes nothing.
+  /// A configuration that was agreed: from now on it answers in no earlier one. False: it has no part in
+  /// that. Without state it then forgets the one that it was to join, too, and can ask for its place anew.
   bool adopt(const Configuration& next);
   /// `next` begins here, with this state.
   void activate(Registers registers);

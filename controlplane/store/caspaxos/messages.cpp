@@ -14,8 +14,6 @@ namespace rdmc::store {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 512;
-/// Nobody uses the numbers up.
-constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 60;
 
 template <typename Wire>
 Bytes serialize(const Wire& from) {
@@ -103,12 +101,12 @@ void store(wire::Register& to, const std::string& name, const Accepted& accepted
 }
 
 template <typename Repeated>
-Result<Registers> load_all(const Repeated& from) {
+Result<Registers> load_all(const Repeated& from, bool (&is_proper)(const std::string&)) {
   Registers to;
   for (const wire::Register& one : from) {
     auto accepted = load(one.accepted());
     if (!accepted) return std::unexpected(accepted.error());
-    if (!is_name(one.name())) return malformed("a register without a proper name");
+    if (!is_proper(one.name())) return malformed("a register without a proper name");
     if (!to.emplace(one.name(), std::move(*accepted)).second) return malformed("a register twice");
   }
   return to;
@@ -132,7 +130,7 @@ struct StoreRequest {
   void operator()(const Vote& vote) const { store(*to.mutable_vote(), vote.configuration); }
   void operator()(const Adopt& adopt) const { store(*to.mutable_adopt(), adopt.configuration); }
   void operator()(const Fetch& fetch) const { store(*to.mutable_fetch(), fetch.configuration); }
-  void operator()(const Survive&) const { to.set_survive(true); }
+  void operator()(const Survive& survive) const { to.mutable_survive()->set_force(survive.force); }
 };
 
 struct StoreReply {
@@ -175,7 +173,7 @@ Result<decltype(Request::body)> load_body(const wire::Request& from) {
   };
   switch (from.body_case()) {
     case wire::Request::kState: return StateRequest{};
-    case wire::Request::kSurvive: return Survive{};
+    case wire::Request::kSurvive: return Survive{from.survive().force()};
     case wire::Request::kList: return ListQuery{from.list().epoch()};
     case wire::Request::kQuery:
       return named(from.query().name(), true, Query{from.query().name(), from.query().epoch()});
@@ -215,7 +213,7 @@ Result<decltype(Reply::body)> load_body(const wire::Reply& from) {
     }
     case wire::Reply::kDone: return Done{};
     case wire::Reply::kContents: {
-      auto registers = load_all(from.contents().registers());
+      auto registers = load_all(from.contents().registers(), is_group);
       if (!registers) return std::unexpected(registers.error());
       return Contents{from.contents().epoch(), std::move(*registers)};
     }
@@ -307,7 +305,7 @@ Result<Record> decode_record(std::span<const std::byte> bytes) {
     if (!configuration) return std::unexpected(configuration.error());
     *kept = std::move(*configuration);
   }
-  auto registers = load_all(from->registers());
+  auto registers = load_all(from->registers(), is_name);
   if (!registers) return std::unexpected(registers.error());
   to.kept.registers = std::move(*registers);
   return to;

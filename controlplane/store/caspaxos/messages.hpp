@@ -60,8 +60,10 @@ struct Fetch {
   Configuration configuration;
   friend bool operator==(const Fetch&, const Fetch&) = default;
 };
-/// The operator's word: what this node keeps is all that is left.
+/// The operator's word: what this node keeps is all that is left. The node refuses while a majority answers
+/// under its old ids, unless it is to be forced.
 struct Survive {
+  bool force = false;
   friend bool operator==(const Survive&, const Survive&) = default;
 };
 
@@ -91,7 +93,7 @@ struct Refusal {
 struct Done {
   friend bool operator==(const Done&, const Done&) = default;
 };
-/// What an acceptor keeps, of which epoch.
+/// What an acceptor keeps for groups, of which epoch.
 struct Contents {
   std::uint64_t epoch = 0;
   Registers registers;
@@ -103,7 +105,7 @@ enum class Stage : std::uint8_t {
   joining,  ///< it knows of a configuration that it is to be part of, and gathers the state
   serving,
   replaced,  ///< a configuration without it has taken the place of its own
-  failed,    ///< its disk has failed it
+  failed,    ///< its disk has failed it, or it ran out of memory
 };
 inline constexpr std::uint32_t kStages = 5;
 
@@ -127,6 +129,9 @@ struct Reply {
   Configuration known;  ///< epoch 0: the node says nothing of it
   std::variant<Refusal, Accepted, Done, Contents, NodeState, Hint> body;
 };
+
+/// The longest. All that an acceptor may keep fits into one, with the names of the registers.
+inline constexpr std::uint32_t kMostMessageBytes = 16 << 20;
 
 Bytes encode(const Request& request);
 Bytes encode(const Reply& reply);

@@ -90,11 +90,8 @@ void Node::receive(Client client, Request request, Time now) {
   } else if (const auto* const fetch = std::get_if<Fetch>(&request.body)) {
     learn(fetch->configuration, now);
     serve(client, id, acceptor_.contents_for(fetch->configuration));
-  } else if (std::holds_alternative<Survive>(request.body)) {
-    if (survive())
-      serve(client, id, {Done{}, acceptor_.everything()});
-    else
-      refuse(client, id, Refused::not_serving, "the node has no state that could survive");
+  } else if (const auto* const survive = std::get_if<Survive>(&request.body)) {
+    receive_survive(client, id, survive->force, now);
   }
   flush(now);
 }
@@ -133,13 +130,22 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
   if (proposer_) proposer_->hear(reply, now);
   if (std::holds_alternative<Contents>(reply.body)) gather(reply, now);
   if (candidate_) count_vote(node, reply, now);
-  if (std::holds_alternative<NodeState>(reply.body)) look_for_first_configuration(now);
+  if (std::holds_alternative<NodeState>(reply.body)) {
+    look_for_first_configuration(now);
+    if (naming_ && reply.id == naming_->asked) {
+      naming_->alive.insert(node);
+      decide_on_naming(now);
+    }
+  }
   flush(now);
 }
 
+/// Nothing is to be learnt from the others, and nothing to be told to them. While a place is vacant an
+/// operator has named a survivor, and somebody may not have heard of that.
 bool Node::is_settled() const {
   return failure_ || acceptor_.is_replaced() ||
-         (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch);
+         (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch &&
+          known().size() == options_.nodes);
 }
 
 void Node::tick(Time now) {
@@ -147,6 +153,10 @@ void Node::tick(Time now) {
   if (!is_settled() && now >= ask_at_) look_around(now);
   if (proposer_) proposer_->tick(now);
   propose_configuration(now);
+  if (naming_) {
+    ask_alive(now);
+    decide_on_naming(now);
+  }
   flush(now);
 }
 
@@ -154,22 +164,28 @@ Time Node::next_deadline() const {
   if (failure_) return Time::never();
   Time next = proposer_ ? proposer_->next_deadline() : Time::never();
   if (!is_settled()) next = std::min(next, ask_at_);
-  if (!proposer_) next = std::min(next, takeover_at());
+  if (!proposer_) next = std::min(next, complete_at());
+  if (naming_) next = std::min({next, naming_->ask_at, naming_->until});
   return next;
 }
 
 void Node::synced(std::uint64_t sequence, Time now) {
+  if (failure_) return;
   synced_ = sequence;
   acceptor_.synced(sequence);
   count_own_vote(now);
   flush(now);
 }
 
-void Node::disk_failed(const Error& cause) {
-  failure_ = cause;
+void Node::fail(Error cause) noexcept {
+  failure_ = std::move(cause);
   waiting_.clear();
+  replies_.clear();
+  requests_.clear();
+  hints_.clear();
   proposer_.reset();
   candidate_.reset();
+  naming_.reset();
 }
 
 /// Lets out what may leave, and hands this node's own answers to itself.
@@ -206,7 +222,7 @@ Stage Node::stage() const {
 NodeState Node::state() const {
   NodeState state{.stage = stage(), .epoch = acceptor_.kept().active.epoch, .vote = acceptor_.kept().vote};
   switch (state.stage) {
-    case Stage::failed: state.text = "its disk has failed it: " + failure_->what; break;
+    case Stage::failed: state.text = "it can keep nothing any more: " + failure_->what; break;
     case Stage::replaced:
       state.text =
           "its place was given to another node: it can come back as a new one, without what it keeps";
@@ -221,6 +237,12 @@ NodeState Node::state() const {
   if (state.stage != Stage::failed && state.stage != Stage::serving && has_lost_majority())
     state.text = "a majority of its nodes has lost its state: name the survivor (rdmc_control survivor)";
   return state;
+}
+
+std::optional<Error> Node::ending() const {
+  if (failure_) return Error{failure_->code, state().text};
+  if (acceptor_.is_replaced()) return Error{Errc::cancelled, state().text};
+  return std::nullopt;
 }
 
 std::vector<Node::ToClient> Node::take_replies() {

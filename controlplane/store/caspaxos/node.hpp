@@ -48,8 +48,11 @@ class Node {
   static constexpr std::size_t kMostWaiting = 1024;
   /// Between questions to the others while it does not serve: at first, and at most, if nothing changes.
   static constexpr Duration kAsk = milliseconds(50), kMostAsk = seconds(1);
-  /// A change of configuration that does not come to its end is taken over.
+  /// A change of configuration that does not come to its end is completed by another node.
   static constexpr Duration kStalled = milliseconds(200);
+  /// An operator has named the node as the survivor: between questions to the others whether that is right,
+  /// and for all of their answers.
+  static constexpr Duration kAskAlive = milliseconds(200), kHeardWithin = seconds(3);
 
   /// `kept` is what its disk holds; without an id it is new.
   Node(const Options& options, Durable kept, Time now);
@@ -64,8 +67,9 @@ class Node {
 
   /// The disk holds all writes up to this one.
   void synced(std::uint64_t sequence, Time now);
-  /// The disk has refused a write. What it holds is not known any more: the node answers nobody.
-  void disk_failed(const Error& cause);
+  /// The disk has refused a write, or there was no memory in the middle of a step. What the disk, or the
+  /// node, holds is not known any more: the node answers nobody.
+  void fail(Error cause) noexcept;
 
   std::vector<ToClient> take_replies();
   std::vector<ToPeer> take_requests();
@@ -76,7 +80,10 @@ class Node {
 
   Stage stage() const;
   NodeState state() const;
-  /// A majority of the configuration's acceptors have lost their state: only an operator can name a survivor.
+  /// Why the node takes part in nothing any more, however long it runs: it has failed (the cause), or its
+  /// place was given to another node (cancelled).
+  std::optional<Error> ending() const;
+  /// A majority has lost its state: only an operator can name a survivor.
   bool has_lost_majority() const;
   const Acceptor& acceptor() const { return acceptor_; }
   const Counters& counters() const { return counters_; }
@@ -91,6 +98,14 @@ class Node {
     Client client;
     Reply reply;
     std::uint64_t after;
+  };
+  /// The operator has named this node, and it asks the others whether they live.
+  struct Naming {
+    Client client;        ///< the operator's
+    std::uint64_t id;     ///< of the operator's request
+    std::uint64_t asked;  ///< the id of the questions
+    Time ask_at, until;
+    std::set<std::size_t> alive;  ///< those that have answered, and this node
   };
 
   void serve(Client client, std::uint64_t id, Acceptor::Answer answer);
@@ -112,10 +127,20 @@ class Node {
   void gather(const Reply& reply, Time now);
   void try_activate(Time now);
   void activate(Registers registers, Time now);
-  Time takeover_at() const;
+  Time complete_at() const;
   void propose_configuration(Time now);
   void run_proposer(Time now);
-  bool survive();
+
+  // node_surviving.cpp
+  Id id_at(std::size_t node) const;
+  bool has_state_of(std::size_t node, const Configuration& configuration) const;
+  bool has_lost_majority_of(const std::vector<Id>& acceptors) const;
+  bool is_majority(const std::set<std::size_t>& alive, const std::vector<Id>& acceptors) const;
+  bool can_go_on(const std::set<std::size_t>& alive) const;
+  void receive_survive(Client client, std::uint64_t id, bool force, Time now);
+  void ask_alive(Time now);
+  void decide_on_naming(Time now);
+  void survive(Client client, std::uint64_t id);
 
   const Options options_;
   Acceptor acceptor_;
@@ -136,6 +161,8 @@ class Node {
   std::uint64_t proposals_ = 0;
   std::map<Id, Registers> gathered_;  ///< from acceptors of the epoch before
   std::uint64_t gathering_ = 0;       ///< the epoch that is to begin
+  std::optional<Naming> naming_;
+  std::uint64_t namings_ = 0;
 
   std::deque<Waiting> waiting_;
   std::vector<ToClient> replies_;

@@ -42,6 +42,7 @@ void Node::look_around(Time now) {
     behind_ = false;
   for (Peer& peer : peers_) peer.heard = false;
   ask_peers(StateRequest{}, 0);
+  if (acceptor_.is_serving()) ask_peers(Adopt{acceptor_.newest()}, 0);
   if (candidate_) ask_peers(Vote{*candidate_}, candidate_->epoch);
   if (options_.nodes == 1) look_for_first_configuration(now);
   ask_at_ = now + ask_every_;
@@ -55,10 +56,11 @@ void Node::look_for_first_configuration(Time now) {
   Configuration first{.epoch = acceptor_.kept().vote.epoch, .acceptors = {acceptor_.kept().id}};
   for (std::size_t node = 1; node < peers_.size(); ++node) {
     const Peer& peer = peers_[node];
-    if (!peer.heard || peer.state->stage != Stage::fresh) return;
+    if (!peer.heard || peer.state->stage != Stage::fresh || !peer.id || first.contains(peer.id)) return;
     first.acceptors.push_back(peer.id);
     first.epoch = std::max(first.epoch, peer.state->vote.epoch);
   }
+  if (first.epoch >= kMaxEpoch) return;
   ++first.epoch;
   const Acceptor::Answer own = acceptor_.vote(first);
   if (!std::holds_alternative<Done>(own.body)) return;
@@ -140,7 +142,7 @@ void Node::activate(Registers registers, Time now) {
   ask_at_ = now;
 }
 
-Time Node::takeover_at() const {
+Time Node::complete_at() const {
   if (sealed_since_ == Time::never()) return sealed_since_;
   return sealed_since_ + kStalled * static_cast<std::int64_t>(options_.self + 1);
 }
@@ -149,22 +151,24 @@ Time Node::takeover_at() const {
 /// has sealed it and has not come back.
 void Node::propose_configuration(Time now) {
   if (proposer_) return;
-  Configuration in, wanted;
-  if (acceptor_.is_serving() && acceptor_.is_sealed() && now >= takeover_at()) {
+  Configuration in;
+  Bytes wanted;
+  if (acceptor_.is_serving() && acceptor_.is_sealed() && now >= complete_at()) {
     in = acceptor_.newest();
-    wanted = decode_configuration(acceptor_.kept().registers.at(kConfigurationRegister).value).value();
+    wanted = acceptor_.kept().registers.at(kConfigurationRegister).value;
   } else if (acceptor_.newest().epoch == 0 && known_.epoch != 0 && !known_.contains(acceptor_.kept().id) &&
              synced_ > 0) {  // its id is durable: a restart does not lose the place again
     in = known_;
-    wanted = {known_.epoch + 1, known_.acceptors, known_.epoch, known_.acceptors};
-    wanted.acceptors.resize(options_.nodes);
-    wanted.acceptors[options_.self] = acceptor_.kept().id;
+    Configuration with_us{known_.epoch + 1, known_.acceptors, known_.epoch, known_.acceptors};
+    with_us.acceptors.resize(options_.nodes);
+    with_us.acceptors[options_.self] = acceptor_.kept().id;
+    wanted = encode(with_us);
   } else {
     return;
   }
   proposer_ = std::make_unique<Proposer>(
       kFirstProposal + ++proposals_, kConfigurationRegister,
-      [wanted = encode(wanted)](const Accepted& current) {
+      [wanted = std::move(wanted)](const Accepted& current) {
         return current.empty() ? std::optional(wanted) : std::nullopt;
       },
       ballots_);
@@ -185,27 +189,6 @@ void Node::run_proposer(Time now) {
   if (!agreed || agreed->epoch == 0) return;
   ask_peers(Adopt{*agreed}, 0);
   learn(*agreed, now);
-}
-
-bool Node::has_lost_majority() const {
-  const auto id_at = [this](std::size_t node) {
-    return node == options_.self ? acceptor_.kept().id : peers_[node].id;
-  };
-  const Configuration& last = known();
-  std::size_t lost = 0;
-  for (std::size_t node = 0; node < last.acceptors.size() && node < peers_.size(); ++node)
-    if (last.acceptors[node] && id_at(node) && id_at(node) != last.acceptors[node]) ++lost;
-  return last.epoch != 0 && lost > last.size() - last.majority();
-}
-
-bool Node::survive() {
-  if (failure_ || !acceptor_.has_state() || acceptor_.is_replaced()) return false;
-  acceptor_.survive(options_.self, options_.nodes);
-  known_ = acceptor_.newest();
-  proposer_.reset();
-  gathered_.clear();
-  ask_peers(Adopt{known_}, 0);
-  return true;
 }
 
 }  // namespace rdmc::store

@@ -18,6 +18,8 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::size_t kMostNodes = 3;
 inline constexpr std::size_t kMaxRegisterNameBytes = 255;
 inline constexpr std::size_t kMaxValueBytes = 1 << 20;
+/// Of a configuration. Nobody uses the numbers up.
+inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 60;
 
 /// 128 random bits from the operating system. An acceptor draws its id when it makes its durable state, so
 /// the id stands for that state: whoever has lost the state has lost the id. A proposer draws its id whenever
@@ -53,7 +55,7 @@ struct Configuration {
   /// Where the state comes from: a majority of these acceptors, as they were sealed in that epoch. Nobody:
   /// the store is new.
   std::uint64_t from_epoch = 0;
-  std::vector<Id> from;
+  std::vector<Id> from;  ///< by the number of the node, as `acceptors`
 
   static std::size_t count_of(const std::vector<Id>& ids) {
     return static_cast<std::size_t>(std::ranges::count_if(ids, [](const Id& id) { return bool(id); }));

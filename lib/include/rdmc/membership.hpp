@@ -100,6 +100,11 @@ struct MembershipCallbacks {
   /// The view goes on, and cannot change until store_found().
   std::function<void(const Error& cause)> store_lost;
   std::function<void()> store_found;
+  /// The store's node that this process runs takes part in nothing any more: its disk has refused a write, it
+  /// has run out of memory (resource_limit), or its place was given to another node (cancelled). Called once.
+  /// The membership goes on; but the store may bear no further loss until a process with this node begins
+  /// anew.
+  std::function<void(const Error& cause)> store_node_ended;
   /// The application decides what to do without that member. `reachable` or a view without it follows.
   std::function<void(const UnreachableMember&)> unreachable;
   std::function<void(MemberId member)> reachable;
@@ -114,12 +119,13 @@ struct MembershipCallbacks {
 
 /// They only rise.
 struct MembershipCounters {
-  std::uint64_t installed = 0;     ///< views
-  std::uint64_t delivered = 0;     ///< messages of broadcast()
-  std::uint64_t fenced = 0;        ///< of these, those of an epoch that was over
-  std::uint64_t dropped = 0;       ///< of these, those that found no room
-  std::uint64_t deaths_seen = 0;   ///< exits that the operating system told of
-  std::uint64_t paths_failed = 0;  ///< queue pairs that gave up
+  std::uint64_t installed = 0;          ///< views
+  std::uint64_t delivered = 0;          ///< messages of broadcast()
+  std::uint64_t fenced = 0;             ///< of these, those of an epoch that was over
+  std::uint64_t dropped = 0;            ///< of these, those that found no room
+  std::uint64_t deaths_seen = 0;        ///< exits that the operating system told of
+  std::uint64_t paths_failed = 0;       ///< queue pairs that gave up
+  std::uint64_t store_nodes_ended = 0;  ///< as store_node_ended tells
 };
 
 /// How a group of a membership stands: its members, and which of them sends.

@@ -174,6 +174,7 @@ class Process {
   std::optional<View> removed;
   Epoch leases_over{};
   int gained = 0, lost = 0, store_lost = 0;
+  std::optional<Error> node_ended;
   std::unique_ptr<Membership> membership;
   std::unique_ptr<Part> part;
 
@@ -186,6 +187,7 @@ class Process {
       told.tell([&] { messages.emplace_back(from, std::vector(bytes.begin(), bytes.end())); });
     };
     on.store_lost = [this](const Error&) { told.tell([&] { ++store_lost; }); };
+    on.store_node_ended = [this](const Error& cause) { told.tell([&] { node_ended = cause; }); };
     on.earlier_leases_over = [this](Epoch epoch) { told.tell([&] { leases_over = epoch; }); };
     on.lease_gained = [this] { told.tell([&] { ++gained; }); };
     on.lease_lost = [this] { told.tell([&] { ++lost; }); };

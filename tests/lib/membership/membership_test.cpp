@@ -4,6 +4,7 @@
 #include "controlplane/connect/socket.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/store/embedded_store.hpp"
+#include "controlplane/store/survivor.hpp"
 #include "tests/lib/membership/members.hpp"
 
 BOOST_AUTO_TEST_SUITE(membership_test)
@@ -227,6 +228,33 @@ BOOST_AUTO_TEST_CASE(the_processes_of_a_job_keep_their_views_themselves) {
   for (const auto& process : processes) BOOST_TEST(process->sees(3));
   job.members.resize(2);
   BOOST_TEST(membership_options(job).value().store.nodes.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_is_told_that_the_store_node_which_it_runs_has_ended) {
+  std::vector<Descriptor> reserved;
+  std::vector<Address> nodes;
+  for (std::size_t i = 0; i < 3; ++i) {
+    reserved.push_back(control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value());
+    nodes.push_back(control::local_address(reserved.back().get()));
+  }
+  std::vector<std::unique_ptr<Process>> processes;
+  for (std::size_t i = 0; i < 3; ++i) {
+    MembershipOptions options = options_for(nodes[0], std::to_string(i));
+    options.store = {.nodes = nodes, .runs = i};
+    processes.push_back(std::make_unique<Process>(options));
+  }
+  for (const auto& process : processes) BOOST_TEST(process->sees(3));
+  // An operator gives the places of two nodes to nobody.
+  const auto loop = control::ControlLoop::create().value();
+  BOOST_TEST(store::name_survivor(*loop, nodes[0], {.security = control::Insecure{}}, true).has_value());
+  for (const std::size_t i : {1U, 2U}) {
+    Process& process = *processes[i];
+    BOOST_TEST(process.told.wait([&] { return process.node_ended.has_value(); }));
+    BOOST_TEST((process.node_ended->code == Errc::cancelled));
+    BOOST_TEST(process.membership->counters().store_nodes_ended == 1U);
+  }
+  BOOST_TEST(!processes[0]->node_ended.has_value());
+  BOOST_TEST(processes[0]->membership->counters().store_nodes_ended == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(options_that_make_no_sense_are_refused_by_name) {

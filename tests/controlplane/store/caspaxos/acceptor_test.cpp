@@ -1,6 +1,7 @@
 #include "controlplane/store/caspaxos/acceptor.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "tests/controlplane/store/caspaxos/values.hpp"
 
@@ -78,6 +79,52 @@ BOOST_AUTO_TEST_CASE(an_acceptor_keeps_a_bounded_number_of_registers) {
     acceptor.accept({std::to_string(i), {ballot(1, 1), value(1)}});
   BOOST_TEST((refusal(acceptor.accept({"one more", {ballot(1, 1), value(1)}})) == Refused::full));
   BOOST_TEST(std::holds_alternative<Done>(acceptor.accept({"0", {ballot(1, 2), value(2)}}).body));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_acceptor_takes_part_in_the_replacement_of_a_node) {
+  const Accepted next{ballot(1, 1), encode(second_configuration())};
+  Acceptor many(first_state(0));
+  for (std::size_t i = 0; i < Acceptor::kMostRegisters; ++i)
+    many.accept({std::to_string(i), {ballot(1, 1), value(1)}});
+  BOOST_TEST(std::holds_alternative<Done>(many.accept({kConfigurationRegister, next}).body));
+  Acceptor large(first_state(0));
+  for (std::size_t kept = 0; kept < Acceptor::kMostKeptBytes; kept += kMaxValueBytes)
+    large.accept({std::to_string(kept), {ballot(1, 1), Bytes(kMaxValueBytes)}});
+  BOOST_TEST((refusal(large.accept({"one more", {ballot(1, 1), value(1)}})) == Refused::full));
+  BOOST_TEST(std::holds_alternative<Done>(large.accept({kConfigurationRegister, next}).body));
+}
+
+BOOST_AUTO_TEST_CASE(an_acceptor_that_was_to_join_and_is_left_out_can_ask_for_its_place_anew) {
+  Acceptor joiner(Durable{.id = acceptor_id(3), .next = second_configuration()});
+  Configuration without = first_configuration();
+  without.epoch = 3;
+  without.from_epoch = 1;
+  without.from = without.acceptors;
+  static_cast<void>(joiner.take_write());
+  BOOST_TEST(!joiner.adopt(without));
+  BOOST_TEST(joiner.newest().epoch == 0u);
+  // The disk forgets it as well.
+  const auto write = joiner.take_write();
+  BOOST_TEST_REQUIRE(write.has_value());
+  Durable kept{.next = second_configuration()};
+  apply(*decode_record(write->record), kept);
+  BOOST_TEST(kept.next.epoch == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(no_two_nodes_are_forced_into_configurations_of_one_epoch) {
+  for (const std::uint64_t newest : {std::uint64_t{1}, Acceptor::kForcedEpochs - 1, Acceptor::kForcedEpochs,
+                                     7 * Acceptor::kForcedEpochs + 5}) {
+    std::set<std::uint64_t> runs;
+    for (std::size_t node = 0; node < kMostNodes; ++node) {
+      Durable kept = first_state(node);
+      kept.active.epoch = newest;
+      Acceptor acceptor(kept);
+      acceptor.survive(node, kMostNodes);
+      BOOST_TEST(acceptor.newest().epoch >= newest + Acceptor::kForcedEpochs);
+      runs.insert(acceptor.newest().epoch / Acceptor::kForcedEpochs);
+    }
+    BOOST_TEST(runs.size() == kMostNodes);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_acceptor_votes_once_in_an_epoch_and_never_once_it_has_state) {

@@ -1,7 +1,12 @@
 #include "controlplane/store/caspaxos/proposer.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <deque>
+#include <functional>
+#include <map>
 
+#include "controlplane/store/caspaxos/acceptor.hpp"
 #include "tests/controlplane/store/caspaxos/values.hpp"
 
 namespace rdmc::store::testing {
@@ -96,6 +101,74 @@ BOOST_AUTO_TEST_CASE(a_proposer_that_met_a_higher_promise_goes_beyond_it) {
   for (const std::uint64_t node : {0, 1}) change.hear(node, Refusal{Refused::promised, ballot(1, 500), {}});
   change.proposer.tick(change.proposer.next_deadline());
   BOOST_TEST((change.asked<Prepare>().ballot > ballot(1, 500)));
+}
+
+/// Proposers that all want the same register of three acceptors at once. A message takes one to two ms.
+struct Duel {
+  static constexpr std::size_t kProposers = 8;
+
+  explicit Duel(std::uint64_t seed) : random(seed) {
+    for (std::uint64_t node = 0; node < kMostNodes; ++node) acceptors.emplace_back(first_state(node));
+    for (std::uint64_t i = 0; i < kProposers; ++i) {
+      ballots.emplace_back(Id{5, i}, seed * kProposers + i);
+      proposers.emplace_back(
+          i, "g", [](const Accepted&) { return value(7); }, ballots.back());
+      proposers.back().begin(first_configuration(), now);
+    }
+  }
+  void later(std::function<void()> arrive) {
+    arrivals.emplace(now + microseconds(static_cast<std::int64_t>(random.between(1000, 2000))),
+                     std::move(arrive));
+  }
+  Acceptor::Answer answer(std::size_t node, const Request& request) {
+    if (const auto* const prepare = std::get_if<Prepare>(&request.body))
+      return acceptors[node].prepare(*prepare);
+    return acceptors[node].accept(std::get<Accept>(request.body));
+  }
+  void send(std::size_t from) {
+    const Request* const request = proposers[from].take_request();
+    if (request == nullptr) return;
+    if (std::holds_alternative<Prepare>(request->body)) ++attempts;
+    for (std::size_t node = 0; node < kMostNodes; ++node)
+      later([this, from, node, request = *request] {
+        later([this, from, reply = Reply{request.id, acceptor_id(node), {}, answer(node, request).body}] {
+          proposers[from].hear(reply, now);
+        });
+      });
+  }
+  void run() {
+    while (!std::ranges::all_of(proposers, &Proposer::is_done) && attempts < kMostAttempts) {
+      for (std::size_t i = 0; i < kProposers; ++i) send(i);
+      Time next = arrivals.empty() ? Time::never() : arrivals.begin()->first;
+      for (const Proposer& proposer : proposers) next = std::min(next, proposer.next_deadline());
+      now = std::max(now, next);
+      for (Proposer& proposer : proposers) proposer.tick(now);
+      while (!arrivals.empty() && arrivals.begin()->first <= now)
+        arrivals.extract(arrivals.begin()).mapped()();
+    }
+  }
+
+  static constexpr std::size_t kMostAttempts = 1000;
+  Time now;
+  Random random;
+  std::deque<Acceptor> acceptors;
+  std::deque<Ballots> ballots;
+  std::deque<Proposer> proposers;
+  std::multimap<Time, std::function<void()>> arrivals;
+  std::size_t attempts = 0;
+};
+
+BOOST_AUTO_TEST_CASE(proposers_that_met_get_out_of_each_other_s_way) {
+  constexpr std::size_t kDuels = 50, kMostAttemptsEach = 8;
+  std::size_t attempts = 0;
+  for (std::uint64_t seed = 1; seed <= kDuels; ++seed) {
+    Duel duel(seed);
+    duel.run();
+    BOOST_TEST(std::ranges::all_of(duel.proposers, &Proposer::is_done));
+    attempts += duel.attempts;
+  }
+  BOOST_TEST_MESSAGE("attempts of each proposer: " << attempts / kDuels / Duel::kProposers);
+  BOOST_TEST(attempts <= kDuels * Duel::kProposers * kMostAttemptsEach);
 }
 
 }  // namespace

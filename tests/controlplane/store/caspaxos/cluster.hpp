@@ -1,0 +1,105 @@
+// Three nodes of a store without disks, with perfect links that a test can cut.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "controlplane/store/caspaxos/node.hpp"
+#include "tests/controlplane/store/caspaxos/values.hpp"
+
+namespace rdmc::store::testing {
+
+class Cluster {
+ public:
+  /// A client of this number is the test itself; a node asks as its number and one.
+  static constexpr Node::Client kTest = 100;
+
+  void start(std::size_t node, Durable kept = {}) {
+    nodes[node].emplace(Node::Options{.self = node,
+                                      .nodes = kMostNodes,
+                                      .fresh = {2, ++lives_},
+                                      .proposer = {3, ++lives_},
+                                      .seed = lives_},
+                        std::move(kept), now);
+  }
+  void start_all() {
+    for (std::size_t node = 0; node < kMostNodes; ++node) start(node);
+  }
+  /// Nothing passes between that node and the others.
+  void cut(std::size_t node) { cut_.insert(node); }
+  void heal() { cut_.clear(); }
+
+  /// What the node answers to the test, within `time`.
+  std::optional<Reply> ask(std::size_t node, decltype(Request::body) body, Duration time = seconds(10)) {
+    said_.reset();
+    nodes[node]->receive(kTest, {1, std::move(body)}, now);
+    run_until([&] { return said_.has_value(); }, time);
+    return said_;
+  }
+  /// Why the node refuses; empty: it does not.
+  std::string refusal_of(std::size_t node, decltype(Request::body) body) {
+    const auto reply = ask(node, std::move(body));
+    if (!reply) return "no answer";
+    const auto* const refused = std::get_if<Refusal>(&reply->body);
+    return refused == nullptr ? "" : refused->text;
+  }
+
+  template <typename Condition>
+  bool run_until(Condition condition, Duration time = seconds(10)) {
+    const Time limit = now + time;
+    for (;;) {
+      deliver();
+      if (condition()) return true;
+      if (now >= limit) return false;
+      Time next = limit;
+      for (const auto& node : nodes)
+        if (node) next = std::min(next, node->next_deadline());
+      now = std::max(next, now + microseconds(1));
+      for (auto& node : nodes)
+        if (node) node->tick(now);
+    }
+  }
+  bool all_serve() {
+    return run_until([this] { return std::ranges::all_of(nodes, is_serving); });
+  }
+  static bool is_serving(const std::optional<Node>& node) { return node && node->stage() == Stage::serving; }
+
+  std::array<std::optional<Node>, kMostNodes> nodes;
+  Time now;
+
+ private:
+  bool passes(std::size_t from, std::size_t to) const {
+    return nodes[to] && !cut_.contains(from) && !cut_.contains(to);
+  }
+  void deliver() {
+    for (bool goes_on = true; std::exchange(goes_on, false);)
+      for (std::size_t self = 0; self < kMostNodes; ++self) {
+        if (!nodes[self]) continue;
+        for (const auto& write : nodes[self]->take_writes()) {
+          nodes[self]->synced(write.sequence, now);
+          goes_on = true;
+        }
+        for (auto& to : nodes[self]->take_requests()) {
+          if (passes(self, to.node)) nodes[to.node]->receive(self + 1, std::move(to.request), now);
+          goes_on = true;
+        }
+        for (auto& to : nodes[self]->take_replies()) {
+          if (to.client == kTest)
+            said_ = std::move(to.reply);
+          else if (passes(self, to.client - 1))
+            nodes[to.client - 1]->hear(self, to.reply, now);
+          goes_on = true;
+        }
+      }
+  }
+
+  std::uint64_t lives_ = 0;
+  std::set<std::size_t> cut_;
+  std::optional<Reply> said_;
+};
+
+}  // namespace rdmc::store::testing
