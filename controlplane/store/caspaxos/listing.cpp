@@ -9,10 +9,6 @@ namespace rdmc::store {
 void Listing::begin(const Configuration& configuration, Time now) {
   if (done_ || configuration == configuration_) return;
   configuration_ = configuration;
-  ask(now);
-}
-
-void Listing::ask(Time now) {
   request_.emplace(number_ << Proposer::kRoundBits | (++round_ & ((1 << Proposer::kRoundBits) - 1)),
                    ListQuery{configuration_.epoch});
   unsent_ = true;
@@ -29,23 +25,27 @@ const Request* Listing::request_for(const Id& acceptor) const {
   return open ? &*request_ : nullptr;
 }
 
-void Listing::hear(const Reply& reply, Time now) {
-  if (done_ || !request_ || reply.id != request_->id || !configuration_.contains(reply.acceptor)) return;
+bool Listing::hear(const Reply& reply, Time now) {
+  if (done_ || !request_ || reply.id != request_->id || !configuration_.contains(reply.acceptor))
+    return false;
   const auto* const contents = std::get_if<Contents>(&reply.body);
-  if (contents == nullptr || contents->epoch != configuration_.epoch) return;
-  answers_.emplace(reply.acceptor, contents->registers);
-  if (answers_.size() < configuration_.majority()) return;
+  if (contents == nullptr || contents->epoch != configuration_.epoch) return false;
+  if (!answers_.emplace(reply.acceptor, contents->registers).second) return false;
+  if (answers_.size() < configuration_.majority()) return true;
   compare();
   done_ = unknown_.empty() || answers_.size() == configuration_.size();
   deadline_ = std::min(deadline_, now + Proposer::kAgreeWithin);
+  return true;
 }
 
+/// What was asked is asked again: an answer counts whenever it comes.
 void Listing::tick(Time now) {
   if (done_ || now < deadline_) return;
   done_ = answers_.size() >= configuration_.majority();
   if (done_) return;
   patience_ = std::min(patience_ * 2, Proposer::kMostPatience);
-  ask(now);
+  deadline_ = now + patience_;
+  unsent_ = true;
 }
 
 void Listing::compare() {

@@ -18,7 +18,8 @@ class Listing {
   explicit Listing(std::uint64_t number) : number_(number) {}
 
   void begin(const Configuration& configuration, Time now);
-  void hear(const Reply& reply, Time now);
+  /// True: an acceptor has answered that had not.
+  bool hear(const Reply& reply, Time now);
   void tick(Time now);
   Time next_deadline() const { return done_ ? Time::never() : deadline_; }
 
@@ -31,7 +32,6 @@ class Listing {
   const std::vector<std::string>& unknown() const { return unknown_; }
 
  private:
-  void ask(Time now);
   void compare();
 
   const std::uint64_t number_;
@@ -41,7 +41,7 @@ class Listing {
   bool unsent_ = false;
   std::map<Id, Registers> answers_;
   Time deadline_ = Time::never();
-  Duration patience_ = Proposer::kPatience;  ///< doubled with each attempt: answers may be long
+  Duration patience_ = Proposer::kPatience;  ///< doubled when it is over: answers may be long
   bool done_ = false;
   Registers known_;
   std::vector<std::string> unknown_;

@@ -91,7 +91,8 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
   learn(reply.known, now);
   if (const auto found = operations_.find(Proposer::number_of(reply.id)); found != operations_.end()) {
     if (found->second.proposer) found->second.proposer->hear(reply, now);
-    if (found->second.listing) found->second.listing->hear(reply, now);
+    if (found->second.listing && found->second.listing->hear(reply, now))
+      found->second.deadline = now + options_.answer_within;
   }
   // It can be asked only now that it has said who it is.
   if (is_new)

@@ -20,7 +20,7 @@ class Requester {
  public:
   struct Options {
     std::size_t nodes = 1;                       ///< links, numbered from 0
-    Duration answer_within = milliseconds(900);  ///< a request; a list may pause so long between two readings
+    Duration answer_within = milliseconds(900);  ///< a request; a list: each of its answers
     Id self;                                     ///< drawn anew for each Requester
     std::uint64_t seed = 0;
   };
