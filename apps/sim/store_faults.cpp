@@ -36,6 +36,9 @@ store::Durable StoreWorld::kept_by(Place place) const {
 
 /// Whether the store can go on without what that node keeps.
 bool StoreWorld::may_lose(Place place) const {
+  if (survivor_ == place) return false;
+  // Of a survivor and one node that is let in, or about to be, both are needed.
+  if (current_.epoch != 0 && current_.size() < nodes_.size()) return false;
   if (current_.epoch != 0 && !may_lose(place, current_)) return false;
   // A first configuration may begin as soon as all have voted for it.
   for (Place node = 0; node < nodes_.size(); ++node)
@@ -142,7 +145,47 @@ void StoreWorld::strike(StoreFault fault) {
       const Place client = nodes_.size() + simulation_.random().below(clients_.size());
       return start_client(client);
     }
+    case StoreFault::survivor: return lose_majority(place);
   }
+}
+
+/// The others lose their state. One that is being let in has none yet, and may stay as it is.
+void StoreWorld::lose_majority(Place survivor) {
+  const store::Durable kept = kept_by(survivor);
+  const bool has_state = kept.active.epoch != 0 && current_.contains(kept.id) &&
+                         (kept.active.epoch == current_.epoch || kept.active.epoch == current_.from_epoch);
+  if (options_.nodes == 1 || survivor_ || nodes_[survivor].life == 0 || !has_state) return;
+  struck(StoreFault::survivor);
+  survivor_ = survivor;
+  for (Place other = 0; other < nodes_.size(); ++other) {
+    NodeHost& host = nodes_[other];
+    const bool is_joining =
+        host.life != 0 && !host.node->acceptor().has_state() && host.node->acceptor().newest().epoch != 0;
+    if (other == survivor || (is_joining && simulation_.random().below(2) == 0)) continue;
+    stop_node(other);
+    host.disk.wipe();
+    simulation_.at(by_the_end(up_to(milliseconds(50))), [this, other] { start_node(other); });
+  }
+  name_survivor();
+}
+
+/// Again and again, as operators do who are told to. The node refuses while it is not needed.
+void StoreWorld::name_survivor() {
+  if (everybody_serves()) survivor_.reset();
+  if (!survivor_) return;
+  const Place place = *survivor_;
+  if (nodes_[place].life != 0 && !nodes_[place].paused) {
+    nodes_[place].node->receive(kOperator, {1, store::Survive{}}, simulation_.now());
+    pump(place);
+  }
+  simulation_.at(simulation_.now() + milliseconds(50), [this] { name_survivor(); });
+}
+
+/// Clients may be told now of what is older than what they were told before.
+void StoreWorld::survived() {
+  ++survivals_;
+  history_.begin_anew();
+  for (ClientHost& client : clients_) client.seen.clear();
 }
 
 /// Looks at what has become of a node after each of its steps.
@@ -150,13 +193,23 @@ void StoreWorld::on_stage(Place place) {
   NodeHost& host = nodes_[place];
   if (host.life == 0) return;
   const store::Configuration& active = host.node->acceptor().kept().active;
+  const std::uint64_t before = std::exchange(host.epoch, active.epoch);
+  if (before != 0 && active.epoch >= before + store::Acceptor::kForcedEpochs) survived();
   if (active.epoch > current_.epoch) {
     current_ = active;
     ++configurations_;
   }
   const store::Stage stage = host.node->stage();
   if (stage == std::exchange(host.stage, stage)) return;
-  if (stage == store::Stage::replaced) violation("a node was replaced that had its state");
+  if (stage == store::Stage::replaced && survivals_ == 0) violation("a node was replaced that had its state");
+  // Whoever has named a survivor empties the disks of the others.
+  if (stage == store::Stage::replaced)
+    simulation_.at(simulation_.now(), [this, place, life = host.life] {
+      if (!runs(place, life)) return;
+      stop_node(place);
+      nodes_[place].disk.wipe();
+      start_node(place);
+    });
   if (stage != store::Stage::joining || host.node->acceptor().has_state()) return;
   ++joins_;
   int& wanted = kill_joining_ > 0 ? kill_joining_ : wipe_joining_;

@@ -18,18 +18,20 @@ void StoreHistory::told(const std::string& group, const view::View& current, Tim
     entry.violations.push_back("two views of epoch " + std::to_string(value_of(current.epoch)));
 }
 
-void StoreHistory::swapped(const std::string& group, const view::View& next, Time asked, Time answered) {
-  told(group, next, asked, answered);
+void StoreHistory::begin_anew() {
+  earlier_violations_ = violations();
+  earlier_views_ = views();
+  for (auto& [name, group] : groups_) group = {.proposals = std::move(group.proposals)};
 }
 
 std::size_t StoreHistory::views() const {
-  std::size_t views = 0;
+  std::size_t views = earlier_views_;
   for (const auto& [name, group] : groups_) views += group.stood.size();
   return views;
 }
 
 std::vector<std::string> StoreHistory::violations() const {
-  std::vector<std::string> violations;
+  std::vector<std::string> violations = earlier_violations_;
   for (const auto& [name, group] : groups_) check(name, group, violations);
   return violations;
 }

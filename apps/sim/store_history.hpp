@@ -19,8 +19,9 @@ class StoreHistory {
   void proposed(const std::string& group, const view::View& next, Time at);
   /// Between those times a client was told that `current` stands.
   void told(const std::string& group, const view::View& current, Time asked, Time answered);
-  /// A swap was said to have been done.
-  void swapped(const std::string& group, const view::View& next, Time asked, Time answered);
+  /// An operator has named a survivor: what stood may be gone, and other views of the same epochs may follow.
+  /// What was proposed before may still come to stand.
+  void begin_anew();
 
   /// What no order explains; empty: all is well.
   std::vector<std::string> violations() const;
@@ -43,7 +44,8 @@ class StoreHistory {
   void check(const std::string& name, const Group& group, std::vector<std::string>& violations) const;
 
   std::map<std::string, Group> groups_;
-  std::size_t observations_ = 0;
+  std::vector<std::string> earlier_violations_;
+  std::size_t observations_ = 0, earlier_views_ = 0;
 };
 
 }  // namespace rdmc::sim_app

@@ -52,6 +52,7 @@ void StoreWorld::start_node(Place place) {
   host.clients.clear();
   host.journal = {};
   host.stage = store::Stage::fresh;
+  host.epoch = kept.active.epoch;
   host.node = std::make_unique<store::Node>(store::Node::Options{.self = place,
                                                                  .nodes = options_.nodes,
                                                                  .fresh = any_id(),
@@ -164,6 +165,7 @@ void StoreWorld::pump_node(Place place) {
   if (host.life == 0) return;
   for (const store::Node::ToPeer& to : host.node->take_requests()) request(place, to.node, to.request);
   for (const store::Node::ToClient& to : host.node->take_replies()) {
+    if (to.client == kOperator) continue;
     const auto [asker, life] = host.clients.at(to.client);
     if (!runs(asker, life)) continue;
     send(place, asker, encode(to.reply), [this, place, asker](const store::Bytes& bytes) {
@@ -248,7 +250,8 @@ void StoreWorld::ask(Place place) {
   ClientHost& host = clients_[place - nodes_.size()];
   if (host.asked) return;
   Random& random = simulation_.random();
-  ClientHost::Asked asked{.group = group_name(random.below(options_.groups)), .at = simulation_.now()};
+  ClientHost::Asked asked{
+      .group = group_name(random.below(options_.groups)), .at = simulation_.now(), .survivals = survivals_};
   const std::uint64_t what = random.below(10);
   if (what < 5) {
     asked.next = view_of(value_of(host.seen[asked.group]) + 1, ++proposals_);
@@ -276,7 +279,7 @@ void StoreWorld::finish(Place place, const store::Requester::Finished& finished)
   };
   if (!finished.outcome) {
     ++failures_;
-  } else {
+  } else if (asked.survivals == survivals_) {  // else it may tell of what is gone
     if (!asking_) slowest_ = std::max(slowest_, simulation_.now() - asked.at);
     answered_.insert(place);
     if (const auto* const one = std::get_if<store::Accepted>(&*finished.outcome)) {
@@ -307,10 +310,14 @@ bool StoreWorld::wait_until(const std::function<bool()>& done, const std::string
   return true;
 }
 
+bool StoreWorld::everybody_serves() const {
+  return std::ranges::all_of(nodes_, [](const NodeHost& host) {
+    return host.life != 0 && host.node->stage() == store::Stage::serving;
+  });
+}
+
 bool StoreWorld::everybody_is_answered() {
-  return answered_.size() == clients_.size() && std::ranges::all_of(nodes_, [](const NodeHost& host) {
-           return host.life != 0 && host.node->stage() == store::Stage::serving;
-         });
+  return answered_.size() == clients_.size() && everybody_serves();
 }
 
 void StoreWorld::run() {

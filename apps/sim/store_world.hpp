@@ -30,6 +30,8 @@ class StoreWorld {
  private:
   /// A place for a process: nodes come first, then clients.
   using Place = std::size_t;
+  /// The client of a node that stands for the operator. No process has that life.
+  static constexpr store::Node::Client kOperator = ~std::uint64_t{0};
   /// One life of a process: what was on its way to an earlier life reaches nobody.
   using Life = std::uint64_t;
 
@@ -45,6 +47,7 @@ class StoreWorld {
     store::Journal journal;
     std::map<store::Node::Client, std::pair<Place, Life>> clients;
     store::Stage stage = store::Stage::fresh;
+    std::uint64_t epoch = 0;  ///< that it is active in
     bool slow = false, refuse_next = false, full_next = false;
   };
   struct ClientHost : Process {
@@ -54,6 +57,7 @@ class StoreWorld {
       std::string group;  ///< empty: of all groups
       std::optional<view::View> next;
       Time at;
+      std::uint64_t survivals = 0;  ///< as many as the world had then
     };
     std::optional<Asked> asked;
     std::map<std::string, Epoch> seen;
@@ -84,6 +88,7 @@ class StoreWorld {
   // What clients do.
   void ask(Place place);
   void finish(Place place, const store::Requester::Finished& finished);
+  bool everybody_serves() const;
   bool everybody_is_answered();
 
   // store_faults.cpp
@@ -95,6 +100,9 @@ class StoreWorld {
   bool may_lose(Place place, const store::Configuration& configuration) const;
   void on_stage(Place place);
   void heal();
+  void lose_majority(Place survivor);
+  void name_survivor();
+  void survived();
   Duration up_to(Duration most);
   Time by_the_end(Duration time) const;
   void struck(StoreFault fault) { ++struck_[static_cast<std::size_t>(fault)]; }
@@ -116,6 +124,8 @@ class StoreWorld {
 
   store::Configuration current_;  ///< the newest that any node has been active in
   int wipe_joining_ = 0, kill_joining_ = 0;
+  std::optional<Place> survivor_;  ///< that an operator names, until all nodes serve again
+  std::uint64_t survivals_ = 0;
   Time quiet_ = Time::never();
 
   StoreHistory history_;

@@ -125,7 +125,7 @@ Result<void> Membership::Impl::open_on_loop() {
   self_ = {.id = public_id(self.id), .name = self.name, .address = self.address};
   groups_ = std::make_unique<member_groups::Groups>(peers_, options_.group);
   if (auto opened = groups_->open(self_.id); !opened) return opened;
-  post([](Impl& self) { self.tell_node_ended(); });
+  post([](Impl& impl) { impl.tell_node_ended(); });
   return {};
 }
 

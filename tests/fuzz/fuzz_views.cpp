@@ -80,6 +80,33 @@ void ask_node(Bytes bytes) {
     require(store::decode_request(store::encode(to.request)).has_value());
 }
 
+/// No sequence of answers, from whoever has the key and the address of a node, ends the process of another
+/// one: one that is new, one that is being let in, or one that serves.
+void answer_node(Bytes bytes) {
+  Input input(bytes);
+  const store::Id self{1, 1};
+  const store::Configuration first{1, {self, {1, 2}, {1, 3}}, 0, {}};
+  store::Durable kept{.id = self};
+  const std::uint8_t how = input.next();
+  if (how % 3 == 1) kept.next = {2, {self, {1, 2}, {1, 4}}, 1, first.acceptors};
+  if (how % 3 == 2) kept.active = first;
+  store::Node node({.self = 0, .nodes = 3, .fresh = self, .proposer = {2, 2}, .seed = 1}, std::move(kept),
+                   Time{});
+  if (how >= 128) node.receive(1, {1, store::Survive{}}, Time{});
+  for (Time now; !input.empty(); now = now + milliseconds(input.next())) {
+    node.tick(now);
+    const std::size_t from = input.next() % 3;
+    const std::size_t length = input.next();
+    if (const auto reply = store::decode_reply(input.take(length)); !refused(reply))
+      node.hear(from, *reply, now);
+    for (const auto& write : node.take_writes()) node.synced(write.sequence, now);
+    for (const auto& to : node.take_replies())
+      require(store::decode_reply(store::encode(to.reply)).has_value());
+    for (const auto& to : node.take_requests())
+      require(store::decode_request(store::encode(to.request)).has_value());
+  }
+}
+
 void etcd(Bytes bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   static_cast<void>(refused(store::parse_range(text)));
@@ -88,8 +115,8 @@ void etcd(Bytes bytes) {
   for (const char c : store::error_text(text)) require(static_cast<unsigned char>(c) >= 0x20);
 }
 
-constexpr std::array kReaders{between_views, kept_view, between_members, request, reply, configuration,
-                              record,        etcd,      journal,         ask_node};
+constexpr std::array kReaders{between_views, kept_view, between_members, request,  reply,      configuration,
+                              record,        etcd,      journal,         ask_node, answer_node};
 
 }  // namespace
 
