@@ -107,6 +107,15 @@ std::size_t Context::threads() const {
       std::ranges::count_if(threads_, [](const auto& thread) { return !thread.expired(); }));
 }
 
+bool Context::is_on_fabric_thread() const {
+  std::vector<std::shared_ptr<FabricThread>> threads;  // let go of without the mutex
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& thread : threads_) threads.push_back(thread.lock());
+  }
+  return std::ranges::any_of(threads, [](const auto& thread) { return thread && thread->is_current(); });
+}
+
 Result<std::shared_ptr<control::ControlLoop>> Context::loop() {
   const std::lock_guard lock(mutex_);
   if (auto loop = loop_.lock()) return loop;

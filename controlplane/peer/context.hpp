@@ -40,6 +40,8 @@ class Context {
   void set_most_threads(std::size_t most);
   /// The fabric threads that are in use.
   std::size_t threads() const;
+  /// Whether one of them is what calls.
+  bool is_on_fabric_thread() const;
 
   /// The control loop of the process, which ends with its last user. Do not release the last reference on the
   /// loop's own thread. Errors: those of ControlLoop::create.

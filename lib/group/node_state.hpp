@@ -75,8 +75,6 @@ class NodeTurns {
  public:
   explicit NodeTurns(Node& node) : thread_(*node.state_->thread) { thread_.let_others_wait(true); }
   ~NodeTurns() { thread_.let_others_wait(false); }
-  /// Whether an upcall of the node, or of one that shares its thread, is what calls.
-  static bool is_on_thread_of(const Node& node) { return node.state_->thread->is_current(); }
   /// Whether the calling thread may wait until the node has had turns. Errors: invalid_argument.
   static Result<void> check_may_wait(const Node& node) {
     const peer::FabricThread& thread = *node.state_->thread;

@@ -36,21 +36,72 @@ void overlay(GroupStates& states, const Begun& last) {
 }
 
 /// The root that an application asks for, if it can be had. What the oldest one wishes for every view goes
-/// before what others wish once.
-std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked,
-                                const Members& participants) {
+/// before what others wish once. Of these the last one that has arrived counts.
+std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked, const Members& participants,
+                                const Circumstances& now) {
   if (!asked.empty()) {
     const GroupState& oldest = states.at(asked.front());
     if (oldest.wish_stands && contains(participants, *oldest.wish)) return oldest.wish;
   }
+  std::optional<MemberId> wish;
+  std::uint64_t newest = 0;
   for (const MemberId member : asked) {
     const GroupState& state = states.at(member);
-    if (state.wish && !state.wish_stands && contains(participants, *state.wish)) return state.wish;
+    if (!state.wish || state.wish_stands || !contains(participants, *state.wish)) continue;
+    const auto arrival = now.arrivals.find(member);
+    const std::uint64_t number = arrival == now.arrivals.end() ? 0 : arrival->second;
+    if (wish && number <= newest) continue;
+    wish = state.wish;
+    newest = number;
   }
-  return std::nullopt;
+  return wish;
+}
+
+/// Those who are left when, as long as two of `members` are not connected with each other, the one goes that
+/// lacks the most others; of equals, the youngest.
+Members connected_ones(const GroupStates& states, Members members) {
+  for (;;) {
+    std::size_t most = 0, worst = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const auto lacks = static_cast<std::size_t>(std::ranges::count_if(members, [&](MemberId other) {
+        return other != members[i] && !are_connected(states, members[i], other);
+      }));
+      if (lacks > 0 && lacks >= most) most = lacks, worst = i;
+    }
+    if (most == 0) return members;
+    members.erase(members.begin() + static_cast<std::ptrdiff_t>(worst));
+  }
+}
+
+/// Whether the members that are not silent may go on alone: they are more than half, or half with the oldest.
+/// The silent ones may be in an epoch that a former coordinator has begun. Any two sets that are so large
+/// have a member in common, so they do not go on twice.
+bool are_enough(const Members& members, const Members& silent) {
+  if (silent.empty()) return true;
+  const auto missing = static_cast<std::size_t>(
+      std::ranges::count_if(members, [&](MemberId member) { return contains(silent, member); }));
+  const std::size_t there = members.size() - missing;
+  return there > missing || (there == missing && there > 0 && !contains(silent, members.front()));
+}
+
+const GroupState* latest_of(const GroupStates& states) {
+  const GroupState* latest = nullptr;
+  for (const auto& [member, state] : states)
+    if (state.epoch != 0 && (latest == nullptr || state.epoch > latest->epoch)) latest = &state;
+  return latest;
 }
 
 }  // namespace
+
+std::vector<MemberId> left_out(GroupStates states, const std::optional<Begun>& last) {
+  if (last) overlay(states, *last);
+  const GroupState* const latest = latest_of(states);
+  std::vector<MemberId> others;
+  for (const auto& [member, state] : states)
+    if (state.epoch != 0 && state.epoch < latest->epoch && !contains(latest->participants, member))
+      others.push_back(member);
+  return others;
+}
 
 std::vector<MemberId> with_other_options(std::span<const MemberId> order, GroupStates states,
                                          const std::optional<Begun>& last) {
@@ -68,19 +119,20 @@ std::vector<MemberId> with_other_options(std::span<const MemberId> order, GroupS
 }
 
 std::optional<Decision> decide(std::span<const MemberId> order, GroupStates states,
-                               const std::optional<Begun>& last) {
+                               const std::optional<Begun>& last, const Circumstances& now) {
   if (last) overlay(states, *last);
-  Members insiders, newcomers;
+  const GroupState* const latest = latest_of(states);
+  Members insiders, newcomers, all_members;
   std::uint64_t least = 1;
-  const GroupState* latest = nullptr;
   for (const MemberId member : order) {
+    if (latest == nullptr || contains(latest->participants, member)) all_members.push_back(member);
     const auto found = states.find(member);
     if (found == states.end()) continue;
     const GroupState& state = found->second;
     (state.epoch == 0 ? newcomers : insiders).push_back(member);
     least = std::max(least, state.first_members);
-    if (state.epoch != 0 && (latest == nullptr || state.epoch > latest->epoch)) latest = &state;
   }
+  if (!are_enough(all_members, now.silent)) return std::nullopt;
   const auto all = [&](auto has) {
     return std::ranges::all_of(insiders, [&](MemberId member) { return has(states.at(member)); });
   };
@@ -95,30 +147,35 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
   if (is_settled && all([](const GroupState& s) { return s.stage == Stage::closing; }))
     return AllClose{.group = latest->group, .epoch = latest->epoch};
 
-  Members participants = insiders;
+  const Members kept = now.is_time_over ? connected_ones(states, insiders) : insiders;
+  Members participants = kept;
   if (nobody_closes) {
     for (const MemberId newcomer : newcomers)
       if (is_connected_with_all(states, newcomer, participants)) participants.push_back(newcomer);
   }
-  if (participants.empty() || (insiders.empty() && participants.size() < least)) return std::nullopt;
+  if (participants.empty() || (kept.empty() && participants.size() < least)) return std::nullopt;
   std::ranges::sort(participants, {}, [&](MemberId member) { return std::ranges::find(order, member); });
 
-  const auto wish = wish_of(states, insiders.empty() ? participants : insiders, participants);
-  MemberId root = insiders.empty() ? participants.front() : insiders.front();
+  const auto wish = wish_of(states, kept.empty() ? participants : kept, participants, now);
+  MemberId root = kept.empty() ? participants.front() : kept.front();
   if (latest != nullptr && contains(participants, latest->root)) root = latest->root;
-  const bool is_root_there = contains(insiders, root) && latest->root == root;
+  const bool is_root_there = contains(kept, root) && latest->root == root;
   const bool is_drained = is_root_there && states.at(root).is_drained;
-  const bool changes = participants.size() != insiders.size() || !is_settled;
+  const bool changes = participants != insiders || !is_settled;
   if (wish && *wish != root && is_root_there && !is_drained && !changes)
     return Drain{.group = latest->group, .epoch = latest->epoch};
   if (wish && (!is_root_there || is_drained)) root = *wish;
   if (!changes && !is_drained) return std::nullopt;
-  const auto is_ready = [&](MemberId member) { return is_connected_with_all(states, member, insiders); };
-  if (!std::ranges::all_of(insiders, is_ready)) return std::nullopt;
+  const auto is_ready = [&](MemberId member) { return is_connected_with_all(states, member, kept); };
+  if (!std::ranges::all_of(kept, is_ready)) return Unconnected{};
+  std::vector<std::uint64_t> settled;
+  for (const MemberId member : participants)
+    settled.push_back(wish == root ? states.at(member).wish_number : 0);
   return NewEpoch{.group = states.begin()->second.group,
                   .epoch = 0,
                   .root = root,
-                  .participants = std::move(participants)};
+                  .participants = std::move(participants),
+                  .settled_wishes = std::move(settled)};
 }
 
 }  // namespace rdmc::member_groups

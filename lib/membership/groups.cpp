@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 
 #include "dataplane/base/clock.hpp"
 
@@ -15,6 +16,8 @@ constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << kEpochShift) - 1;
 constexpr std::uint64_t kMostBelieved = kEpochMask / 2;
 /// The same members try again no sooner, when their epoch has failed.
 constexpr Duration kBeginAgain = milliseconds(100);
+/// A member that tells nothing, or two that do not come to be connected, hold up the groups so long.
+constexpr Duration kWaitAtMost = seconds(5);
 
 /// Whether the member that tells this state has begun that epoch, or is yet to, with the same part in the
 /// group.
@@ -52,7 +55,11 @@ Result<void> Groups::open(MemberId self) {
 
 void Groups::install(const View& view) {
   for (const Member& former : view_.members)
-    if (view.find(former.id) == nullptr) states_.erase(former.id);
+    if (view.find(former.id) == nullptr) {
+      states_.erase(former.id);
+      wishes_.erase(former.id);
+      silent_since_.erase(former.id);
+    }
   view_ = view;
   coordinated_.clear();
   epochs_begun_ = 0;
@@ -70,7 +77,14 @@ void Groups::end(const Error& cause) {
   is_over_ = true;
   channels_.reset();
   coordinated_.clear();
-  for (const auto& [number, group] : std::exchange(groups_, {})) group->end(cause);
+  while (!groups_.empty()) {
+    const auto group = groups_.extract(groups_.begin());
+    try {
+      group.mapped()->end(cause);
+    } catch (const std::bad_alloc&) {
+      continue;  // it is over all the same, and its functions say so
+    }
+  }
 }
 
 Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& group) {
@@ -116,7 +130,7 @@ void Groups::tell() {
   // Not in the middle of what a group does now.
   peers_->loop().post([weak = std::weak_ptr(alive_), this] {
     if (weak.expired() || is_over_) return;
-    states_[self_] = state();
+    note(self_, state());
     consider();
   });
 }
@@ -133,6 +147,7 @@ void Groups::make_room() {
   };
   const auto key = [](const auto& entry) { return entry.first; };
   bound(states_, key);
+  bound(wishes_, key);
   bound(reopened_, std::identity());
 }
 
@@ -152,7 +167,7 @@ void Groups::on_said(MemberId member, Message message) {
 void Groups::on(MemberId from, State state) {
   make_room();
   const bool may_have_missed = reopened_.erase(from) > 0;
-  states_[from] = std::move(state);
+  note(from, std::move(state));
   if (may_have_missed && states_[from].view == view_.epoch && coordinator() == self_) {
     for (const auto& [number, one] : coordinated_)
       if (one.begun && is_in_this_life(states_[from], *one.begun, from)) send(from, one.begun->epoch);
@@ -160,9 +175,25 @@ void Groups::on(MemberId from, State state) {
   consider();
 }
 
+void Groups::note(MemberId from, State state) {
+  auto& before = wishes_[from];
+  std::map<GroupNumber, Wish> now;
+  for (const GroupState& group : state.groups) {
+    if (!group.wish || group.wish_stands) continue;
+    const auto known = before.find(group.group);
+    const bool is_known = known != before.end() && known->second.life == group.life &&
+                          known->second.number == group.wish_number;
+    now[group.group] = is_known ? known->second : Wish{group.life, group.wish_number, ++wishes_arrived_};
+  }
+  before = std::move(now);
+  states_[from] = std::move(state);
+}
+
 void Groups::on(MemberId from, const NewEpoch& epoch) {
   LocalGroup* const group = find(epoch.group);
-  if (group == nullptr || coordinator() != from || epoch.epoch >> kEpochShift != value_of(view_.epoch))
+  const bool has_us = std::ranges::find(epoch.participants, self_) != epoch.participants.end();
+  if (group == nullptr || !has_us || coordinator() != from ||
+      epoch.epoch >> kEpochShift != value_of(view_.epoch))
     return;
   group->begin(epoch);
 }
@@ -179,7 +210,7 @@ void Groups::on(MemberId from, const Drain& drain) {
 
 void Groups::on(MemberId from, const Refusal& refusal) {
   LocalGroup* const group = find(refusal.group);
-  if (group != nullptr && coordinator() == from) group->refuse(refusal.life);
+  if (group != nullptr && coordinator() == from) group->refuse(refusal);
 }
 
 void Groups::on(MemberId from, const NodeWanted& wanted) {
@@ -191,20 +222,41 @@ LocalGroup* Groups::find(GroupNumber number) const {
   return found == groups_.end() ? nullptr : found->second.get();
 }
 
-/// Not before everybody has told how it stands in this view: from then on nobody takes an epoch that an
-/// earlier coordinator has begun.
+/// Not before everybody has told how it stands in this view, or has had its time to: whoever has told takes
+/// no epoch any more that an earlier coordinator has begun.
 void Groups::consider() {
-  if (is_over_ || coordinator() != self_) return;
+  if (is_over_ || coordinator() != self_) return silent_since_.clear();
+  const Time now = monotonic_now();
+  Time wait_until{};
   std::vector<MemberId> order;
   std::map<GroupNumber, GroupStates> groups;
+  std::map<GroupNumber, Circumstances> circumstances;
+  std::vector<MemberId> silent;
   for (const Member& member : view_.members) {
     if (channels_->is_absent(member.id)) continue;
-    const auto told = states_.find(member.id);
-    if (told == states_.end() || told->second.view != view_.epoch) return;
     order.push_back(member.id);
-    for (const GroupState& group : told->second.groups) groups[group.group][member.id] = group;
+    const auto told = states_.find(member.id);
+    if (told == states_.end() || told->second.view != view_.epoch) {
+      silent.push_back(member.id);
+      wait_until =
+          std::max(wait_until, silent_since_.try_emplace(member.id, now).first->second + kWaitAtMost);
+      continue;
+    }
+    silent_since_.erase(member.id);
+    for (const GroupState& group : told->second.groups) {
+      groups[group.group][member.id] = group;
+      if (const auto wish = wishes_[member.id].find(group.group); wish != wishes_[member.id].end())
+        circumstances[group.group].arrivals[member.id] = wish->second.arrival;
+    }
   }
-  for (const auto& [number, states] : groups) consider(number, order, states);
+  if (now < wait_until) {
+    silence_ = peers_->loop().after(wait_until - now, [this] { consider(); });
+    return;
+  }
+  for (const auto& [number, states] : groups) {
+    circumstances[number].silent = silent;
+    consider(number, order, states, std::move(circumstances[number]));
+  }
 }
 
 /// Gives the member, which may be this one, what the coordinator has decided.
@@ -216,13 +268,32 @@ void Groups::give(MemberId member, const Order& order) {
     send(member, order);
 }
 
-void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states) {
-  Coordinated& coordinated = coordinated_[number];
-  for (const MemberId member : with_other_options(order, states, coordinated.begun)) {
-    give(member, Refusal{.group = number, .life = states.at(member).life});
+void Groups::refuse(GroupStates& states, GroupNumber number, const std::vector<MemberId>& refused,
+                    bool is_left_out) {
+  for (const MemberId member : refused) {
+    give(member, Refusal{.group = number, .life = states.at(member).life, .is_left_out = is_left_out});
     states.erase(member);
   }
-  auto decision = decide(order, states, coordinated.begun);
+}
+
+void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states,
+                      Circumstances circumstances) {
+  Coordinated& coordinated = coordinated_[number];
+  refuse(states, number, left_out(states, coordinated.begun), true);
+  refuse(states, number, with_other_options(order, states, coordinated.begun), false);
+  auto decision = decide(order, states, coordinated.begun, circumstances);
+  if (decision && std::holds_alternative<Unconnected>(*decision)) {
+    const Time now = monotonic_now();
+    const Time until =
+        *(coordinated.unconnected_since = coordinated.unconnected_since.value_or(now)) + kWaitAtMost;
+    if (now < until) {
+      coordinated.again = peers_->loop().after(until - now, [this] { consider(); });
+      return;
+    }
+    circumstances.is_time_over = true;
+    decision = decide(order, states, coordinated.begun, circumstances);
+  }
+  coordinated.unconnected_since.reset();
   if (!decision) return;
   if (const auto* const close = std::get_if<AllClose>(&*decision)) {
     for (const auto& [member, state] : states) give(member, *close);

@@ -26,7 +26,7 @@ class LocalGroup {
   virtual void begin(const NewEpoch& epoch) = 0;
   virtual void drain(std::uint64_t epoch) = 0;
   virtual void all_close(std::uint64_t epoch) = 0;
-  virtual void refuse(std::uint64_t life) = 0;
+  virtual void refuse(const Refusal& refusal) = 0;
   /// To be answered with what our node needs, or refused.
   virtual void on_offer(MemberId from, peer::Request offer) = 0;
   virtual void on_wanted(MemberId from) = 0;
@@ -63,7 +63,12 @@ class Groups {
   struct Coordinated {
     std::optional<Begun> begun;
     Time at{};
+    std::optional<Time> unconnected_since;
     control::Timer again;
+  };
+  /// A wish that a member makes once, and when it came: the later, the greater.
+  struct Wish {
+    std::uint64_t life = 0, number = 0, arrival = 0;
   };
 
   std::optional<MemberId> coordinator() const;
@@ -77,7 +82,11 @@ class Groups {
   void on(MemberId from, const Refusal& refusal);
   void on(MemberId from, const NodeWanted& wanted);
   void consider();
-  void consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states);
+  void consider(GroupNumber number, const std::vector<MemberId>& order, GroupStates states,
+                Circumstances circumstances);
+  void note(MemberId from, State state);
+  void refuse(GroupStates& states, GroupNumber number, const std::vector<MemberId>& refused,
+              bool is_left_out);
   template <typename Order>
   void give(MemberId member, const Order& order);
   void begin(GroupNumber number, NewEpoch epoch, const GroupStates& states);
@@ -91,8 +100,14 @@ class Groups {
   std::uint64_t last_number_ = 0, epochs_begun_ = 0;
   bool is_over_ = false;
   std::map<GroupNumber, std::shared_ptr<LocalGroup>> groups_;
-  std::map<MemberId, State> states_;  // as they were told
-  std::set<MemberId> reopened_;       // and has told nothing since
+  std::map<MemberId, State> states_;                        // as they were told
+  std::map<MemberId, std::map<GroupNumber, Wish>> wishes_;  // of those
+  std::uint64_t wishes_arrived_ = 0;
+  // The coordinator's: since when a member has told nothing of the view. Who has not told for long is not
+  // waited for in the next view either.
+  std::map<MemberId, Time> silent_since_;
+  control::Timer silence_;
+  std::set<MemberId> reopened_;  // and has told nothing since
   std::map<GroupNumber, Coordinated> coordinated_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // for what was posted
   std::unique_ptr<Channels> channels_;

@@ -76,8 +76,8 @@ Result<void> MemberGroup::Impl::change_root(MemberId member) {
   post([member](Impl& group) {
     auto& state = group.state_;
     if (std::ranges::find(state.participants, member) == state.participants.end()) return;
-    if (state.root == member && !state.wish) return;
     state.wish = member;
+    state.wish_number = group.groups_->next_number();
     group.groups_->tell();
   });
   return {};

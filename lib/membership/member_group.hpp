@@ -47,7 +47,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void begin(const member_groups::NewEpoch& epoch) override;
   void drain(std::uint64_t epoch) override;
   void all_close(std::uint64_t epoch) override;
-  void refuse(std::uint64_t life) override;
+  void refuse(const member_groups::Refusal& refusal) override;
   void on_offer(MemberId from, peer::Request offer) override;
   void on_wanted(MemberId from) override;
   void end(const Error& cause) override;

@@ -128,10 +128,12 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
   state_.participants = epoch.participants;
   state_.stage = Stage::going;
   state_.is_drained = false;
-  if (!state_.wish_stands) {
-    const bool is_out =
-        state_.wish && std::ranges::find(epoch.participants, *state_.wish) == epoch.participants.end();
-    if (state_.wish == epoch.root || is_out) state_.wish.reset();
+  if (!state_.wish_stands && state_.wish) {
+    const auto& participants = epoch.participants;
+    const auto self = std::ranges::find(participants, setup_.self) - participants.begin();
+    const bool is_out = std::ranges::find(participants, *state_.wish) == participants.end();
+    if (state_.wish_number <= epoch.settled_wishes[static_cast<std::size_t>(self)] || is_out)
+      state_.wish.reset();
   }
   if (auto gone_on = go_on(epoch); !gone_on) {
     if (gone_on.error().code != Errc::peer_failed) return give_up(gone_on.error());
@@ -200,9 +202,13 @@ void MemberGroup::Impl::check_drained() {
   groups_->tell();
 }
 
-void MemberGroup::Impl::refuse(std::uint64_t life) {
-  if (life != state_.life) return;
-  give_up({Errc::invalid_argument, "the other members have made this group with other options"});
+void MemberGroup::Impl::refuse(const Refusal& refusal) {
+  if (refusal.life != state_.life) return;
+  if (refusal.is_left_out)
+    give_up(
+        {Errc::peer_failed, "the others have gone on without this member, which one of them did not reach"});
+  else
+    give_up({Errc::invalid_argument, "the other members have made this group with other options"});
 }
 
 /// Everybody has everything, so whatever happens to the others now is no failure.

@@ -9,7 +9,6 @@
 
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/peer/context.hpp"
-#include "lib/group/node_state.hpp"
 #include "lib/identity_of.hpp"
 #include "lib/membership/member_group.hpp"
 #include "lib/membership/store.hpp"
@@ -196,7 +195,9 @@ void Membership::Impl::on_installed(const view::View& view) {
 void Membership::Impl::on_removed(const view::View& view) {
   if (is_closed_) return;
   is_member_ = false;
-  groups_->end({Errc::cancelled, "this process is no member any more"});
+  groups_->end(view.find(view::MemberId{value_of(id())}) == nullptr
+                   ? Error{Errc::cancelled, "this process is no member any more"}
+                   : Error{Errc::resource_limit, "no memory"});
   if (callbacks_.removed) callbacks_.removed(public_view(view));
 }
 
@@ -222,8 +223,10 @@ Result<void> Membership::Impl::write(std::uint64_t offset, std::span<const std::
 }
 
 void Membership::Impl::remove(MemberId member, std::function<void(Result<void>)> done) {
-  post([member, done = std::move(done)](Impl& self) {
-    auto removed = self.member_->remove(view::MemberId{value_of(member)});
+  peers_->loop().post([weak = weak_from_this(), member, done = std::move(done)] {
+    const auto self = weak.lock();
+    auto removed = self && !self->is_closed_ ? self->member_->remove(view::MemberId{value_of(member)})
+                                             : fail(Errc::cancelled, "the membership is over");
     if (done) done(std::move(removed));
   });
 }
@@ -235,12 +238,16 @@ void Membership::Impl::leave() {
 MembershipCounters Membership::Impl::counters() const {
   return peers_->loop().call([this]() -> MembershipCounters {
     const membership::Counters now = member_->counters();
+    const view::FailureView::Counters& views = member_->view().counters();
     return {.installed = now.installed,
             .delivered = now.delivered,
             .fenced = now.fenced,
             .dropped = now.dropped,
             .deaths_seen = now.deaths_seen,
             .paths_failed = now.paths_failed,
+            .unreachable = views.unreachable,
+            .refused = now.mismatched,
+            .store_failures = views.store_failures,
             .store_nodes_ended = node_ended_ ? 1U : 0U};
   });
 }
@@ -251,6 +258,10 @@ Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber 
   if (options.group.epoch != 0 || !options.group.racks.empty() || options.group.read_only)
     return fail(Errc::invalid_argument,
                 "a group of a membership has no epoch, racks or read_only of its own");
+  // The loop waits for that thread, and this waits for the loop.
+  const auto context = options_.context ? options_.context : process_context();
+  if (context->is_on_fabric_thread())
+    return fail(Errc::invalid_argument, "an upcall of a group cannot make another one");
   Address address = options_.address;
   address.port = 0;
   auto node = Node::create({.id = MemberGroup::Impl::node_of(id()),
@@ -260,9 +271,6 @@ Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber 
                             .context = options_.context,
                             .encrypt = options_.encrypt});
   if (!node) return std::unexpected(node.error());
-  // The loop waits for that thread, and this waits for the loop.
-  if (NodeTurns::is_on_thread_of(**node))
-    return fail(Errc::invalid_argument, "an upcall of a group cannot make another one");
   auto made = std::make_shared<MemberGroup::Impl>(MemberGroup::Impl::Setup{.peers = peers_,
                                                                            .self = id(),
                                                                            .number = number,

@@ -62,6 +62,7 @@ void put(Writer& to, const GroupState& state) {
   to.number(state.is_drained ? 1U : 0U);
   to.number(!state.wish ? Wish::none : state.wish_stands ? Wish::standing : Wish::once);
   if (state.wish) to.number(*state.wish);
+  to.number(state.wish_number);
 }
 void put(Writer& to, const State& state) {
   to.number(state.view);
@@ -73,6 +74,7 @@ void put(Writer& to, const NewEpoch& epoch) {
   to.number(epoch.epoch);
   to.number(epoch.root);
   to.members(epoch.participants);
+  for (const std::uint64_t wish : epoch.settled_wishes) to.number(wish);
 }
 void put(Writer& to, const AllClose& close) {
   to.number(close.group);
@@ -88,6 +90,7 @@ void put(Writer& to, const Drain& drain) {
 void put(Writer& to, const Refusal& refusal) {
   to.number(refusal.group);
   to.number(refusal.life);
+  to.number(refusal.is_left_out ? 1U : 0U);
 }
 
 GroupState group_state(Reader& from) {
@@ -106,7 +109,17 @@ GroupState group_state(Reader& from) {
   const auto wish = from.number<Wish>(static_cast<std::uint64_t>(Wish::standing));
   if (wish != Wish::none) state.wish = from.number<MemberId>();
   state.wish_stands = wish == Wish::standing;
+  state.wish_number = from.number();
   return state;
+}
+
+NewEpoch new_epoch(Reader& from) {
+  NewEpoch epoch{.group = from.number<GroupNumber>(),
+                 .epoch = from.number(),
+                 .root = from.number<MemberId>(),
+                 .participants = from.members()};
+  for (std::size_t i = 0; i < epoch.participants.size(); ++i) epoch.settled_wishes.push_back(from.number());
+  return epoch;
 }
 
 Message read(std::uint64_t kind, Reader& from) {
@@ -117,15 +130,13 @@ Message read(std::uint64_t kind, Reader& from) {
         state.groups.push_back(group_state(from));
       return state;
     }
-    case 1:
-      return NewEpoch{.group = from.number<GroupNumber>(),
-                      .epoch = from.number(),
-                      .root = from.number<MemberId>(),
-                      .participants = from.members()};
+    case 1: return new_epoch(from);
     case 2: return AllClose{.group = from.number<GroupNumber>(), .epoch = from.number()};
     case 3: return NodeWanted{.group = from.number<GroupNumber>()};
     case 4: return Drain{.group = from.number<GroupNumber>(), .epoch = from.number()};
-    default: return Refusal{.group = from.number<GroupNumber>(), .life = from.number()};
+    default:
+      return Refusal{
+          .group = from.number<GroupNumber>(), .life = from.number(), .is_left_out = from.number(1) == 1};
   }
 }
 

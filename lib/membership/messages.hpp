@@ -48,6 +48,7 @@ struct GroupState {
   bool is_drained = false;         ///< a root that sends no more: all that it has sent is everywhere
   std::optional<MemberId> wish{};  ///< the root that its application asks for, …
   bool wish_stands = false;        ///< … in every view, and not once
+  std::uint64_t wish_number = 0;   ///< of one that it asks for once: greater than those before it
 
   friend bool operator==(const GroupState&, const GroupState&) = default;
 };
@@ -66,7 +67,9 @@ struct NewEpoch {
   GroupNumber group{};
   std::uint64_t epoch = 0;
   MemberId root{};
-  std::vector<MemberId> participants{};  ///< in the order of the view
+  std::vector<MemberId> participants{};         ///< in the order of the view
+  std::vector<std::uint64_t> settled_wishes{};  ///< of each participant: its wishes up to this number are
+                                                ///< granted, or a later one is instead
 
   friend bool operator==(const NewEpoch&, const NewEpoch&) = default;
 };
@@ -87,10 +90,12 @@ struct Drain {
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 
-/// By the coordinator: this part in the group was made with other options than the group has.
+/// By the coordinator: this part in the group was made with other options than the group has. Or the others
+/// have gone on without it, because it could not be reached.
 struct Refusal {
   GroupNumber group{};
   std::uint64_t life = 0;
+  bool is_left_out = false;
 
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };

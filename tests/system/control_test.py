@@ -139,7 +139,8 @@ class OwnNode(Scratch):
 
     def test_a_wrong_command_line_is_a_usage_error(self):
         for words in [[], ["views"], ["views", "--insecure", "--key-file", "k"], ["members", "--insecure"], ["nonsense"],
-                      ["members", "g?claim", "--insecure"], ["member", "", "--insecure"], ["watch", "g" * 250, "--insecure"]]:
+                      ["members", "g?claim", "--insecure"], ["member", "", "--insecure"],
+                      ["member", "g", "--insecure", "--lease", "5"], ["watch", "g" * 250, "--insecure"]]:
             self.assertEqual(run(*words)[0], USAGE, words)
 
 
@@ -173,6 +174,9 @@ class Member:
     def wait_for_view_of(self, members, after=0):
         ids = {member.id for member in members}
         return self.wait_for(lambda e: e["event"] == "installed" and {one["id"] for one in e["members"]} == ids, f"a view of {ids}", after)
+
+    def wait_for_end_of_leases(self, epoch, after):
+        return self.wait_for(lambda e: e["event"] == "earlier_leases_over" and e["epoch"] == epoch, "the leases are over", after)
 
     def wait_for_event(self, kind, after=0):
         return self.wait_for(lambda event: event["event"] == kind, kind, after)
@@ -224,7 +228,7 @@ class Members(Group):
         self.assertFalse(any(member.has("visible") for member in members))
 
     def test_a_member_with_a_lease_holds_it_and_the_others_say_when_it_is_over(self):
-        holder = Member(self, "--lease", "200", *self.common)
+        holder = Member(self, "--lease", "1000", *self.common)
         holder.wait_for_view_of([holder])
         other = Member(self, *self.common)
         other.wait_for_view_of([holder, other])
@@ -234,12 +238,30 @@ class Members(Group):
             before = time.monotonic_ns() // 1000
             self.assertEqual(run("remove", "g", holder.id, *self.common)[0], DONE)
             epoch = other.wait_for_view_of([other], before)["epoch"]
-            other.wait_for(lambda e: e["event"] == "earlier_leases_over" and e["epoch"] == epoch, "the lease is over", before)
+            over = other.wait_for_end_of_leases(epoch, before)
+            self.assertGreaterEqual(over["us"] - before, 1_000_000)
         finally:
             holder.process.send_signal(signal.SIGCONT)
         holder.wait_for_event("lease_lost", before)
         self.assertEqual(holder.process.wait(SECONDS), REMOVED)
         self.assertFalse(other.has("lease_gained"))
+
+    def test_who_sees_the_exit_of_a_member_does_not_wait_for_its_lease(self):
+        others = [Member(self, *self.common) for _ in range(2)]
+        waits = []
+        for _ in range(5):  # a busy machine may take as long as the lease would
+            holder = Member(self, "--lease", "1000", *self.common)
+            for other in others:
+                other.wait_for_view_of([holder, *others])
+            holder.wait_for_event("lease_gained")
+            before = time.monotonic_ns() // 1000
+            holder.process.kill()
+            epochs = [other.wait_for_view_of(others, before)["epoch"] for other in others]
+            over = [other.wait_for_end_of_leases(epoch, before) for other, epoch in zip(others, epochs)]
+            waits.append(max(one["us"] for one in over) - before)
+            if waits[-1] < 600_000:
+                return
+        self.fail(f"each of them waited: {waits}")
 
     def test_a_process_of_another_group_where_a_member_was_is_no_member(self):
         address = free_address()

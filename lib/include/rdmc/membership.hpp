@@ -74,7 +74,7 @@ struct MembershipOptions {
   std::string device{};                ///< as NodeOptions::device
   std::uint32_t window_bytes = 4096;   ///< see Membership::write
   bool encrypt = false;                ///< as NodeOptions::encrypt, at every member alike
-  Duration lease{};                    ///< the term of the lease that it asks for, at most 1 s; 0: none
+  Duration lease{};                    ///< the term of the lease that it asks for, 20 ms to 1 s; 0: none
   std::shared_ptr<Context> context{};  ///< null: that of the process
 };
 
@@ -95,8 +95,9 @@ struct UnreachableMember {
 struct MembershipCallbacks {
   /// The view is agreed. Nothing of an earlier epoch has any effect here any more, and the window is zeroed.
   std::function<void(const View&)> installed;
-  /// This process is no member any more: it has left, or the others have removed it. This is the last upcall.
-  /// To come back, join again.
+  /// This process is no member any more: it has left, or the others have removed it. Or memory has run out
+  /// here: then the view is the last one, with this process, and the others remove it soon. This is the last
+  /// upcall. To come back, join again.
   std::function<void(const View&)> removed;
   /// A message of broadcast().
   std::function<void(MemberId from, std::span<const std::byte> bytes)> delivered;
@@ -128,6 +129,9 @@ struct MembershipCounters {
   std::uint64_t dropped = 0;            ///< messages for which there was no room
   std::uint64_t deaths_seen = 0;        ///< exits that the operating system told of
   std::uint64_t paths_failed = 0;       ///< queue pairs that gave up
+  std::uint64_t unreachable = 0;        ///< bad links that were told of
+  std::uint64_t refused = 0;            ///< processes that cannot be talked to, each time that it was found
+  std::uint64_t store_failures = 0;     ///< questions that the store did not answer, or not as it should
   std::uint64_t store_nodes_ended = 0;  ///< as store_node_ended tells
 };
 
@@ -166,12 +170,16 @@ struct MemberGroupCallbacks {
   /// their memory is the application's.
   std::function<void(const GroupView&)> continued;
   /// The end of the group here, and the last upcall: the membership is over (cancelled), or this member
-  /// cannot take part any more and says why. The others go on without it.
+  /// cannot take part any more and says why. The others go on without it. It comes on the control thread when
+  /// the group has not begun here, perhaps before create_group() has returned.
   std::function<void(const Error& cause)> ended;
 };
 
 /// One member's part in a group of a membership. The library connects the members, and continues the group
-/// after every change.
+/// after every change. Two members of one view may not reach each other: after some seconds the group goes on
+/// without the younger of the two, or without the one that the oldest member of the view does not hear. Its
+/// part ends (peer_failed) as soon as it can be told, and stays interrupted until then; it may make the group
+/// again.
 class MemberGroup {
  public:
   /// Leaves the group at once; the others go on. Not in an upcall.
@@ -237,10 +245,10 @@ class Membership {
 
   /// An operator's wish. `done`, on the control loop, is told whether it is under way, and not that it has
   /// happened. Errors: not_found, peer_failed (the store cannot be reached), invalid_argument (we are no
-  /// member).
+  /// member), cancelled (the membership is over).
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
-  /// removed() follows when the others have agreed; not while the store cannot be reached. The process that
-  /// runs the only node of a store leaves last.
+  /// removed() follows when the others have agreed; not while the store cannot be reached. Before the first
+  /// view it follows at once. The process that runs the only node of a store leaves last.
   void leave();
 
   /// True while this process may serve what it owns in the view of `epoch`. Call it after reading a value and
@@ -253,7 +261,8 @@ class Membership {
   /// This process's part in the group of this number. All members that make it with the same options are in
   /// it: the first ones begin it, later ones join, and nobody else needs to do anything. Errors:
   /// already_exists (this process has made it), invalid_argument (options that make no sense: racks,
-  /// read_only, an epoch; an upcall of a group is what calls), those of Node::create.
+  /// read_only, an epoch; an upcall of a group is what calls), cancelled (the membership is over),
+  /// resource_limit (more than 64 groups), those of Node::create.
   Result<std::unique_ptr<MemberGroup>> create_group(GroupNumber number, const MemberGroupOptions& options,
                                                     MemberGroupCallbacks callbacks);
 

@@ -41,6 +41,16 @@ const NewEpoch* epoch_of(const std::optional<Decision>& decision) {
   return decision ? std::get_if<NewEpoch>(&*decision) : nullptr;
 }
 
+bool is_unconnected(const std::optional<Decision>& decision) {
+  return decision && std::holds_alternative<Unconnected>(*decision);
+}
+
+/// The two lose the connection between them.
+void disconnect(GroupStates& states, std::uint64_t one, std::uint64_t other) {
+  std::erase(states[MemberId{one}].connected, MemberId{other});
+  std::erase(states[MemberId{other}].connected, MemberId{one});
+}
+
 void expect(const std::optional<Decision>& decision, const Members& participants, std::uint64_t root) {
   const NewEpoch* const epoch = epoch_of(decision);
   BOOST_TEST_REQUIRE(epoch != nullptr);
@@ -102,9 +112,10 @@ BOOST_AUTO_TEST_CASE(nobody_is_asked_again_while_an_epoch_is_on_its_way_but_anot
 BOOST_AUTO_TEST_CASE(members_that_have_heard_of_different_epochs_go_on_together) {
   const Members order = members({5, 3, 9});
   GroupStates states = all(order, in_epoch(4, MemberId{5}, order, Stage::failed));
-  states[MemberId{9}] = in_epoch(6, MemberId{9}, members({9, 3}), Stage::going);
+  states[MemberId{9}] = in_epoch(6, MemberId{9}, order, Stage::going);
   states[MemberId{9}].group = GroupNumber{7};
-  BOOST_TEST(!decide(order, states, {}).has_value());  // it is connected with nobody
+  BOOST_TEST(left_out(states, {}).empty());
+  BOOST_TEST(is_unconnected(decide(order, states, {})));  // it is connected with nobody
   states[MemberId{9}].connected = members({5, 3});
   expect(decide(order, states, {}), order, 9);
 }
@@ -129,6 +140,89 @@ BOOST_AUTO_TEST_CASE(a_root_that_lives_is_drained_before_another_member_is_the_r
   states.erase(MemberId{5});
   for (auto& [member, state] : states) state.stage = Stage::failed;
   expect(decide(members({3, 9}), states, {}), members({3, 9}), 3);
+}
+
+BOOST_AUTO_TEST_CASE(of_several_wishes_the_last_that_arrives_stands_and_none_comes_back_later) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, in_epoch(4, MemberId{5}, order));
+  states[MemberId{5}].is_drained = true;
+  states[MemberId{3}].wish = MemberId{3}, states[MemberId{3}].wish_number = 40;
+  states[MemberId{9}].wish = MemberId{9}, states[MemberId{9}].wish_number = 2;
+  Circumstances now{.arrivals = {{MemberId{3}, 8}, {MemberId{9}, 7}}};
+  expect(decide(order, states, {}, now), order, 3);
+  now.arrivals[MemberId{9}] = 9;
+  const auto decision = decide(order, states, {}, now);
+  expect(decision, order, 9);
+  BOOST_TEST((epoch_of(decision)->settled_wishes == std::vector<std::uint64_t>{0, 40, 2}));
+  // The last one wishes the root that there is: it goes on, and the others' wishes are settled.
+  states[MemberId{9}].wish = MemberId{5};
+  BOOST_TEST(
+      (epoch_of(decide(order, states, {}, now))->settled_wishes == std::vector<std::uint64_t>{0, 40, 2}));
+  expect(decide(order, states, {}, now), order, 5);
+  states[MemberId{5}].is_drained = false;
+  BOOST_TEST(!decide(order, states, {}, now).has_value());
+  // An epoch that is begun for another reason settles no wish that it does not grant.
+  states[MemberId{9}].wish = MemberId{9};
+  states[MemberId{3}].stage = Stage::failed;
+  const auto other = decide(order, states, {}, now);
+  expect(other, order, 5);
+  BOOST_TEST((epoch_of(other)->settled_wishes == std::vector<std::uint64_t>{0, 0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(a_group_goes_on_without_who_is_silent_if_those_that_are_heard_are_most_of_it) {
+  const Members order = members({5, 3, 9, 7});
+  // It takes no part in the group, which stays as it is.
+  GroupStates states = all(members({5, 3, 9}), in_epoch(4, MemberId{5}, members({5, 3, 9})));
+  BOOST_TEST(!decide(order, states, {}, {.silent = members({7})}).has_value());
+  // Half of the group, without its oldest member, may be what a former coordinator has gone on without.
+  for (const std::uint64_t silent : {9, 5}) {
+    GroupStates heard = all(members({5, 9}), in_epoch(4, MemberId{9}, members({5, 9}), Stage::failed));
+    heard.erase(MemberId{silent});
+    const auto decision = decide(order, heard, {}, {.silent = members({silent})});
+    if (silent == 9)
+      expect(decision, members({5}), 5);
+    else
+      BOOST_TEST(!decision.has_value());
+  }
+  states.erase(MemberId{3});
+  expect(decide(order, states, {}, {.silent = members({3})}), members({5, 9}), 5);
+  states.erase(MemberId{5});
+  BOOST_TEST(!decide(order, states, {}, {.silent = members({5, 3})}).has_value());
+  // A group that nobody who is heard has been in begins with most of the view.
+  const GroupStates new_ones = all(members({5, 3, 9}), {});
+  expect(decide(order, new_ones, {}, {.silent = members({7})}), members({5, 3, 9}), 5);
+  BOOST_TEST(!decide(members({8, 6, 4, 5, 3, 9}), new_ones, {}, {.silent = members({8, 6, 4})}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(
+    of_two_that_do_not_come_to_be_connected_the_younger_is_left_out_and_of_more_who_lacks_most) {
+  const Members order = members({5, 3, 9, 7});
+  GroupStates states = all(order, in_epoch(4, MemberId{9}, order, Stage::failed));
+  disconnect(states, 3, 9);
+  BOOST_TEST(is_unconnected(decide(order, states, {})));
+  expect(decide(order, states, {}, {.is_time_over = true}), members({5, 3, 7}), 5);
+  disconnect(states, 3, 7);
+  expect(decide(order, states, {}, {.is_time_over = true}), members({5, 9, 7}), 9);
+  // Nothing hangs on a connection while the group is open and nothing is to change.
+  for (auto& [member, state] : states) state.stage = Stage::open;
+  BOOST_TEST(!decide(order, states, {}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(who_was_left_out_is_not_in_the_group_any_more_though_it_is_heard_again) {
+  const Members order = members({5, 3, 9});
+  GroupStates states = all(order, in_epoch(4, MemberId{5}, order));
+  BOOST_TEST(left_out(states, {}).empty());
+  const Begun begun{.epoch = {.group = GroupNumber{7}, .epoch = 6, .participants = members({5, 3})},
+                    .lives = {{MemberId{5}, 0}, {MemberId{3}, 0}}};
+  BOOST_TEST((left_out(states, begun) == members({9})));
+  for (const std::uint64_t member : {5, 3}) {
+    states[MemberId{member}].epoch = 6;
+    states[MemberId{member}].participants = members({5, 3});
+  }
+  BOOST_TEST((left_out(states, {}) == members({9})));
+  // It has made the group again, and joins it.
+  states[MemberId{9}].epoch = 0;
+  BOOST_TEST(left_out(states, {}).empty());
 }
 
 BOOST_AUTO_TEST_CASE(the_options_of_those_who_are_in_the_group_count_and_before_the_oldest_s) {
@@ -190,13 +284,18 @@ BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_r
                      .is_drained = *rc::gen::arbitrary<bool>()};
     if (*rc::gen::arbitrary<bool>()) state.wish = MemberId{number()};
     state.wish_stands = state.wish && *rc::gen::arbitrary<bool>();
+    state.wish_number = number();
     const std::vector<Message> messages{
         State{.view = Epoch{number()}, .groups = {state, state}},
-        NewEpoch{.group = group, .epoch = number(), .root = MemberId{number()}, .participants = some},
+        NewEpoch{.group = group,
+                 .epoch = number(),
+                 .root = MemberId{number()},
+                 .participants = some,
+                 .settled_wishes = {number(), number()}},
         AllClose{.group = group, .epoch = number()},
         NodeWanted{group},
         Drain{.group = group, .epoch = number()},
-        Refusal{.group = group, .life = number()}};
+        Refusal{.group = group, .life = number(), .is_left_out = *rc::gen::arbitrary<bool>()}};
     for (const Message& message : messages) {
       const Bytes bytes = encode(message);
       RC_ASSERT(decode(bytes).value() == message);

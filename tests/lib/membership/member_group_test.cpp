@@ -3,7 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
+#include "controlplane/membership/membership.hpp"
 #include "controlplane/peer/context.hpp"
+#include "controlplane/store/embedded_store.hpp"
 #include "lib/identity_of.hpp"
 #include "lib/membership/messages.hpp"
 #include "tests/lib/membership/members.hpp"
@@ -231,6 +233,41 @@ BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malf
   BOOST_TEST(members.part(1).has(1));
 }
 
+/// It is in the view and knows groups, and the coordinator never hears from it how its groups stand.
+BOOST_AUTO_TEST_CASE(a_member_that_tells_nothing_about_its_groups_holds_up_no_group_for_ever) {
+  const OneStore store;
+  Process one(store, "one");
+  BOOST_TEST_REQUIRE(one.sees(1));
+  Process two(store, "two");
+  BOOST_TEST_REQUIRE((one.sees(2) && two.sees(2)));
+  const auto options = options_for(store.address(), "silent");
+  const auto peers = options.context->peers(identity_of(options)).value();
+  const auto serving = peers
+                           ->serve("groups of g",
+                                   [](peer::Request request) {
+                                     request.refuse({Errc::already_exists, "this member knows groups"});
+                                   })
+                           .value();
+  const auto client =
+      store::EmbeddedStore::create(peers->loop(),
+                                   {.nodes = {store.address()}, .channel = {.security = control::Insecure{}}})
+          .value();
+  auto silent = membership::Membership::join(peers, *client,
+                                             {.group = "g",
+                                              .name = "silent",
+                                              .listen = Address::ipv4(127, 0, 0, 1, 0),
+                                              .fabric = "udp",
+                                              .context = options.context},
+                                             {})
+                    .value();
+  BOOST_TEST_REQUIRE((one.sees(3) && two.sees(3)));
+  Part &root = one.make_part({.first_members = 2}), &other = two.make_part({.first_members = 2});
+  BOOST_TEST((root.is_in(2, one.id()) && other.is_in(2, one.id())));
+  root.send(message(0));
+  BOOST_TEST(other.has(1));
+  silent.reset();
+}
+
 BOOST_AUTO_TEST_CASE(options_of_a_group_that_make_no_sense_are_refused) {
   const OneStore store;
   Process one(store, "one");
@@ -238,6 +275,28 @@ BOOST_AUTO_TEST_CASE(options_of_a_group_that_make_no_sense_are_refused) {
        {GroupOptions{.epoch = 1}, GroupOptions{.racks = {1}}, GroupOptions{.read_only = true}})
     BOOST_TEST(
         failed_with(one.membership->create_group(kNumber, {.group = group}, {}), Errc::invalid_argument));
+}
+
+BOOST_AUTO_TEST_CASE(an_upcall_of_a_group_that_makes_another_one_is_refused_and_the_group_goes_on) {
+  Members members(2);
+  BOOST_TEST(members.are_in(2, members[0].id()));
+  members[1].part.reset();
+  std::optional<Errc> refused;
+  bool has_come = false;
+  Told told;
+  MemberGroupCallbacks on;
+  std::vector<std::byte> room(40'000);
+  on.incoming = [&](std::uint64_t, std::uint64_t bytes) { return std::span(room).first(bytes); };
+  on.continued = [&](const GroupView&) {
+    const auto made = members[1].membership->create_group(GroupNumber{8}, {}, {});
+    told.tell([&] { refused = made ? Errc::corrupt : made.error().code; });
+  };
+  on.delivered = [&](std::uint64_t, std::span<std::byte>) { told.tell([&] { has_come = true; }); };
+  const auto group = members[1].membership->create_group(kNumber, members.options(), on).value();
+  BOOST_TEST(told.wait([&] { return refused.has_value(); }));
+  BOOST_TEST((*refused == Errc::invalid_argument));
+  members.part(0).send(message(0));
+  BOOST_TEST(told.wait([&] { return has_come; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_has_too_little_memory_ends_and_the_others_go_on_without_it) {

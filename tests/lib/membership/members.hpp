@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "controlplane/connect/socket.hpp"
 #include "controlplane/store/store_node.hpp"
 #include "lib/include/rdmc/membership.hpp"
 
@@ -29,20 +30,26 @@ inline bool failed_with(const auto& result, Errc code) {
   return !result && result.error().code == code && !result.error().what.empty();
 }
 
-/// One node, with a loop of its own; it can be stopped, and then it is as a new one that stands elsewhere.
+/// One node, with a loop of its own, which can be stopped. It can be started again if it has a folder for its
+/// state.
 class OneStore {
  public:
-  Address address() const { return node_->address(); }
+  explicit OneStore(std::string directory = {}) : directory_(std::move(directory)) { start(); }
+  Address address() const { return control::local_address(port_.get()); }
+  void start() {
+    node_ = store::StoreNode::start(*loop_, {.directory = directory_,
+                                             .nodes = {},
+                                             .listen = address(),
+                                             .channel = {.channel = {.security = control::Insecure{}}}})
+                .value();
+  }
   void stop() { node_.reset(); }
 
  private:
+  const std::string directory_;
+  const Descriptor port_ = control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value();
   std::unique_ptr<control::ControlLoop> loop_ = control::ControlLoop::create().value();
-  std::unique_ptr<store::StoreNode> node_ =
-      store::StoreNode::start(*loop_, {.directory = {},
-                                       .nodes = {},
-                                       .listen = Address::ipv4(127, 0, 0, 1, 0),
-                                       .channel = {.channel = {.security = control::Insecure{}}}})
-          .value();
+  std::unique_ptr<store::StoreNode> node_;
 };
 
 inline MembershipOptions options_for(const Address& store, const std::string& name) {
@@ -173,8 +180,11 @@ class Process {
   std::vector<std::pair<MemberId, std::vector<std::byte>>> messages;
   std::optional<View> removed;
   Epoch leases_over{};
-  int gained = 0, lost = 0, store_lost = 0;
+  int gained = 0, lost = 0, store_lost = 0, store_found = 0;
   std::optional<Error> node_ended;
+  std::vector<UnreachableMember> unreachable;
+  std::vector<MemberId> reachable;
+  std::vector<Errc> refused;
   std::unique_ptr<Membership> membership;
   std::unique_ptr<Part> part;
 
@@ -188,6 +198,14 @@ class Process {
     };
     on.store_lost = [this](const Error&) { told.tell([&] { ++store_lost; }); };
     on.store_node_ended = [this](const Error& cause) { told.tell([&] { node_ended = cause; }); };
+    on.store_found = [this] { told.tell([&] { ++store_found; }); };
+    on.unreachable = [this](const UnreachableMember& link) {
+      told.tell([&] { unreachable.push_back(link); });
+    };
+    on.reachable = [this](MemberId member) { told.tell([&] { reachable.push_back(member); }); };
+    on.refused = [this](const Address&, const Error& cause) {
+      told.tell([&] { refused.push_back(cause.code); });
+    };
     on.earlier_leases_over = [this](Epoch epoch) { told.tell([&] { leases_over = epoch; }); };
     on.lease_gained = [this] { told.tell([&] { ++gained; }); };
     on.lease_lost = [this] { told.tell([&] { ++lost; }); };
@@ -215,6 +233,8 @@ class KilledProcess {
     ::kill(process_, SIGKILL);
     ::waitpid(std::exchange(process_, -1), nullptr, 0);
   }
+  void stop() { ::kill(process_, SIGSTOP); }
+  void go_on() { ::kill(process_, SIGCONT); }
   /// Whether it comes to hold so many pidfds: of other processes whose exit it waits for.
   bool watches(std::size_t count) const {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);

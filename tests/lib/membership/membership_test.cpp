@@ -112,6 +112,76 @@ BOOST_AUTO_TEST_CASE(an_operator_removes_a_member_which_is_told_and_speaks_to_no
   BOOST_TEST(failed_with(three.membership->broadcast({}), Errc::cancelled));
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_stops_while_the_store_is_away_is_unreachable_until_it_goes_on) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("rdmc-membership-" + std::to_string(::getpid()));
+  {
+    OneStore store(folder.string());
+    Process one(store, "one");
+    BOOST_TEST_REQUIRE(one.sees(1));
+    KilledProcess other(store);
+    BOOST_TEST_REQUIRE(one.sees(2));
+    store.stop();
+    BOOST_TEST_REQUIRE(one.told.wait([&] { return one.store_lost > 0; }));
+    other.stop();
+    BOOST_TEST_REQUIRE(one.told.wait([&] { return !one.unreachable.empty(); }));
+    const MemberId stopped = one.views.back().members[1].id;
+    BOOST_TEST((one.unreachable[0].member == stopped && !one.unreachable[0].is_heard));
+    other.go_on();
+    BOOST_TEST_REQUIRE(one.told.wait([&] { return !one.reachable.empty(); }));
+    BOOST_TEST((one.reachable[0] == stopped));
+    store.start();
+    BOOST_TEST_REQUIRE(one.told.wait([&] { return one.store_found > 0; }));
+    const MembershipCounters counters = one.membership->counters();
+    BOOST_TEST(counters.unreachable >= 1U);
+    BOOST_TEST(counters.store_failures >= 1U);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_of_another_group_where_a_member_was_is_refused_and_named) {
+  const OneStore store;
+  const Descriptor port = control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value();
+  MembershipOptions options = options_for(store.address(), "one");
+  options.address = control::local_address(port.get());
+  auto former = std::make_unique<Process>(options);
+  BOOST_TEST_REQUIRE(former->sees(1));
+  former.reset();
+  options.group = "other";
+  options.context = make_context();
+  Process elsewhere(options), joiner(store, "joiner");
+  BOOST_TEST(joiner.told.wait([&] { return !joiner.refused.empty(); }));
+  BOOST_TEST((joiner.refused[0] == Errc::not_found));
+  BOOST_TEST(joiner.membership->counters().refused >= 1U);
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_before_it_is_in_a_view_is_told_that_it_is_removed) {
+  OneStore store;
+  store.stop();
+  Process one(store, "one");
+  one.membership->leave();
+  BOOST_TEST(one.told.wait([&] { return one.removed.has_value(); }));
+  BOOST_TEST(one.views.empty());
+  BOOST_TEST(failed_with(one.membership->create_group(kNumber, {}, {}), Errc::cancelled));
+}
+
+BOOST_AUTO_TEST_CASE(a_removal_that_was_asked_for_is_answered_though_the_membership_is_over) {
+  const OneStore store;
+  Process one(store, "one");
+  BOOST_TEST_REQUIRE(one.sees(1));
+  Membership* const membership = one.membership.get();
+  std::optional<Result<void>> before, meanwhile;
+  MemberGroupCallbacks on;
+  on.ended = [&](const Error&) {
+    membership->remove(MemberId{1}, [&](const Result<void>& result) { meanwhile = result; });
+  };
+  const auto group = membership->create_group(kNumber, {.first_members = 2}, on).value();
+  membership->remove(MemberId{1}, [&](const Result<void>& result) { before = result; });
+  one.membership.reset();
+  BOOST_TEST((before && failed_with(*before, Errc::not_found)));
+  BOOST_TEST((meanwhile && failed_with(*meanwhile, Errc::cancelled)));
+}
+
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_is_removed) {
   const OneStore store;
   Process one(store, "one"), two(store, "two");
