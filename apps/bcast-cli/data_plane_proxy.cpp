@@ -1,5 +1,8 @@
 #include "apps/bcast-cli/data_plane_proxy.hpp"
 
+#include <functional>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "controlplane/peer/context.hpp"
@@ -16,6 +19,17 @@ DataPlane::Events on_loop(control::ControlLoop& loop, DataPlane::Events events) 
           [&loop, shared](Epoch epoch, std::optional<Rank> peer, const Error& error) {
             loop.post([shared, epoch, peer, error] { shared->failed(epoch, peer, error); });
           }};
+}
+
+/// On the fabric's thread, which must not wait: where there is no memory for it, the next turn tries again.
+template <typename Task>
+void post_to_loop(control::ControlLoop& loop, peer::FabricThread& thread, Task task) {
+  try {
+    loop.post(task);
+  } catch (const std::bad_alloc&) {
+    const auto again = thread.post([&loop, &thread, task] { post_to_loop(loop, thread, task); });
+    if (!again) throw;  // then everything on the thread is told
+  }
 }
 
 }  // namespace
@@ -55,9 +69,17 @@ void DataPlaneProxy::end_now() {
 
 template <typename Command, typename Answer>
 void DataPlaneProxy::ask(Command command, Answer answer) {
-  thread_->post_when_room([this, command = std::move(command), answer = std::move(answer)]() mutable {
-    loop_.post([result = thread_->call(std::move(command)), answer = std::move(answer)]() mutable {
-      answer(std::move(result));
+  struct Asked {
+    Command command;
+    Answer answer;
+    std::optional<std::invoke_result_t<Command>> result;
+  };
+  const auto asked = std::make_shared<Asked>(Asked{std::move(command), std::move(answer), {}});
+  thread_->post_when_room([&loop = loop_, &thread = *thread_, asked] {
+    asked->result.emplace(thread.call(std::ref(asked->command)));
+    post_to_loop(loop, thread, [asked] {
+      auto once = std::move(asked->answer);  // it ends on the loop, too
+      once(std::move(*asked->result));
     });
   });
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <system_error>
 #include <utility>
+
+#include "dataplane/base/no_memory.hpp"
+#include "dataplane/base/quiet_thread.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -24,11 +26,9 @@ Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap m
     return fail(Errc::protocol_error, fmt::format("the epoch has no blocks for {}", file.path()));
   std::unique_ptr<FileSink> sink(
       new FileSink(file, std::move(map), ring, std::move(wake), std::move(unwanted)));
-  try {
-    sink->writer_ = std::thread([raw = sink.get()] { raw->write_all(); });
-  } catch (const std::system_error& error) {
-    return fail(Errc::resource_limit, fmt::format("no thread to write {}: {}", file.path(), error.what()));
-  }
+  auto thread = start_quiet_thread("to write a file", [raw = sink.get()] { raw->run(); });
+  if (!thread) return std::unexpected(thread.error());
+  sink->writer_ = std::move(*thread);
   return sink;
 }
 
@@ -78,21 +78,30 @@ std::span<const std::byte> FileSink::slot_of(std::uint64_t index) const {
   return ring_.subspan(index % slots_ * file_.shape().block_size, blocks_.bytes(index));
 }
 
-void FileSink::write_all() {
+void FileSink::run() {
+  auto ended = or_no_memory([this] { return write_all(); });
+  if (ended || unwanted_.stop_requested()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    error_ = std::move(ended.error());
+  }
+  tell();
+}
+
+Result<void> FileSink::write_all() {
   std::vector<std::uint64_t> batch;
-  for (bool failed = false; !failed;) {
+  for (;;) {
     batch.clear();
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return ending_ || !arrived_.empty(); });
-      if (arrived_.empty()) return;
+      if (arrived_.empty()) return {};
       batch.swap(arrived_);
     }
     const auto consumed_before = next_to_hash_;
-    auto outcome = take(batch);
-    if (unwanted_.stop_requested()) return;
-    failed = !outcome;
-    publish(consumed_before, std::move(outcome));
+    if (auto done = take(batch); !done) return done;
+    if (unwanted_.stop_requested()) return {};
+    if (next_to_hash_ != consumed_before) publish(consumed_before);
   }
 }
 
@@ -115,15 +124,15 @@ Result<void> FileSink::take(std::span<const std::uint64_t> arrived) {
   return {};
 }
 
-void FileSink::publish(std::uint64_t consumed_before, Result<void> outcome) {
-  if (outcome && next_to_hash_ == consumed_before) return;
+void FileSink::publish(std::uint64_t consumed_before) {
   {
     const std::lock_guard lock(mutex_);
-    if (!outcome)
-      error_ = std::move(outcome.error());
-    else
-      for (auto index = consumed_before; index < next_to_hash_; ++index) consumed_.push_back(index);
+    for (auto index = consumed_before; index < next_to_hash_; ++index) consumed_.push_back(index);
   }
+  tell();
+}
+
+void FileSink::tell() {
   news_.store(true, std::memory_order_release);
   if (wake_) wake_();
 }

@@ -51,10 +51,12 @@ class FileSink final : public group::Store {
  private:
   FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake,
            std::stop_token unwanted);
-  void write_all();
+  void run();
+  Result<void> write_all();
   Result<void> take(std::span<const std::uint64_t> arrived);
   std::span<const std::byte> slot_of(std::uint64_t index) const;
-  void publish(std::uint64_t consumed_before, Result<void> outcome);
+  void publish(std::uint64_t consumed_before);
+  void tell();
 
   ReceivedFile& file_;
   VirtualBlocks blocks_;

@@ -7,10 +7,11 @@
 #include <cassert>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <utility>
 
 #include "dataplane/base/loopback.hpp"
+#include "dataplane/base/no_memory.hpp"
+#include "dataplane/base/quiet_thread.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -82,11 +83,9 @@ std::size_t ring_bytes(FileShape shape, const Address& address) {
 Result<std::unique_ptr<FileSource>> FileSource::start(SourceFile& file, BlockMap map,
                                                       std::span<std::byte> ring, FileSourceOptions options) {
   std::unique_ptr<FileSource> source(new FileSource(file, std::move(map), ring, std::move(options)));
-  try {
-    source->reader_ = std::thread([raw = source.get()] { raw->read_all(); });
-  } catch (const std::system_error& error) {
-    return fail(Errc::resource_limit, fmt::format("no thread to read {}: {}", file.path(), error.what()));
-  }
+  auto thread = start_quiet_thread("to read a file", [raw = source.get()] { raw->read_all(); });
+  if (!thread) return std::unexpected(thread.error());
+  source->reader_ = std::move(*thread);
   return source;
 }
 
@@ -150,7 +149,7 @@ void FileSource::read_all() {
   for (std::uint64_t index = 0; index < blocks_.count(); ++index) {
     bytes += blocks_.bytes(index);
     if (!wait_for_slot(index) || !wait_for_rate(start, bytes)) return;
-    if (auto done = read_block(index); !done) {
+    if (auto done = or_no_memory([&] { return read_block(index); }); !done) {
       error_ = std::move(done.error());
       failed_.store(true, std::memory_order_release);
     } else {

@@ -106,9 +106,9 @@ void Reception::tear_down(std::move_only_function<void()> then) {
         [sink = std::move(self->sink_), source = std::move(self->source_)]() mutable {
           sink.reset();
           source.reset();
-          return true;
+          return Result<void>{};
         },
-        [then = std::move(then)](Reception&, bool) mutable { then(); });
+        [then = std::move(then)](Reception&, const Result<void>&) mutable { then(); });
   };
   if (data_plane_)
     data_plane_->end(std::move(close_sink));
@@ -122,9 +122,9 @@ void Reception::drop_file(std::move_only_function<void()> then) {
       [file = std::move(file_), committer = std::move(committer_)]() mutable {
         committer.reset();  // it may be at it
         file.reset();
-        return true;
+        return Result<void>{};
       },
-      [then = std::move(then)](Reception&, bool) mutable { then(); });
+      [then = std::move(then)](Reception&, const Result<void>&) mutable { then(); });
 }
 
 }  // namespace rdmc::bcast

@@ -51,9 +51,9 @@ void Reporter::put(std::string json, std::string text) {
 void Reporter::progress(const ProgressEvent& event) {
   if (progress_waits_.exchange(true)) return;
   worker_->post([this, event] {
+    progress_waits_ = false;
     if (!json_on_terminal_) line_.show(event);
     if (json_) write_line(STDOUT_FILENO, json_line(event));
-    progress_waits_ = false;
   });
 }
 

@@ -226,11 +226,11 @@ void Sender::tear_down(std::move_only_function<void()> then) {
   auto close_store = [weak = weak_from_this(), then = std::move(then)]() mutable {
     const auto self = weak.lock();
     if (!self) return;
-    self->worker_->post(
-        [&loop = self->loop_, store = std::move(self->store_), then = std::move(then)]() mutable {
-          store.reset();
-          loop.post(std::move(then));
-        });
+    self->worker_->post([&loop = self->loop_, store = std::move(self->store_),
+                         task = std::make_shared<Worker::Task>(std::move(then))]() mutable {
+      store.reset();
+      post_from_worker(loop, task);
+    });
   };
   if (data_plane_)
     data_plane_->end(std::move(close_store));

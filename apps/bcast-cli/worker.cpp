@@ -1,19 +1,16 @@
 #include "apps/bcast-cli/worker.hpp"
 
-#include <fmt/format.h>
-
-#include <system_error>
 #include <utility>
+
+#include "dataplane/base/quiet_thread.hpp"
 
 namespace rdmc::bcast {
 
 Result<std::unique_ptr<Worker>> Worker::start() {
   std::unique_ptr<Worker> worker(new Worker);
-  try {
-    worker->thread_ = std::thread([raw = worker.get()] { raw->run(); });
-  } catch (const std::system_error& error) {
-    return fail(Errc::resource_limit, fmt::format("no thread: {}", error.what()));
-  }
+  auto thread = start_quiet_thread("for what may block", [raw = worker.get()] { raw->run(); });
+  if (!thread) return std::unexpected(thread.error());
+  worker->thread_ = std::move(*thread);
   return worker;
 }
 
@@ -43,7 +40,10 @@ void Worker::run() {
       Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
-      task();
+      try {
+        task();
+      } catch (const std::bad_alloc&) {  // it is given up; the others go on
+      }
     }  // what the task holds is destroyed without the lock, too
     lock.lock();
   }

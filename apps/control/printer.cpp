@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <climits>
 
@@ -67,12 +68,13 @@ std::size_t Printer::write_some(std::string_view bytes) const {
 
 void Printer::run() {
   Time until = Time::never();
+  std::array<char, PIPE_BUF> memory;
   for (std::size_t written = 0;;) {
-    std::string next;
+    std::string_view next;
     {
       const std::lock_guard lock(mutex_);
       waiting_.erase(0, written);
-      next = waiting_.substr(0, PIPE_BUF);
+      next = {memory.data(), waiting_.copy(memory.data(), memory.size())};
       if (ending_ && until == Time::never()) until = monotonic_now() + milliseconds(kLastWordsMs);
     }
     written = 0;

@@ -11,6 +11,7 @@
 
 #include "controlplane/connect/loop_core.hpp"
 #include "controlplane/connect/socket.hpp"
+#include "dataplane/base/no_memory.hpp"
 
 namespace rdmc::control {
 namespace {
@@ -67,15 +68,16 @@ struct Resolver::Shared {
         query = std::move(queries.front());
         queries.pop_front();
       }
-      answer(query.number, look_up(query.host, query.port));
+      const auto result = or_no_memory([&] { return look_up(query.host, query.port); });
+      when_there_is_memory([&] { answer(query.number, result); });
     }
   }
 
-  void answer(std::uint64_t number, Result<std::vector<Address>> result) {
+  void answer(std::uint64_t number, const Result<std::vector<Address>>& result) {
     const auto loop = core.lock();
     if (!loop) return;
     // Once the loop runs this it may have stopped and dropped its resolver; then nobody waits.
-    loop->post([weak = core, number, result = std::move(result)]() mutable {
+    loop->post([weak = core, number, result]() mutable {
       if (const auto here = weak.lock()) here->resolved(number, std::move(result));
     });
   }

@@ -9,10 +9,8 @@
 #pragma once
 
 #include <atomic>
-#include <concepts>
 #include <future>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +19,7 @@
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
+#include "dataplane/base/no_memory.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/engine/loop_descriptor.hpp"
 #include "dataplane/fabric/fabric_agent.hpp"
@@ -146,25 +145,14 @@ class FabricThread {
   std::thread thread_;
 };
 
-template <typename T>
-concept IsResult = requires {
-  typename T::error_type;
-}
-&&std::same_as<typename T::error_type, Error>;
-
 template <typename Function>
 std::invoke_result_t<Function> FabricThread::call(Function function) {
   using Value = std::invoke_result_t<Function>;
   const auto guarded = [&]() -> Value {
-    if constexpr (IsResult<Value>) {
-      try {
-        return function();
-      } catch (const std::bad_alloc&) {
-        return fail(Errc::resource_limit, "no memory");
-      }
-    } else {
+    if constexpr (IsResult<Value>)
+      return or_no_memory(function);
+    else
       return function();
-    }
   };
   if (is_current()) {
     note_work();

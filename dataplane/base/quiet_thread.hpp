@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -24,6 +25,8 @@ Result<std::thread> start_quiet_thread(const char* what, Function function) {
     thread = std::thread(std::move(function));
   } catch (const std::system_error& error) {
     thread = fail(Errc::resource_limit, std::string("no thread ") + what + ": " + error.what());
+  } catch (const std::bad_alloc&) {
+    thread = fail(Errc::resource_limit, "no memory");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;

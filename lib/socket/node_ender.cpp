@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "dataplane/base/no_memory.hpp"
 #include "dataplane/base/quiet_thread.hpp"
 
 namespace rdmc::sockets {
@@ -37,7 +38,9 @@ void NodeEnder::run() {
     Ending next = std::move(endings_.front());
     endings_.pop_front();
     lock.unlock();
-    next();
+    // Where even the last word to the loop finds no memory, what was kept for it ends here.
+    (void)or_no_memory([&]() -> Result<void> { return next(), Result<void>{}; });
+    next = {};
     lock.lock();
   }
 }

@@ -208,9 +208,8 @@ Time ShmFabric::prepare_wait(Time deadline) {
 }
 
 std::size_t ShmFabric::serve_sockets(Time now) {
-  tags_.clear();
-  watch_->take(tags_);
-  for (const std::uint64_t tag : tags_) {
+  const auto tags = watch_->take();
+  for (const std::uint64_t tag : tags) {
     if (tag == kListenerTag) {
       take_visitors(now);
     } else if (visitors_.contains(tag)) {
@@ -220,7 +219,7 @@ std::size_t ShmFabric::serve_sockets(Time now) {
       if (found != queue_pairs_.end()) (*found)->on_socket();
     }
   }
-  return tags_.size();
+  return tags.size();
 }
 
 void ShmFabric::take_visitors(Time now) {

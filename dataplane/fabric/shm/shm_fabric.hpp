@@ -123,7 +123,6 @@ class ShmFabric final : public Fabric {
   std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};  // ours to say, unlike the doorbell's word
   Descriptor own_wake_;                                  // an eventfd, if anybody watches it
   std::atomic<int> watched_wake_{-1};                    // the same, for all threads
-  std::vector<std::uint64_t> tags_;                      // scratch
   std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
   ShmFabricCounters counters_;  // of destroyed queue pairs, too
 };

@@ -1,15 +1,15 @@
 // A thread that sleeps on a fabric's sockets while the engine sleeps on something else, a futex or a port: it
-// notes which sockets have something, tells the fabric, and touches nothing else. A socket is watched until
-// it has something, and again when the engine has dealt with that (watch once more). Closing a socket ends
-// its being watched.
+// tells the fabric that some socket has something, and touches nothing else. It keeps nothing, so it needs no
+// memory. The engine then takes which sockets these are. A socket is watched until it has something, and
+// again when the engine has dealt with that (watch once more). Closing a socket ends its being watched.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <span>
 #include <thread>
-#include <vector>
 
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
@@ -18,7 +18,8 @@ namespace rdmc::fabric::shm {
 
 class SocketWatch {
  public:
-  /// `tell` is called on the watch's thread, after something was noted. Errors: resource_limit.
+  /// `tell` is called on the watch's thread when there is something to take, and not again before take().
+  /// Errors: resource_limit.
   static Result<std::unique_ptr<SocketWatch>> open(std::function<void()> tell);
   ~SocketWatch();
   SocketWatch(const SocketWatch&) = delete;
@@ -26,18 +27,27 @@ class SocketWatch {
 
   /// Errors: resource_limit.
   Result<void> watch(const Descriptor& socket, std::uint64_t tag);
-  /// Moves the tags of sockets that have something to `out`, which is empty.
-  void take(std::vector<std::uint64_t>& out);
+  /// The tags of sockets that have something, until the next call. There may be more: then `tell` is called
+  /// again.
+  std::span<const std::uint64_t> take();
 
  private:
-  SocketWatch(std::function<void()> tell, Descriptor epoll, Descriptor stop)
-      : tell_(std::move(tell)), epoll_(std::move(epoll)), stop_(std::move(stop)) {}
+  static constexpr std::size_t kMostTaken = 64;
+  /// What the thread is woken for.
+  static constexpr std::uint64_t kNews = 0, kStop = 1;
+
+  SocketWatch(std::function<void()> tell, Descriptor sockets, Descriptor thread_waits, Descriptor stop)
+      : tell_(std::move(tell)),
+        sockets_(std::move(sockets)),
+        thread_waits_(std::move(thread_waits)),
+        stop_(std::move(stop)) {}
   void run();
 
   std::function<void()> tell_;
-  Descriptor epoll_, stop_;
-  std::mutex mutex_;
-  std::vector<std::uint64_t> noted_;
+  Descriptor sockets_;       // an epoll of all that is watched
+  Descriptor thread_waits_;  // an epoll of that one and of stop_
+  Descriptor stop_;
+  std::array<std::uint64_t, kMostTaken> taken_{};
   std::thread thread_;
 };
 

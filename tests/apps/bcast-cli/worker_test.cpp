@@ -50,11 +50,12 @@ BOOST_AUTO_TEST_CASE(a_result_comes_back_to_the_loop_and_only_while_its_owner_li
   gone.reset();
   bool called = false;
   run_for(
-      weakly_gone, **worker, **loop, [] { return 1; }, [&](Owner&, int) { called = true; });
+      weakly_gone, **worker, **loop, []() -> Result<int> { return 1; },
+      [&](Owner&, const Result<int>&) { called = true; });
   run_for(
-      std::weak_ptr(alive), **worker, **loop, [] { return 2; },
-      [&loop](Owner& owner, int result) {
-        owner.answer.set_value({result, (*loop)->on_loop_thread()});
+      std::weak_ptr(alive), **worker, **loop, []() -> Result<int> { return 2; },
+      [&loop](Owner& owner, const Result<int>& result) {
+        owner.answer.set_value({result.value(), (*loop)->on_loop_thread()});
       });
   const auto [result, on_loop] = alive->answer.get_future().get();
   BOOST_TEST(result == 2);

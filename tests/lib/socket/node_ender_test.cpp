@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <future>
+#include <new>
 #include <vector>
 
 namespace rdmc::sockets::testing {
@@ -53,6 +54,15 @@ BOOST_AUTO_TEST_CASE(without_a_node_or_after_the_end_the_caller_is_told_at_once)
   ender.finish();
   ender.end(some_node(), [&] { ++told; });
   BOOST_TEST(told == 2);
+}
+
+BOOST_AUTO_TEST_CASE(an_end_that_finds_no_memory_keeps_no_other_from_coming) {
+  NodeEnder ender;
+  bool told = false;
+  ender.end(some_node(), [] { throw std::bad_alloc(); });
+  ender.end(some_node(), [&] { told = true; });
+  ender.finish();
+  BOOST_TEST(told);
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// What a thread of the library's own does when memory runs out. A std::bad_alloc that leaves a thread ends
+// the process; so it becomes a named error for whoever owns the work, and the thread goes on.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <new>
+#include <thread>
+#include <type_traits>
+
+#include "dataplane/base/error.hpp"
+
+namespace rdmc {
+
+template <typename T>
+concept IsResult = requires {
+  typename T::error_type;
+}
+&&std::same_as<typename T::error_type, Error>;
+
+/// The result of `work`; resource_limit if it met std::bad_alloc. The error itself takes no memory.
+template <typename Work>
+requires IsResult<std::invoke_result_t<Work>> std::invoke_result_t<Work> or_no_memory(Work&& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::resource_limit, "no memory");
+  }
+}
+
+/// Runs `work` again and again until it does not meet std::bad_alloc. For a thread that may wait and that
+/// somebody waits for; `work` must have changed nothing when it throws.
+template <typename Work>
+void when_there_is_memory(Work&& work) {
+  for (;;) {
+    try {
+      work();
+      return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
+}  // namespace rdmc
