@@ -42,8 +42,7 @@ Tree Tree::of(Rank rank, std::uint32_t members) {
 
 Result<void> Confirmation::on_report(std::size_t child, const Report& report) {
   Report& last = children_[child].report;
-  if (takes_back(last, report) || report.finished > report.delivered || report.waited > report.delivered ||
-      (report.holder && report.holder->message < report.delivered))
+  if (takes_back(last, report) || report.finished > report.delivered || report.waited > report.delivered)
     return fail(Errc::protocol_error, "a report that takes something back");
   last = report;
   gather();

@@ -23,7 +23,8 @@ struct Tree {
   std::vector<Rank> children;  ///< those with the most below them first
 };
 
-/// Who holds up the group: its application has kept `message` waiting for memory for a while.
+/// Who holds up the group: its application has kept `message` waiting for memory, or for the group, for a
+/// while.
 struct Holder {
   Rank member{};
   std::uint64_t message = 0;
@@ -60,7 +61,7 @@ class Confirmation {
     gather();
   }
   /// Of child number `child`. Errors: protocol_error (something has shrunk, or has finished or waited
-  /// undelivered; somebody waits with a message that all have).
+  /// undelivered).
   Result<void> on_report(std::size_t child, const Report& report);
   /// From the parent. Errors: protocol_error (something has shrunk; more than we have; closed unasked).
   Result<void> on_verdict(const Verdict& verdict);

@@ -1,6 +1,7 @@
 #include "lib/group/early_records.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rdmc::group {
 namespace {
@@ -16,9 +17,10 @@ std::optional<EarlyRecords::Refused> EarlyRecords::keep(const GroupName& name, P
                                                         std::span<const std::byte> record, Time now) {
   auto found = std::ranges::find(waiting_, name, &Waiting::name);
   if (found == waiting_.end()) {
-    waiting_.push_back({.name = name, .deadline = now + limits_.patience, .records = {}});
+    waiting_.push_back({.name = name, .since = now, .peers = {}, .told = 0, .records = {}});
     found = waiting_.end() - 1;
   }
+  if (std::ranges::find(found->peers, peer) == found->peers.end()) found->peers.push_back(peer);
   found->records.push_back({peer, {record.begin(), record.end()}});
   bytes_ += cost(found->records.back());
   if (bytes_ <= limits_.bytes) return std::nullopt;
@@ -39,35 +41,66 @@ std::optional<EarlyRecords::Kept> EarlyRecords::take(const GroupName& name) {
 }
 
 EarlyRecords::Refused EarlyRecords::drop(std::vector<Waiting>::iterator waiting) {
-  Refused refused{.name = waiting->name, .peers = {}};
-  for (const Kept& kept : waiting->records) {
-    bytes_ -= cost(kept);
-    if (std::ranges::find(refused.peers, kept.peer) == refused.peers.end())
-      refused.peers.push_back(kept.peer);
-  }
+  Refused refused{.name = waiting->name, .peers = std::move(waiting->peers)};
+  for (const Kept& kept : waiting->records) bytes_ -= cost(kept);
   waiting_.erase(waiting);
   set_over(refused.name);
   return refused;
 }
 
 std::optional<EarlyRecords::Refused> EarlyRecords::expire(Time now) {
-  const auto due = std::ranges::find_if(waiting_, [&](const Waiting& one) { return one.deadline <= now; });
+  if (limits_.patience == Duration{}) return std::nullopt;
+  const auto due =
+      std::ranges::find_if(waiting_, [&](const Waiting& one) { return one.since + limits_.patience <= now; });
   if (due == waiting_.end()) return std::nullopt;
   return drop(due);
 }
 
+std::optional<EarlyRecords::Waits> EarlyRecords::next_to_tell(Time now) {
+  const auto late = std::ranges::find_if(waiting_, [&](const Waiting& one) {
+    return one.told < one.peers.size() && one.since + kToldAfter <= now;
+  });
+  if (late == waiting_.end()) return std::nullopt;
+  return Waits{.name = late->name, .peer = late->peers[late->told++]};
+}
+
 Time EarlyRecords::next_deadline() const {
   Time earliest = Time::never();
-  for (const Waiting& one : waiting_) earliest = std::min(earliest, one.deadline);
+  for (const Waiting& one : waiting_) {
+    if (limits_.patience != Duration{}) earliest = std::min(earliest, one.since + limits_.patience);
+    if (one.told < one.peers.size()) earliest = std::min(earliest, one.since + kToldAfter);
+  }
   return earliest;
+}
+
+void EarlyRecords::forget_records(Waiting& waiting, PeerId peer) {
+  std::erase_if(waiting.records, [&](const Kept& kept) {
+    if (kept.peer == peer) bytes_ -= cost(kept);
+    return kept.peer == peer;
+  });
+}
+
+void EarlyRecords::forget(const GroupName& name, PeerId peer) {
+  const auto found = std::ranges::find(waiting_, name, &Waiting::name);
+  if (found != waiting_.end()) forget_records(*found, peer);
+}
+
+void EarlyRecords::forget_before(const GroupName& name) {
+  std::erase_if(waiting_, [&](const Waiting& one) {
+    const bool is_past = one.name.number == name.number && one.name.epoch < name.epoch;
+    if (is_past)
+      for (const Kept& kept : one.records) bytes_ -= cost(kept);
+    return is_past;
+  });
 }
 
 void EarlyRecords::forget(PeerId peer) {
   for (Waiting& one : waiting_) {
-    std::erase_if(one.records, [&](const Kept& kept) {
-      if (kept.peer == peer) bytes_ -= cost(kept);
-      return kept.peer == peer;
-    });
+    forget_records(one, peer);
+    const auto known = std::ranges::find(one.peers, peer);
+    if (known == one.peers.end()) continue;
+    if (std::cmp_less(known - one.peers.begin(), one.told)) --one.told;
+    one.peers.erase(known);
   }
   std::erase_if(waiting_, [](const Waiting& one) { return one.records.empty(); });
 }

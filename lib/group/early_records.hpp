@@ -1,5 +1,6 @@
-// What peers have said in groups that are not made here yet, and which groups are over. Bounded: what is too
-// much or waits too long is refused, and its senders told. Pure.
+// What peers have said in groups that are not made here yet, and which groups are over. What is kept is
+// bounded: too much is refused, and its senders are told. Senders that have waited for a while are told that
+// they wait. Pure.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +17,18 @@
 namespace rdmc::group {
 
 struct EarlyLimits {
-  Duration patience = seconds(30);  ///< for the group to be made
-  std::size_t bytes = 1 << 20;      ///< over all groups, what keeping them takes included
+  Duration patience{};  ///< how long a group may take to be made; 0: for ever
+  /// Over all groups, what keeping them takes included. A root sends at most 1 MB of small messages to a
+  /// member that delivers none (GroupConfig::small_window), and what else comes first is short.
+  std::size_t bytes = 8 << 20;
 };
 
 class EarlyRecords {
  public:
   /// So many of the groups that are over are remembered, those that ended last.
   static constexpr std::size_t kMostOver = 4096;
+  /// Peers that have waited so long for a group to be made are told.
+  static constexpr Duration kToldAfter = seconds(1);
 
   explicit EarlyRecords(const EarlyLimits& limits) : limits_(limits) {}
 
@@ -44,8 +49,18 @@ class EarlyRecords {
   std::optional<Kept> take(const GroupName& name);
   /// One group whose time has come; ask until nothing.
   std::optional<Refused> expire(Time now);
+  /// A peer that waits for this group for kToldAfter or more. Each is named once; ask until nothing.
+  struct Waits {
+    GroupName name;
+    PeerId peer;
+  };
+  std::optional<Waits> next_to_tell(Time now);
   Time next_deadline() const;
   void forget(PeerId peer);
+  /// The peer has said the end of this group: what it said before has no effect any more.
+  void forget(const GroupName& name, PeerId peer);
+  /// The group is made in this epoch: nobody makes it in an earlier one any more.
+  void forget_before(const GroupName& name);
 
   void set_over(const GroupName& name);
   bool is_over(const GroupName& name) const { return over_.contains(name); }
@@ -54,10 +69,13 @@ class EarlyRecords {
  private:
   struct Waiting {
     GroupName name;
-    Time deadline;
+    Time since;
+    std::vector<PeerId> peers;  ///< each that has said something, …
+    std::size_t told = 0;       ///< … and how many of these know that they wait
     std::deque<Kept> records;
   };
   Refused drop(std::vector<Waiting>::iterator waiting);
+  void forget_records(Waiting& waiting, PeerId peer);
 
   EarlyLimits limits_;
   std::vector<Waiting> waiting_;

@@ -91,8 +91,9 @@ class Listener {
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
   /// Every member has delivered the messages below this number.
   virtual void stable(std::uint64_t) {}
-  /// Root: that member's application has kept a message waiting for memory for kHoldUp or more, and of
-  /// several it does so with the lowest. Nothing: nobody does any more. Only in a group that confirms.
+  /// Root: that member's application has kept a message waiting for memory, or for the group to be made
+  /// there, for kHoldUp or more, and of several it does so with the lowest. Nothing: nobody does any more.
+  /// Only in a group that confirms.
   virtual void held_up(const std::optional<Holder>&) {}
   /// Root: a member has told this by tell_root().
   virtual void told(Rank, std::span<const std::byte>) {}
@@ -227,6 +228,7 @@ class Group final : public GroupPart {
     std::uint32_t writes = 0;  // ours, not completed
     bool granted = false;      // it may write here
     std::uint64_t kept = 0;    // of its grants
+    bool is_made = true;       // the group, at the other end
     bool said_end = false, heard_end = false;
     bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
   };
@@ -253,6 +255,8 @@ class Group final : public GroupPart {
   Result<void> attach(Message& message, Store& store, std::uint64_t bytes);
 
   Result<void> may_send() const;
+  /// Who holds up the group, as far as this member knows by itself.
+  std::optional<Holder> own_holder() const;
 
   // group_small.cpp
   bool forward(const SmallMessages::Entry& small);

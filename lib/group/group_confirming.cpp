@@ -46,15 +46,24 @@ void Group::confirm_own() {
                            .finished = next_to_finish_,
                            .charge = small_window_.charge(),
                            .closing = done,
-                           .waited = 0});
+                           .waited = 0,
+                           .holder = own_holder()});
   } else {
     confirmation_.set_own({.delivered = next_to_deliver_,
                            .finished = next_to_finish_,
                            .charge = charge_delivered_,
                            .closing = closing_,
                            .waited = waited_,
-                           .holder = holder_});
+                           .holder = own_holder()});
   }
+}
+
+/// A neighbour that has not made the group has none of its messages. The root is nobody's to wait for.
+std::optional<Holder> Group::own_holder() const {
+  const auto late = std::ranges::find_if(
+      edges_, [](const Edge& edge) { return !edge.is_made && value_of(edge.rank) != 0; });
+  if (late != edges_.end()) return Holder{.member = late->rank, .message = 0};
+  return is_root() ? std::nullopt : holder_;
 }
 
 void Group::tell_who_holds_up(const std::optional<Holder>& holder) {
@@ -81,7 +90,11 @@ std::size_t Group::confirm(Time now) {
     done += news && told ? 1 : 0;
     all_told = all_told && told;
   }
-  if (is_root() && phase_ == Phase::open) tell_who_holds_up(confirmation_.gathered().holder);
+  if (is_root() && phase_ == Phase::open) {
+    const Report& all = confirmation_.gathered();
+    const bool is_over = all.holder && all.holder->message < all.delivered;  // which others have not heard
+    tell_who_holds_up(is_over ? std::nullopt : all.holder);
+  }
   if (verdict.stable != stable_) {
     stable_ = verdict.stable;
     learn(now);  // before the next one is sent

@@ -26,6 +26,7 @@ void Group::on_record(Link& link, const Record& record) {
   Edge& edge = *find(link);
   if (const auto* end = std::get_if<End>(&record)) return on_end(edge, *end);
   if (phase_ != Phase::open || lost_edge() != nullptr) return;
+  edge.is_made = !std::holds_alternative<NotMade>(record);
   Result<void> taken;
   if (const auto* announcement = std::get_if<Announcement>(&record))
     taken = on_announcement(edge, *announcement);
@@ -47,6 +48,7 @@ void Group::on_record(Link& link, const Record& record) {
 void Group::on_block(Link& link, const fabric::Completion& completion) {
   if (phase_ != Phase::open) return;
   Edge& edge = *find(link);
+  edge.is_made = true;
   if (auto taken = take_block(edge, completion); !taken) fail(edge.rank, taken.error());
 }
 

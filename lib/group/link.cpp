@@ -8,10 +8,10 @@
 namespace rdmc::group {
 namespace {
 
-// Ours, before the queue pair's blob: version 4 (of the records in frames, too), three zero bytes, ring size
+// Ours, before the queue pair's blob: version 5 (of the records in frames, too), three zero bytes, ring size
 // 4, address 8, host 8, key 4.
 constexpr std::size_t kBlobBytes = 28;
-constexpr std::byte kBlobVersion{4};
+constexpr std::byte kBlobVersion{5};
 
 std::uint64_t id_of(Link::Work kind, std::uint64_t rest) {
   return static_cast<std::uint64_t>(kind) << 60 | rest;
@@ -79,7 +79,8 @@ Result<void> Link::connect(std::span<const std::byte> blob) {
   if (blob.size() < kBlobBytes) return fail(Errc::protocol_error, "a connection blob that is cut off");
   if (blob[0] != kBlobVersion) {
     return fail(Errc::version_mismatch, "a connection blob of version " +
-                                            std::to_string(std::to_integer<int>(blob[0])) + ", ours is 2");
+                                            std::to_string(std::to_integer<int>(blob[0])) + ", ours is " +
+                                            std::to_string(std::to_integer<int>(kBlobVersion)));
   }
   const auto theirs = load_be<std::uint32_t>(&blob[4]);
   if (!is_ring_size(theirs)) return fail(Errc::protocol_error, "a connection blob with an impossible ring");

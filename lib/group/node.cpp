@@ -62,7 +62,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options) {
       (*thread)->fabric(),
       group::PeersConfig{.link = {.ring_bytes = kRingBytes, .host = fabric::host_identity()},
                          .keepalive = kKeepalive,
-                         .early = {},
+                         .early = {.patience = options.creation_timeout},
                          .counts = &state->counts});
   state->join(std::move(*thread));
   return std::unique_ptr<Node>(new Node(std::move(state)));

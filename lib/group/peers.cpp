@@ -105,6 +105,7 @@ Result<std::uint32_t> Peers::add(GroupPart& part) {
   const auto index = static_cast<std::uint32_t>(free - parts_.begin());
   parts_end_ = std::max(parts_end_, index + 1);
   newcomers_.push_back(part.name());
+  early_.forget_before(part.name());
   return index;
 }
 

@@ -16,6 +16,8 @@ std::size_t Peers::work(Time now) {
     if (parts_[i] != nullptr) done += parts_[i]->work(now);
   }
   while (const auto refused = early_.expire(now)) refuse(*refused);
+  while (const auto waits = early_.next_to_tell(now))
+    if (Link* const link = find(waits->peer)) link->send(waits->name, NotMade{});
   done += flush(now);
   lost_.clear();
   return done;
@@ -98,7 +100,8 @@ void Peers::on_stranger(Link& link, const GroupName& name, const Record& record)
   // Whoever ends waits for our word that nothing more comes from us.
   const auto* const end = std::get_if<End>(&record);
   if (end != nullptr && !end->is_answer) link.send(name, End{.is_answer = true});
-  if (early_.is_over(name)) return;
+  if (early_.is_over(name) || std::holds_alternative<NotMade>(record)) return;
+  if (end != nullptr) early_.forget(name, link.peer());
   std::vector<std::byte> bytes(encoded_bytes(record));
   encode(record, bytes);
   if (const auto refused = early_.keep(name, link.peer(), bytes, now_)) refuse(*refused);

@@ -8,7 +8,18 @@
 namespace rdmc::group {
 namespace {
 
-enum class Kind : std::uint8_t { of_group = 1, announcement, grant, end, small, report, verdict, note, view };
+enum class Kind : std::uint8_t {
+  of_group = 1,
+  announcement,
+  grant,
+  end,
+  small,
+  report,
+  verdict,
+  note,
+  view,
+  not_made
+};
 
 constexpr std::size_t kPairBytes = 16, kPartBytes = 24, kNoteHead = 8, kGrantBody = 8 + relay::kGrantBytes,
                       kEndHead = 8, kReportBytes = 56, kViewBytes = 32;
@@ -31,7 +42,8 @@ std::size_t body_bytes(const Record& record) {
                  [](const SmallMessage& small) { return 8 + small.bytes.size(); },
                  [](const Report&) { return kReportBytes; }, [](const Verdict&) { return kPairBytes; },
                  [](const Note& note) { return kNoteHead + note.bytes.size(); },
-                 [](const ViewMessage&) { return kViewBytes; }},
+                 [](const ViewMessage&) { return kViewBytes; },
+                 [](const NotMade&) { return std::size_t{0}; }},
       record);
 }
 
@@ -123,7 +135,8 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    put_pair(body, view.message, view.bytes);
                    put_pair(body + kPairBytes, view.offer.arena, view.offer.offset);
                    return kViewBytes;
-                 }},
+                 },
+                 [](const NotMade&) { return std::size_t{0}; }},
       record);
   store_be(out.data(), static_cast<std::uint32_t>(record.index() + 1) << 24);
   store_be(out.data() + 4, static_cast<std::uint32_t>(bytes));
@@ -203,6 +216,9 @@ Result<Record> RecordReader::next() {
                          .offer = {static_cast<std::uint32_t>(arena), load_be<std::uint64_t>(&body[24])},
                          .bytes = pair().second};
     }
+    case Kind::not_made:
+      if (bytes != 0) break;
+      return NotMade{};
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

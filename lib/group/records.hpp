@@ -79,8 +79,13 @@ struct ViewMessage {
   friend bool operator==(const ViewMessage&, const ViewMessage&) = default;
 };
 
-using Record =
-    std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict, Note, ViewMessage>;
+/// The sender of this has not made the group yet. It keeps what it was sent in it.
+struct NotMade {
+  friend bool operator==(const NotMade&, const NotMade&) = default;
+};
+
+using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict, Note,
+                            ViewMessage, NotMade>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 

@@ -52,6 +52,10 @@ struct NodeOptions {
   bool own_thread = true;
   /// Never sleep while waiting: for a dedicated core.
   bool busy_poll = false;
+  /// How long others may wait for a group that this node has not created; then the group fails at those that
+  /// have sent something in it (timed_out), and cannot be created here in that epoch. 0: for ever; what they
+  /// have sent is kept, up to 8 MB, and held_up() names this node to the root.
+  Duration creation_timeout{};
   /// AES-256-GCM for all that leaves this host, at every node alike. Offers carry the keys then: they must
   /// travel in secret.
   bool encrypt = false;
@@ -140,8 +144,9 @@ struct GroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   /// Every member has the messages below this number.
   std::function<void(std::uint64_t count)> stable;
-  /// Root: for a second or longer the application of `node` has given no memory for `message`, and everybody
-  /// waits for it; of several such nodes it is the one with the lowest message. Nobody: that is over.
+  /// Root: for a second or longer the application of `node` has given no memory for `message`, or has not
+  /// created the group, and everybody waits for it; of several such nodes it is the one with the lowest
+  /// message. Nobody: that is over.
   std::function<void(std::optional<NodeId> node, std::uint64_t message)> held_up;
   /// The group has come to its end before destroy_group. Nothing more is delivered, unless it is continued;
   /// then it may fail again.

@@ -169,9 +169,6 @@ BOOST_AUTO_TEST_CASE(a_report_or_verdict_that_takes_something_back_is_refused_by
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 6, .charge = 9})));
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .waited = 6})));
   BOOST_TEST(refused(root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .waited = UINT64_MAX})));
-  const Holder holds_what_all_have{.member = Rank{1}, .message = 4};
-  BOOST_TEST(refused(
-      root.on_report(0, {.delivered = 5, .finished = 3, .charge = 9, .holder = holds_what_all_have})));
   BOOST_TEST(refused(root.on_verdict({})));
   Confirmation leaf(false, 0);
   leaf.set_own({.delivered = 4});

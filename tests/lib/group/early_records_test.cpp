@@ -32,6 +32,8 @@ BOOST_AUTO_TEST_CASE(a_group_that_is_not_made_in_time_is_refused_to_everybody_wh
   EarlyRecords early({.patience = seconds(2)});
   for (const PeerId peer : {kAnn, kBen, kAnn}) BOOST_TEST(!early.keep(kSeven, peer, record(1), Time{5}));
   BOOST_TEST(!early.keep(kEight, kAnn, record(1), Time{} + seconds(1)));
+  while (early.next_to_tell(Time{4} + seconds(2))) {
+  }
   BOOST_TEST((early.next_deadline() == Time{5} + seconds(2)));
   BOOST_TEST(!early.expire(Time{4} + seconds(2)));
   const auto refused = early.expire(Time{5} + seconds(2));
@@ -41,6 +43,43 @@ BOOST_AUTO_TEST_CASE(a_group_that_is_not_made_in_time_is_refused_to_everybody_wh
   BOOST_TEST(early.is_over(kSeven));
   BOOST_TEST(!early.is_over(kEight));
   BOOST_TEST(early.take(kEight).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_group_may_take_any_time_to_be_made_and_everybody_who_waits_is_told_once) {
+  EarlyRecords early({});
+  const auto told = [&](Time now) {
+    std::vector<PeerId> peers;
+    while (const auto waits = early.next_to_tell(now)) peers.push_back(waits->peer);
+    return peers;
+  };
+  constexpr Time kLate = Time{5} + EarlyRecords::kToldAfter;
+  for (const PeerId peer : {kAnn, kAnn}) BOOST_TEST(!early.keep(kSeven, peer, record(1), Time{5}));
+  BOOST_TEST((early.next_deadline() == kLate));
+  BOOST_TEST(told(kLate - Duration{1}).empty());
+  BOOST_TEST((told(kLate) == std::vector{kAnn}));
+  BOOST_TEST((early.next_deadline() == Time::never()));
+  BOOST_TEST(!early.keep(kSeven, kBen, record(2), kLate));
+  BOOST_TEST((told(kLate) == std::vector{kBen}));
+  early.forget(kAnn);
+  BOOST_TEST(!early.keep(kSeven, kAnn, record(3), kLate));
+  BOOST_TEST((told(kLate) == std::vector{kAnn}));
+  BOOST_TEST(told(kLate + seconds(1'000'000)).empty());
+  BOOST_TEST(!early.expire(kLate + seconds(1'000'000)));
+  BOOST_TEST((early.take(kSeven)->peer == kBen));
+}
+
+BOOST_AUTO_TEST_CASE(what_has_no_effect_any_more_is_not_kept) {
+  EarlyRecords early({});
+  const GroupName earlier{.number = 7, .epoch = 0}, later{.number = 7, .epoch = 2};
+  for (const GroupName& name : {earlier, kSeven, later, kEight})
+    BOOST_TEST(!early.keep(name, kAnn, record(1), Time{}));
+  early.forget_before(kSeven);
+  BOOST_TEST(!early.take(earlier));
+  for (const GroupName& name : {kSeven, later, kEight}) BOOST_TEST(early.take(name).has_value());
+  for (const PeerId peer : {kAnn, kBen}) BOOST_TEST(!early.keep(kEight, peer, record(2), Time{}));
+  early.forget(kEight, kAnn);
+  BOOST_TEST((early.take(kEight)->peer == kBen));
+  BOOST_TEST(early.bytes() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(too_much_is_refused_and_takes_no_memory_any_more) {

@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of(const Record& record) {
 Record any_record() {
   static const std::vector<std::byte> payload(300, std::byte{7});
   const auto number = [] { return *rc::gen::arbitrary<std::uint64_t>(); };
-  switch (*rc::gen::inRange(0, 9)) {
+  switch (*rc::gen::inRange(0, 10)) {
     case 0: return OfGroup{{number(), number(), *rc::gen::inRange<std::uint64_t>(0, 3)}};
     case 1:
       return Announcement{number(), number(),
@@ -43,6 +43,7 @@ Record any_record() {
       return report;
     }
     case 7: return ViewMessage{number(), {*rc::gen::arbitrary<std::uint32_t>(), number()}, number()};
+    case 8: return NotMade{};
     case 5: return Verdict{number(), *rc::gen::arbitrary<bool>()};
     case 6:
       return Note{Rank{*rc::gen::inRange(0u, 9u)}, *rc::gen::arbitrary<bool>(), std::span(payload).first(20)};

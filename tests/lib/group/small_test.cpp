@@ -189,6 +189,48 @@ BOOST_DATA_TEST_CASE(
   for (std::size_t i = 1; i < group.ends.size(); ++i) BOOST_TEST(group.ends[i]->held_up_by.empty());
 }
 
+BOOST_DATA_TEST_CASE(
+    a_member_that_makes_the_group_late_holds_it_up_for_as_long_as_it_likes_and_is_named_to_the_root,
+    bdata::make({2, 3, 11}) * bdata::make({50, 50'000}), count, bytes) {
+  World world(18, static_cast<std::size_t>(count), kPeers);
+  SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)), {.confirms = true});
+  // In a group of 11 nobody but member 2 has a block for member 10 first.
+  const auto late = static_cast<std::size_t>(count) - 1;
+  for (std::size_t rank = 0; rank < late; ++rank) BOOST_REQUIRE(group.make(rank));
+  for (int i = 0; i < 3; ++i) group.send(static_cast<std::uint64_t>(bytes));
+  world.run_for(milliseconds(900));
+  const auto& told = group.ends[0]->held_up_by;
+  BOOST_TEST(told.empty());
+  world.run_for(seconds(600));
+  BOOST_TEST(group.failures() == 0);
+  BOOST_REQUIRE(told.size() == 1u);
+  BOOST_TEST((told[0] == Holder{.member = Rank{static_cast<std::uint32_t>(late)}, .message = 0}));
+  BOOST_REQUIRE(group.make(late));
+  world.wake_all();
+  BOOST_TEST(
+      world.simulation.run_until([&] { return group.is_complete(); }, world.simulation.now() + seconds(10)));
+  BOOST_TEST(group.everybody_has_everything());
+  world.run_for(seconds(1));
+  BOOST_REQUIRE(told.size() == 2u);
+  BOOST_TEST(!told[1].has_value());
+}
+
+BOOST_DATA_TEST_CASE(all_small_messages_that_a_root_may_send_are_kept_for_a_member_that_makes_the_group_late,
+                     bdata::make({1, 4096}), bytes) {
+  World world(19, 2, kPeers);
+  SharedGroup group(world, {.number = 1}, first(2), {.confirms = true});
+  BOOST_REQUIRE(group.make(0));
+  // More than the window admits: the rest waits at the root.
+  for (int i = 0; i < (bytes == 1 ? 20'000 : 1'000); ++i) group.send(static_cast<std::uint64_t>(bytes));
+  world.run_for(seconds(60));
+  BOOST_TEST(group.failures() == 0);
+  BOOST_REQUIRE(group.make(1));
+  world.wake_all();
+  BOOST_TEST(
+      world.simulation.run_until([&] { return group.is_complete(); }, world.simulation.now() + seconds(60)));
+  BOOST_TEST(group.everybody_has_everything());
+}
+
 BOOST_DATA_TEST_CASE(nothing_is_closed_before_every_member_wishes_it_and_has_everything, bdata::make({3, 11}),
                      count) {
   World world(9, static_cast<std::size_t>(count), kPeers);
