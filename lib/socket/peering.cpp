@@ -32,13 +32,21 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   return (carriers_[local] = std::move(*opened)).get();
 }
 
+/// Two processes may have several connections, of which a dial finds any. The trunk is on one of them. Null:
+/// there is none, neither on this connection nor on another one that has proved to end at the same process.
+std::shared_ptr<Peering> Peering::with(const Stack& stack, const peer::Peer& process) {
+  const auto found = std::ranges::find_if(stack.peerings_, [&](const auto& entry) {
+    return entry.first == process.number() || process.has_proved(entry.first);
+  });
+  return found == stack.peerings_.end() ? nullptr : found->second;
+}
+
 /// With whom a trunk was lost, all begins anew: we may hear of it before the process at the other end does.
 void Peering::find(Stack& stack, const peer::Peer& process, const Address& at) {
   if (stack.is_ending_) return;
-  if (const auto found = stack.peerings_.find(process.number()); found != stack.peerings_.end()) {
-    const auto known = found->second;
+  if (const auto known = with(stack, process)) {
     if (known->is_ready_ && !known->is_lost())
-      return stack.on_dialled(at, known->mux_, host_of(process.local()));
+      return stack.on_dialled(at, known->mux_, host_of(known->process_.local()));
     if (!known->is_ready_) return known->dialled_.push_back(at);
     known->give_up({Errc::peer_failed, "the trunk is lost"});
   }
@@ -51,8 +59,7 @@ void Peering::on_request(Stack& stack, peer::Request request) {
   if (stack.is_ending_) return;
   const peer::Peer process = request.peer();
   std::vector<Address> dialled;
-  if (const auto found = stack.peerings_.find(process.number()); found != stack.peerings_.end()) {
-    const auto known = found->second;
+  if (const auto known = with(stack, process)) {
     const bool is_lost = known->is_ready_ && known->is_lost();
     const bool is_crossing = !known->is_ready_ && known->is_opener_;
     if (!is_lost && (!is_crossing || process.was_dialed_by_us()))

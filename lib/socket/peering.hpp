@@ -1,8 +1,9 @@
-// How two processes come to share a trunk. Each connection to another process (controlplane/peer) has one
-// trunk at most, for the sockets of both directions. Whichever process needs it first opens a channel to the
-// other one's sockets, with what the link needs, and gets the same in the answer. The channel then stays and
-// carries nothing: its end tells a process that the other has died. When both open a channel at the same
-// time, the one of the process that has made the connection counts. All on the loop's thread.
+// How two processes come to share a trunk, for the sockets of both directions. Whichever process needs it
+// first opens a channel to the other one's sockets, with what the link needs, and gets the same in the
+// answer. The channel then stays and carries nothing: its end tells a process that the other has died. When
+// both open a channel at the same time, the one of the process that has made the connection counts. A
+// connection (controlplane/peer) has one trunk at most, and so have all connections that have proved to end
+// at the same process. All on the loop's thread.
 #pragma once
 
 #include <memory>
@@ -38,6 +39,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   /// Of one process that has dialled us, at any time.
   static constexpr int kMostTrunks = 4;
 
+  static std::shared_ptr<Peering> with(const Stack& stack, const peer::Peer& process);
   static std::shared_ptr<Peering> begin(Stack& stack, peer::Peer process, bool is_opener);
   static bool has_too_many(const Stack& stack, const peer::Peer& process);
   bool is_lost() const;

@@ -40,6 +40,16 @@ std::shared_ptr<Mux> Stack::make_own(bool nearer) {
   return mux;
 }
 
+std::size_t Stack::trunks() {
+  const UnderWay counted(under_way_);
+  control::ControlLoop* loop = nullptr;
+  {
+    const Lock lock(lock_);
+    if (!is_over_) loop = loop_.get();
+  }
+  return loop == nullptr ? 0 : loop->call([this] { return peerings_.size(); });
+}
+
 void Stack::end() {
   std::vector<int> open;
   {

@@ -72,6 +72,8 @@ class Stack final : private Opens {
 
   /// What it shares with others.
   peer::Context& context() { return *options_.context; }
+  /// How many trunks to other processes it has, or is about to have; any thread.
+  std::size_t trunks();
   /// Which of its sockets listens where, as its trunks ask.
   Opens& opens() { return *this; }
 

@@ -406,14 +406,38 @@ BOOST_AUTO_TEST_CASE(a_peer_of_another_host_finds_nobody_at_our_loopback_address
   }
 }
 
+BOOST_AUTO_TEST_CASE(two_processes_with_many_connections_have_one_trunk_whichever_connection_a_dial_finds) {
+  TwoStacks two("udp");
+  (void)two.pair();
+  const auto loop = control::ControlLoop::create().value();
+  const auto peers = two.client.context().peers({.insecure = true}).value();
+  std::vector<std::unique_ptr<ForgetfulProxy>> proxies;
+  std::vector<peer::Peer> kept;
+  for (int i = 0; i < 8; ++i) {
+    proxies.push_back(std::make_unique<ForgetfulProxy>(*loop, two.address));
+    std::promise<Result<peer::Peer>> found;
+    const auto dialing =
+        peers->dial("127.0.0.1", ntohs(proxies.back()->address().sin_port), seconds(30),
+                    [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
+    kept.push_back(found.get_future().get().value());
+    two.listen(TwoStacks::new_socket(two.server));  // where nobody was dialed before
+    BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
+  }
+  BOOST_TEST(peers->connections() == 1 + kept.size());
+  for (Stack* const stack : {&two.client, &two.server}) BOOST_TEST(stack->trunks() == 1U);
+  kept.clear();
+}
+
 BOOST_AUTO_TEST_CASE(two_processes_have_one_trunk_for_the_sockets_of_both_directions) {
   TwoStacks two("udp");
   (void)two.pair();
   const auto back = listen_on(two.client, TwoStacks::new_socket(two.client));
   for (int i = 0; i < 3; ++i)
     BOOST_TEST((connect(two.server, TwoStacks::new_socket(two.server), back) == Answer(0)));
-  for (Stack* const stack : {&two.client, &two.server})
+  for (Stack* const stack : {&two.client, &two.server}) {
     BOOST_TEST(stack->context().peers({.insecure = true}).value()->connections() == 1U);
+    BOOST_TEST(stack->trunks() == 1U);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_other) {
@@ -432,6 +456,9 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
         BOOST_TEST((connect(two.server, TwoStacks::new_socket(two.server), back) == Answer(0)));
     });
     for (int i = 0; i < 3; ++i) BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
+    other.join();
+    for (Stack* const stack : {&two.client, &two.server})
+      if (peers->connections() == 1) BOOST_TEST(stack->trunks() == 1U);
   }
 }
 
