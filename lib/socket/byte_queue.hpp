@@ -7,8 +7,9 @@
 #include <cassert>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <span>
-#include <vector>
+#include <utility>
 
 namespace rdmc::sockets {
 
@@ -25,20 +26,29 @@ class ByteQueue {
   void push(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
     make_room(bytes.size());
-    const std::size_t end = (begin_ + size_) & (ring_.size() - 1);
-    const std::size_t first = std::min(bytes.size(), ring_.size() - end);
+    const std::size_t end = (begin_ + size_) & (room_ - 1);
+    const std::size_t first = std::min(bytes.size(), room_ - end);
     std::memcpy(&ring_[end], bytes.data(), first);
-    std::memcpy(ring_.data(), bytes.data() + first, bytes.size() - first);
+    std::memcpy(ring_.get(), bytes.data() + first, bytes.size() - first);
     size_ += bytes.size();
+  }
+
+  /// Adds `count` bytes of any value, in one piece, which the caller fills. Only to a queue from which
+  /// nothing was taken.
+  std::span<std::byte> extend(std::size_t count) {
+    assert(begin_ == 0);
+    make_room(count);
+    size_ += count;
+    return {ring_.get() + size_ - count, count};
   }
 
   /// Copies the oldest min(out.size(), size()) bytes and leaves them where they are; returns how many.
   std::size_t peek(std::span<std::byte> out) const {
     const std::size_t count = std::min(out.size(), size_);
     if (count == 0) return 0;
-    const std::size_t first = std::min(count, ring_.size() - begin_);
+    const std::size_t first = std::min(count, room_ - begin_);
     std::memcpy(out.data(), &ring_[begin_], first);
-    std::memcpy(out.data() + first, ring_.data(), count - first);
+    std::memcpy(out.data() + first, ring_.get(), count - first);
     return count;
   }
 
@@ -46,8 +56,8 @@ class ByteQueue {
     assert(count <= size_);
     size_ -= count;
     if (size_ != 0)
-      begin_ = (begin_ + count) & (ring_.size() - 1);
-    else if (begin_ = 0; ring_.size() > kKeptBytes)
+      begin_ = (begin_ + count) & (room_ - 1);
+    else if (begin_ = 0; room_ > kKeptBytes)
       clear();
   }
 
@@ -55,14 +65,17 @@ class ByteQueue {
 
  private:
   void reserve(std::size_t bytes) {
-    if (bytes <= ring_.size()) return;
-    std::vector<std::byte> larger(std::bit_ceil(std::max<std::size_t>(bytes, 256)));
-    peek(larger);
+    if (bytes <= room_) return;
+    const std::size_t room = std::bit_ceil(std::max<std::size_t>(bytes, 256));
+    auto larger = std::make_unique_for_overwrite<std::byte[]>(room);
+    peek({larger.get(), room});
     ring_ = std::move(larger);
+    room_ = room;
     begin_ = 0;
   }
 
-  std::vector<std::byte> ring_;  // its size is a power of two, or 0
+  std::unique_ptr<std::byte[]> ring_;
+  std::size_t room_ = 0;  // in the ring: a power of two, or 0
   std::size_t begin_ = 0, size_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 namespace rdmc::sockets {
 
@@ -23,6 +24,18 @@ class FairMutex {
 
  private:
   std::atomic<std::uint32_t> next_ = 0, serving_ = 0;
+};
+
+/// Lets go of the sockets' lock for as long as it is there.
+class [[nodiscard]] Unlocked {
+ public:
+  explicit Unlocked(std::unique_lock<FairMutex>& lock) : lock_(lock) { lock_.unlock(); }
+  ~Unlocked() { lock_.lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  std::unique_lock<FairMutex>& lock_;
 };
 
 }  // namespace rdmc::sockets

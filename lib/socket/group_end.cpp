@@ -2,47 +2,62 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace rdmc::sockets {
 
-Answer GroupEnd::send(std::span<const std::byte> bytes) {
+Answer GroupEnd::check_send(std::size_t bytes) {
   if (state_ == State::joining) return std::unexpected(EAGAIN);
   if (const int error = take_error()) return std::unexpected(error);
   if (state_ == State::idle) return std::unexpected(ENOTCONN);
   if (!is_root_) return std::unexpected(EOPNOTSUPP);
   if (state_ == State::ended) return std::unexpected(EPIPE);
-  if (bytes.size() > kMostMessageBytes) return std::unexpected(EMSGSIZE);
-  if (!kept_.empty() && kept_bytes_ + charge(bytes.size()) > kMostKept) return std::unexpected(EAGAIN);
-  kept_.push_back(std::make_shared<Memory>(bytes.size()));
-  std::ranges::copy(bytes, kept_.back()->begin());
+  if (bytes > kMostMessageBytes) return std::unexpected(EMSGSIZE);
+  if (!kept_.empty() && kept_bytes_ + charge(bytes) > kMostKept) return std::unexpected(EAGAIN);
+  return bytes;
+}
+
+std::expected<Endpoint::Draft, int> GroupEnd::begin_send(std::size_t bytes) {
+  if (const Answer may = check_send(bytes); !may) return std::unexpected(may.error());
+  const auto memory = std::make_shared<Memory>(bytes);
+  return Draft{.owner = memory, .bytes = *memory};
+}
+
+Answer GroupEnd::end_send(Draft draft) {
+  const Answer may = check_send(draft.bytes.size());
+  if (!may) return may;
+  kept_.push_back(std::static_pointer_cast<Memory>(std::move(draft.owner)));
   try {
     if (on_send) on_send();  // looks at it later, under the lock
   } catch (const std::bad_alloc&) {
     kept_.pop_back();
     throw;
   }
-  kept_bytes_ += charge(bytes.size());
+  kept_bytes_ += charge(*may);
   ++next_;
-  return bytes.size();
+  return may;
 }
 
-Answer GroupEnd::receive(std::span<std::byte> out, bool peek) {
+std::expected<Endpoint::Message, int> GroupEnd::take(bool peek) {
   while (take_event()) {
   }
   if (!received_.empty()) {
     const Bytes bytes = received_.front().bytes;
-    std::copy_n(bytes->begin(), std::min(bytes->size(), out.size()), out.begin());
     if (!peek) {
       received_.pop_front();
       if (on_room) on_room(charge(bytes->size()));
     }
-    return bytes->size();
+    return Message{.owner = bytes, .bytes = *bytes};
   }
   if (const int error = take_error()) return std::unexpected(error);
   if (state_ == State::idle) return std::unexpected(ENOTCONN);
-  if (state_ == State::ended) return 0;
+  if (state_ == State::ended) return Message{};
   return std::unexpected(EAGAIN);
+}
+
+std::size_t GroupEnd::unread() const {
+  const auto oldest =
+      std::ranges::find_if(received_, [](const Received& one) { return one.bytes != nullptr; });
+  return oldest == received_.end() ? 0 : oldest->bytes->size();
 }
 
 std::optional<rdmc_member_event> GroupEnd::take_event() {
@@ -109,13 +124,16 @@ bool GroupEnd::on_message(std::uint64_t number, Bytes bytes) {
   return true;
 }
 
-void GroupEnd::on_stable(std::uint64_t number) {
-  if (number <= first_) return;
+std::deque<GroupEnd::Bytes> GroupEnd::on_stable(std::uint64_t number) {
+  std::deque<Bytes> gone;
+  if (number <= first_) return gone;
   for (; first_ < number && !kept_.empty(); ++first_) {
-    kept_bytes_ -= charge(kept_.front()->size());
+    gone.push_back(kept_.front());
+    kept_bytes_ -= charge(gone.back()->size());
     kept_.pop_front();
   }
   changed();
+  return gone;
 }
 
 }  // namespace rdmc::sockets

@@ -49,12 +49,14 @@ class GroupEnd final : public Endpoint {
   // -- the application's calls --
 
   void watch(Watcher* watcher) override { watcher_ = watcher; }
-  /// Errors: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
-  Answer send(std::span<const std::byte> bytes) override;
+  /// Errors of both: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
+  std::expected<Draft, int> begin_send(std::size_t bytes) override;
+  Answer end_send(Draft draft) override;
   /// Whether its receive calls take what is told of members. It is kept until a call does not.
   void want_events(bool wanted);
   /// Passes over what was told of members. Errors: EAGAIN, ENOTCONN, or what ended the group.
-  Answer receive(std::span<std::byte> out, bool peek) override;
+  std::expected<Message, int> take(bool peek) override;
+  std::size_t unread() const override;
   bool has_message() const override { return !received_.empty() && received_.front().bytes != nullptr; }
   /// What was told of a member before the oldest message, once.
   std::optional<rdmc_member_event> take_event();
@@ -81,8 +83,9 @@ class GroupEnd final : public Endpoint {
   std::uint64_t first() const { return first_; }
   std::uint64_t next() const { return next_; }
   const Bytes& message(std::uint64_t number) const { return kept_.at(number - first_); }
-  /// All members have those below.
-  void on_stable(std::uint64_t number);
+  /// All members have those below. They are for the caller to let go of without the lock: to unmap much takes
+  /// long.
+  std::deque<Bytes> on_stable(std::uint64_t number);
   std::uint32_t members = 0;  ///< in the view, the root included
 
  private:
@@ -90,6 +93,7 @@ class GroupEnd final : public Endpoint {
     Bytes bytes;  // null: an event
     rdmc_member_event event;
   };
+  Answer check_send(std::size_t bytes);
   void changed(bool data = false) {
     if (watcher_ != nullptr) watcher_->on_change(data);
   }

@@ -114,11 +114,12 @@ void GroupSession::hand_over() {
   is_told_ = false;
   lock.unlock();
   std::size_t ignored = 0;
+  std::deque<GroupEnd::Bytes> gone;  // without the lock
   {
     const std::lock_guard sockets(options_.lock);
     for (const auto& [number, bytes] : fresh)
       if (!end_->on_message(number, bytes)) ignored += GroupEnd::charge(bytes->size());
-    if (stable && end_->is_root()) end_->on_stable(*stable);
+    if (stable && end_->is_root()) gone = end_->on_stable(*stable);
   }
   if (stable) on_progress();
   if (ignored == 0) return;
@@ -255,13 +256,14 @@ void GroupSession::give_room() {
 
 void GroupSession::flush() {
   std::array<GroupEnd::Bytes, kSentAtOnce> batch;
+  std::deque<GroupEnd::Bytes> gone;  // without the lock
   for (std::size_t count = kSentAtOnce; count == kSentAtOnce;) {
     {
       const std::lock_guard lock(options_.lock);
       is_flushing_ = false;
       if (!end_->is_root()) return;
       if (!generation_) {
-        end_->on_stable(end_->next());  // for nobody
+        gone = end_->on_stable(end_->next());  // for nobody
         break;
       }
       const std::uint64_t from = generation_->first + generation_->sent;

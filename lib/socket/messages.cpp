@@ -21,45 +21,94 @@ constexpr std::size_t kMostWaiting = Stream::kWindowBytes / 2;
 void Messages::follow(std::shared_ptr<Stream> stream) {
   stream_ = std::move(stream);
   stream_->watch(this);
-  length_.reset();
-  begun_.clear();
-  kept_.give_back();
-  look();
+  end_message();
 }
 
-Answer Messages::send(std::span<const std::byte> bytes) {
+Answer Messages::check_send(std::size_t bytes) {
   if (stream_->state() == Stream::State::connecting) return std::unexpected(EAGAIN);
   if (const int error = stream_->take_error()) return std::unexpected(error);
   if (!stream_->has_been_open()) return std::unexpected(ENOTCONN);
-  if (bytes.size() > kMostBytes) return std::unexpected(EMSGSIZE);
+  if (bytes > kMostBytes) return std::unexpected(EMSGSIZE);
+  return stream_->check_send_whole(kLengthBytes + bytes);
+}
+
+Answer Messages::send(std::span<const std::byte> bytes) {
+  const Answer may = check_send(bytes.size());
+  if (!may) return may;
   std::array<std::byte, kLengthBytes> head;
   store_be(head.data(), static_cast<std::uint32_t>(bytes.size()));
-  if (auto sent = stream_->send_whole(head, bytes); !sent) return sent;
-  return bytes.size();
+  const Answer sent = stream_->send_whole(head, bytes);
+  return sent ? Answer(bytes.size()) : sent;
+}
+
+std::expected<Endpoint::Draft, int> Messages::begin_send(std::size_t bytes) {
+  if (const Answer may = check_send(bytes); !may) return std::unexpected(may.error());
+  const auto message = std::make_shared<ByteQueue>();
+  message->make_room(kLengthBytes + bytes);
+  store_be(message->extend(kLengthBytes).data(), static_cast<std::uint32_t>(bytes));
+  return Draft{.owner = message, .bytes = message->extend(bytes)};
+}
+
+Answer Messages::end_send(Draft draft) {
+  const std::size_t bytes = draft.bytes.size();
+  if (const Answer may = check_send(bytes); !may) return may;
+  const Answer sent = stream_->send_whole(std::move(*std::static_pointer_cast<ByteQueue>(draft.owner)));
+  return sent ? Answer(bytes) : sent;
+}
+
+/// Why there is nothing to be read, or 0: no more will come. Nothing: there is a message.
+std::optional<Answer> Messages::why_no_message() {
+  if (const int error = stream_->take_error()) return std::unexpected(error);
+  if (has_message()) return std::nullopt;
+  if (stream_->state() == Stream::State::connecting) return std::unexpected(EAGAIN);
+  if (!stream_->has_been_open()) return std::unexpected(ENOTCONN);
+  if (has_ended()) return 0;
+  return std::unexpected(EAGAIN);
 }
 
 Answer Messages::receive(std::span<std::byte> out, bool peek) {
-  if (const int error = stream_->take_error()) return std::unexpected(error);
-  if (!has_message()) {
-    if (stream_->state() == Stream::State::connecting) return std::unexpected(EAGAIN);
-    if (!stream_->has_been_open()) return std::unexpected(ENOTCONN);
-    if (has_ended()) return 0;
-    return std::unexpected(EAGAIN);
-  }
+  if (const auto answer = why_no_message()) return *answer;
   const std::size_t length = *length_, wanted = std::min(length, out.size());
-  const std::size_t kept = std::min(begun_.size(), wanted);
-  std::copy_n(begun_.begin(), kept, out.begin());
-  if (wanted > kept) (void)stream_->receive(out.subspan(kept, wanted - kept), peek);
+  const std::size_t here = std::min(kept(), wanted);
+  if (here > 0) std::copy_n(begun_->begin(), here, out.begin());
+  if (wanted > here) (void)stream_->receive(out.subspan(here, wanted - here), peek);
   if (peek) return length;
-  for (std::size_t rest = length - std::max(wanted, begun_.size()); rest > 0;) {
+  for (std::size_t rest = length - std::max(wanted, kept()); rest > 0;) {
     std::array<std::byte, 1024> dropped;
     rest -= *stream_->receive(std::span(dropped).first(std::min(rest, dropped.size())));
   }
-  length_.reset();
-  begun_ = {};
-  kept_.give_back();
-  look();
+  end_message();
   return length;
+}
+
+std::expected<Endpoint::Message, int> Messages::take(bool peek) {
+  if (const auto answer = why_no_message()) {
+    if (!*answer) return std::unexpected(answer->error());
+    return Message{};
+  }
+  gather(*length_);
+  const Message message{.owner = begun_, .bytes = *begun_};
+  if (!peek) end_message();
+  return message;
+}
+
+void Messages::end_message() {
+  forget();
+  look();
+}
+
+/// Has `length` bytes of the message here.
+void Messages::gather(std::size_t length) {
+  if (begun_ == nullptr) begun_ = std::make_shared<std::vector<std::byte>>();
+  const std::size_t more = length - begun_->size();
+  begun_->resize(length);
+  if (more > 0) (void)stream_->receive(std::span(*begun_).last(more));
+}
+
+void Messages::forget() {
+  length_.reset();
+  begun_.reset();
+  share_.give_back();
 }
 
 /// Takes the next message's head, and whatever of it must not wait in the stream.
@@ -74,21 +123,23 @@ void Messages::look() {
     }
   }
   if (!length_ || *length_ <= kMostWaiting || stream_->state() == Stream::State::closed) return;
-  const std::size_t more = std::min(stream_->available(), *length_ - begun_.size());
-  if (more == 0) return;
-  if (!keep(more)) {
-    begun_ = {};
-    kept_.give_back();
-    return stream_->abandon(ENOBUFS);
-  }
-  (void)stream_->receive(std::span(begun_).last(more));
+  const std::size_t more = std::min(stream_->available(), *length_ - kept());
+  if (more == 0 || keep(more)) return;
+  begun_.reset();
+  share_.give_back();
+  stream_->abandon(ENOBUFS);
 }
 
-/// Makes room for so many bytes more of a message. False: there is none.
+/// Takes so many bytes more of a message out of the stream. False: there is no room for them.
 bool Messages::keep(std::size_t more) {
-  if (stream_->outlet() != nullptr && !kept_.grow(stream_->outlet()->budget(), more)) return false;
+  if (stream_->outlet() != nullptr && !share_.grow(stream_->outlet()->budget(), more)) return false;
+  const std::size_t all = kept() + more;
   try {
-    begun_.resize(begun_.size() + more);
+    if (begun_ == nullptr) begun_ = std::make_shared<std::vector<std::byte>>();
+    // All at once as soon as much of it has come: to grow step by step copies it again and again.
+    if (all > begun_->capacity())
+      begun_->reserve(all <= Stream::kWindowBytes ? std::min(*length_, Stream::kWindowBytes) : *length_);
+    gather(all);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -104,8 +155,8 @@ void Messages::on_change(bool data) {
 void Messages::close(bool abort) {
   watcher_ = nullptr;
   stream_->close(abort || length_);
-  begun_ = {};
-  kept_.give_back();
+  begun_.reset();
+  share_.give_back();
 }
 
 short Messages::events() const {

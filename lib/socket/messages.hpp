@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/socket/endpoint.hpp"
@@ -25,11 +26,15 @@ class Messages final : public Endpoint, private Watcher {
   void follow(std::shared_ptr<Stream> stream);
   void watch(Watcher* watcher) override { watcher_ = watcher; }
 
-  /// All or nothing. Errors: EMSGSIZE, EAGAIN, ENOTCONN, EPIPE, or what ended the connection.
+  /// Errors of these: EMSGSIZE, EAGAIN, ENOTCONN, EPIPE, or what ended the connection.
   Answer send(std::span<const std::byte> bytes) override;
-  /// Errors: EAGAIN, ENOTCONN, or what ended the connection.
+  std::expected<Draft, int> begin_send(std::size_t bytes) override;
+  Answer end_send(Draft draft) override;
+  /// Errors of both: EAGAIN, ENOTCONN, or what ended the connection.
   Answer receive(std::span<std::byte> out, bool peek) override;
-  bool has_message() const override { return length_ && begun_.size() + stream_->available() >= *length_; }
+  std::expected<Message, int> take(bool peek) override;
+  std::size_t unread() const override { return has_message() ? *length_ : 0; }
+  bool has_message() const override { return length_ && kept() + stream_->available() >= *length_; }
   int take_error() override { return stream_->take_error(); }
   void close(bool abort) override;
   short events() const override;
@@ -37,16 +42,22 @@ class Messages final : public Endpoint, private Watcher {
  private:
   void on_change(bool data) override;
   void look();
+  std::size_t kept() const { return begun_ != nullptr ? begun_->size() : 0; }
+  Answer check_send(std::size_t bytes);
+  std::optional<Answer> why_no_message();
   bool keep(std::size_t more);
+  void gather(std::size_t length);
+  void end_message();
+  void forget();
   bool has_ended() const {
     return stream_->state() == Stream::State::closed || (stream_->shut() & Stream::kShutRead) != 0;
   }
 
   std::shared_ptr<Stream> stream_;
   Watcher* watcher_ = nullptr;
-  std::optional<std::size_t> length_;  // of the oldest message, once its head has come
-  std::vector<std::byte> begun_;       // what has come of it, if it is too long to wait in the stream
-  Share kept_;                         // of what all the peer's may have begun
+  std::optional<std::size_t> length_;              // of the oldest message, once its head has come
+  std::shared_ptr<std::vector<std::byte>> begun_;  // what was taken of it out of the stream
+  Share share_;                                    // of what all the peer's may have begun
 };
 
 }  // namespace rdmc::sockets

@@ -101,6 +101,11 @@ Answer Socket::receive(std::span<std::byte> out, bool peek) {
   return stream_->receive(out, peek);
 }
 
+std::expected<Endpoint::Message, int> Socket::take_message(bool peek) {
+  if (backlog_) return std::unexpected(ENOTCONN);
+  return endpoint_->take(peek);
+}
+
 Answer Socket::shutdown(unsigned how) {
   if (backlog_) {
     if ((how & Stream::kShutRead) != 0) {  // it listens no more

@@ -82,14 +82,17 @@ class Socket {
 
   /// Errors: EPIPE, ENOTCONN, …: see Stream.
   Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
-  std::size_t end_send(std::span<const std::byte> bytes, const void* caller) {
-    return endpoint_ ? 0 : stream_->end_send(bytes, caller);
-  }
+  /// Null: it is a stream of bytes.
+  Endpoint* endpoint() const { return endpoint_.get(); }
   bool has_message() const { return endpoint_ && endpoint_->has_message(); }
   /// SO_ERROR.
   int take_error() { return endpoint_ ? endpoint_->take_error() : stream_->take_error(); }
   /// Of a message the whole length, if that is more than out.size().
   Answer receive(std::span<std::byte> out, bool peek);
+  /// Of a socket that keeps messages: see Endpoint::take().
+  std::expected<Endpoint::Message, int> take_message(bool peek);
+  /// About as many bytes as receive() would copy now, if there were room for them.
+  std::size_t unread() const { return endpoint_ ? endpoint_->unread() : stream_->unread(); }
   /// Errors: ENOTCONN.
   Answer shutdown(unsigned how);
   void close(bool abort);

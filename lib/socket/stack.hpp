@@ -22,6 +22,7 @@
 
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/clock.hpp"
+#include "lib/socket/callers_memory.hpp"
 #include "lib/socket/carrier.hpp"
 #include "lib/socket/node_ender.hpp"
 #include "lib/socket/open_socket.hpp"
@@ -162,15 +163,23 @@ class Stack final : private Opens {
   static Time deadline_of(Duration timeout);
 
   Answer close(int fd, bool may_linger);
-  static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller);
-  static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek);
-  static std::size_t receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
-                                  bool peek);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
   /// Of a call that has copied once more than send() and receive() do.
   void count_copied(int fd, std::size_t bytes);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
+
+  // stack_copies.cpp
+  static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool ours,
+                          const void* caller);
+  static Answer send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::byte> bytes);
+  static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek, Bounce& bounce);
+  static std::span<std::byte> make_room(Lock& lock, const Socket& socket, std::span<std::byte> out,
+                                        Bounce& bounce);
+  static std::size_t receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
+                                  bool peek);
+  Answer receive_whole(Lock& lock, const Held& held, std::span<std::byte> out, int flags, int* said,
+                       std::optional<rdmc_member_event>* event, Bounce& bounce);
 
   // stack_connect.cpp
   bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override;

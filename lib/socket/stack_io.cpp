@@ -3,9 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <vector>
 
@@ -13,21 +11,6 @@
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
-namespace {
-
-/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
-constexpr int kTries = 4;
-
-/// Has the kernel bring what is not there yet.
-void touch(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPage = 4096;
-  for (std::size_t at = 0; at < bytes.size(); at += kPage)
-    (void)*static_cast<const volatile std::byte*>(&bytes[at]);
-  if (!bytes.empty()) (void)*static_cast<const volatile std::byte*>(&bytes.back());
-}
-
-}  // namespace
-
 bool Stack::may_wait(const OpenSocket& socket, int flags) {
   return !socket.non_blocking && (flags & MSG_DONTWAIT) == 0;
 }
@@ -37,75 +20,9 @@ void Stack::raise_broken_pipe(Lock& lock) {
   ::raise(SIGPIPE);  // to this thread
 }
 
-/// Long copies are made without the lock: the engine has something to do meanwhile. Where they are made with
-/// it, the pages that they need are waited for without it.
-Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, const void* caller) {
-  const auto stream = socket.stream();
-  auto copy = socket.keeps_messages() ? std::nullopt : stream->begin_copy(bytes.size());
-  if (!copy) {
-    if (!socket.keeps_messages() && bytes.size() >= Stream::kLeastInSlot) {
-      const bool lends = stream->would_lend(bytes.size(), caller);
-      lock.unlock();
-      touch(lends ? bytes.last(Stream::kBehindAdvert)
-                  : bytes.first(std::min(bytes.size(), LanePool::kRingBytes)));
-      lock.lock();
-    }
-    return socket.send(bytes, caller);
-  }
-  lock.unlock();
-  std::memcpy(copy->copy, bytes.data(), copy->bytes.size());
-  lock.lock();
-  return stream->end_copy(std::move(*copy));
-}
-
-/// What a peer's call lends is copied without the lock, in pieces, and only if it is present: a page that
-/// does not come would keep this thread for ever, and whoever waits for the lock with it.
-std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
-                                bool peek) {
-  std::size_t done = 0;
-  for (int tries = 0; tries < kTries && done < out.size();) {
-    const auto loan = stream.lent(out.size() - done, peeked);
-    if (!loan) break;
-    const auto& [memory, address, count, terms, is_all] = loan->bytes;
-    lock.unlock();
-    const bool is_present = memory->is_present(address, count);
-    const std::size_t copied = is_present ? memory->read(address, out.subspan(done, count)) : 0;
-    lock.lock();
-    if (!is_present) {
-      stream.decline(*loan);
-      break;
-    }
-    const std::size_t counted = stream.settle(*loan, copied, peek);
-    done += counted;
-    if (peek && counted != 0) break;
-    if (counted == 0) ++tries;
-  }
-  return done;
-}
-
-Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek) {
-  const auto stream = socket.stream();
-  std::size_t done = 0;
-  while (!peek && done < out.size()) {
-    auto chunk = stream->take_chunk(out.size() - done);
-    if (!chunk) break;
-    lock.unlock();
-    std::memcpy(out.data() + done, chunk->bytes.data(), chunk->bytes.size());
-    lock.lock();
-    done += chunk->bytes.size();
-    stream->count_copied(chunk->bytes.size());
-    stream->give_back(std::move(*chunk->slot));
-  }
-  if (done != 0) return done;
-  const Answer got = socket.receive(out, peek);
-  if (!got && got.error() != EAGAIN) return got;
-  done = got.value_or(0);
-  if (done == out.size() || !stream->may_be_lent()) return got;
-  done += receive_lent(lock, *stream, out.subspan(std::min(done, out.size())), peek ? done : 0, peek);
-  return done != 0 ? Answer(done) : got;
-}
-
-Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
+Answer Stack::send(int fd, std::span<const std::byte> callers, int flags) {
+  const BytesToSend to_send(callers);  // before the lock
+  const auto bytes = to_send.bytes();
   Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
@@ -114,23 +31,32 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   const Held socket = *found;
   const bool waits = may_wait(*socket, flags);
   const Time deadline = deadline_of(socket->send_timeout);
+  // Why no more goes is for the next call to say.
+  const auto goes_on = [&] { return (socket->socket.events() & (POLLERR | POLLHUP)) == 0; };
   std::size_t done = 0;
+  const auto send_rest = [&](const void* caller) {
+    return send_some(lock, socket->socket, bytes.subspan(done), to_send.is_copy(), caller);
+  };
+  const auto take_back = [&] {
+    const auto gone = socket->socket.stream()->take_back(&done);
+    done += gone.value_or(0);
+    return gone.has_value();
+  };
   Answer sent = 0;
   try {
     do {
       sent = until_done(
-          lock, socket, waits, deadline,
-          [&] { return send_some(lock, socket->socket, bytes.subspan(done), waits ? &done : nullptr); },
-          EAGAIN, Wants::room);
+          lock, socket, waits, deadline, [&] { return send_rest(waits ? &done : nullptr); }, EAGAIN,
+          Wants::room);
       done += sent.value_or(0);
-      // Why no more goes is for the next call to say.
-    } while (sent && done < bytes.size() && (socket->socket.events() & (POLLERR | POLLHUP)) == 0);
+    } while (sent && done < bytes.size() && goes_on());
+    // As much of what was lent as there is room for: as if it had never been lent.
+    if (take_back() && done < bytes.size() && goes_on()) done += send_rest(nullptr).value_or(0);
   } catch (const std::bad_alloc&) {  // what the call lends is the caller's again
-    done += socket->socket.end_send(bytes.subspan(done), &done);
+    take_back();
     if (done == 0) throw;
     return done;
   }
-  done += socket->socket.end_send(bytes.subspan(done), &done);
   // Also who has sent less than was asked for takes that for full (epoll(7)), and waits for an edge.
   if (!sent && sent.error() == EAGAIN) socket->show_full();
   if (sent || done > 0) return done;
@@ -140,6 +66,7 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
 
 Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
                       std::optional<rdmc_member_event>* event) {
+  Bounce bounce;  // outlives the lock
   Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
@@ -148,29 +75,18 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
   if ((flags & ~known) != 0) return std::unexpected(EOPNOTSUPP);
   if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
   const Held socket = *found;
+  if (of_messages) return receive_whole(lock, socket, out, flags, said, event, bounce);
   const bool waits = may_wait(*socket, flags);
   const bool peek = (flags & MSG_PEEK) != 0;
   const bool wants_all = (flags & MSG_WAITALL) != 0 && !peek;
   const Time deadline = deadline_of(socket->receive_timeout);
-  if (of_messages) {
-    if (socket->group) socket->group->want_events(event != nullptr);
-    bool is_message = false;  // not the end
-    const auto got = until_done(lock, socket, waits, deadline, [&]() -> Answer {
-      if (event != nullptr && socket->group && (*event = socket->group->take_event())) return 0;
-      is_message = socket->socket.has_message();
-      return socket->socket.receive(out, peek);
-    });
-    if (!got) return got;
-    if (event != nullptr && *event) return *said = MSG_OOB, 0;
-    if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;
-    return (flags & MSG_TRUNC) != 0 ? *got : std::min(*got, out.size());
-  }
   for (std::size_t done = 0;;) {
     // Why there is no more is for the next call to say.
     if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;
     const auto got = until_done(
         lock, socket, waits, deadline,
-        [&] { return receive_some(lock, socket->socket, out.subspan(done), peek); }, EAGAIN, Wants::bytes);
+        [&] { return receive_some(lock, socket->socket, out.subspan(done), peek, bounce); }, EAGAIN,
+        Wants::bytes);
     // As Linux: who asks for nothing has waited for something, and that is all.
     const bool has_waited = !got && waits && (got.error() == EAGAIN || got.error() == EINTR);
     if (has_waited && out.empty()) return 0;

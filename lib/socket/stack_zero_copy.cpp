@@ -95,6 +95,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) != 0) return std::unexpected(EOPNOTSUPP);
   if (bytes == nullptr) return std::unexpected(EFAULT);
   std::vector<std::byte> room;
+  Bounce bounce;
   return until_done(
       lock, socket, may_wait(*socket, flags), deadline_of(socket->receive_timeout),
       [&]() -> Answer {
@@ -102,8 +103,9 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
         if (socket->socket.backlog() == nullptr) chunk = socket->socket.stream()->take_chunk();
         if (!chunk) {  // in pieces, or the end, or why there is nothing
           room.resize(kCopiedAtOnce);
-          const auto got = receive_some(lock, socket->socket, room, false);
+          const auto got = receive_some(lock, socket->socket, room, false, bounce);
           if (!got || *got == 0) return got;
+          bounce.deliver();
           room.resize(*got);
           chunk.emplace();
           chunk->copied = std::move(room);

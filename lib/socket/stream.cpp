@@ -34,19 +34,30 @@ Answer Stream::send(std::span<const std::byte> bytes, const void* caller) {
   return count;
 }
 
-Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes) {
+Answer Stream::check_send_whole(std::size_t bytes) {
   if (const auto error = refusal()) return std::unexpected(*error);
-  const std::size_t count = head.size() + bytes.size();
-  if (!send_.empty() && send_.size() + count > kSendBytes) {
-    refused_ = count;
-    return std::unexpected(EAGAIN);
-  }
-  refused_ = 0;
-  send_.make_room(count);
+  const bool has_room = send_.empty() || send_.size() + bytes <= kSendBytes;
+  refused_ = has_room ? 0 : bytes;
+  return has_room ? Answer(bytes) : std::unexpected(EAGAIN);
+}
+
+Answer Stream::send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes) {
+  const Answer taken = check_send_whole(head.size() + bytes.size());
+  if (!taken) return taken;
+  send_.make_room(*taken);
   send_.push(head);
   send_.push(bytes);
   stir();
-  return count;
+  return taken;
+}
+
+Answer Stream::send_whole(ByteQueue message) {
+  assert(message.size() > kSendBytes);
+  const Answer taken = check_send_whole(message.size());
+  if (!taken) return taken;
+  send_ = std::move(message);
+  stir();
+  return taken;
 }
 
 Answer Stream::receive(std::span<std::byte> out, bool peek) {

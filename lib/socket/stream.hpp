@@ -6,6 +6,7 @@
 // keep. Pure; whoever calls holds the lock of its sockets.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -88,6 +89,8 @@ class Stream {
   static constexpr std::size_t kLeastInSlot = 64 * 1024;
   /// So many pieces of what is copied there are under way at most.
   static constexpr std::size_t kMostStaged = 6;
+  /// Of the bytes that send() is given, it copies no more than the first so many; see also would_lend().
+  static constexpr std::size_t kMostCopied = std::max({kSendBytes, LanePool::kRingBytes, CopyPool::kBytes});
 
   explicit Stream(ConnectionKind kind = ConnectionKind::bytes) : kind_(kind) {}
   Stream(const Stream&) = delete;
@@ -105,20 +108,27 @@ class Stream {
 
   /// Takes as much as there is room for. Errors: EAGAIN, EPIPE, or what ended the connection.
   /// `caller`, not null: names a call that waits and tries again, with what is left of `bytes`, which stay
-  /// as they are, so that a peer may take them from there; its last word is end_send().
+  /// as they are, so that a peer may take them from there; its last word is take_back().
   Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
   /// Where a send of `bytes` bytes is a long copy: its beginning's place, which the caller fills without the
   /// lock, for end_copy(), whose answer is send's.
   std::optional<Chunk> begin_copy(std::size_t bytes);
   Answer end_copy(Chunk copy);
-  /// How many of the bytes that are left have gone after all, or go now.
-  std::size_t end_send(std::span<const std::byte> bytes, const void* caller);
-  /// Takes all of both or nothing; what is longer than the room in all, when nothing else waits.
+  /// The call lends nothing any more. How many of the bytes that are left have gone after all; nothing: it
+  /// had lent none.
+  std::optional<std::size_t> take_back(const void* caller);
+  /// Takes all of both, or nothing; what is longer than the room in all, when nothing else waits.
   Answer send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes);
+  /// The same of a message that is longer than that, and is copied already.
+  Answer send_whole(ByteQueue message);
+  /// Whether it takes a message of so many bytes. Errors: those of send.
+  Answer check_send_whole(std::size_t bytes);
   /// Errors: EAGAIN, ENOTCONN, or what ended the connection. 0: the peer's stream is at its end.
   Answer receive(std::span<std::byte> out, bool peek = false);
   /// Bytes that have come and were not read.
   std::size_t available() const { return received_.size(); }
+  /// About as many bytes as receive() would copy now. A peer that writes in a lane adds to them.
+  std::size_t unread() const;
   /// kShutRead, kShutWrite or both. Errors: ENOTCONN - and yet it counts, as Linux has it.
   Answer shutdown(unsigned how);
   /// The last call: the socket is gone. What was sent goes out still, unless the application leaves something

@@ -218,6 +218,13 @@ std::size_t Stream::queue_due() const {
   return static_cast<std::size_t>(chunks_->arrived.front().position - (arrived_ - received_.size()));
 }
 
+std::size_t Stream::unread() const {
+  std::size_t bytes = received_.size();
+  if (incoming_) bytes += incoming_->in_ring();
+  if (chunks_ && !chunks_->arrived.empty()) bytes += chunks_->arrived.front().bytes.size();
+  return bytes;
+}
+
 std::size_t Stream::read_queue(std::span<std::byte> out, bool peek) {
   const std::size_t count = received_.peek(out.first(std::min(out.size(), queue_due())));
   if (!peek) received_.pop(count);

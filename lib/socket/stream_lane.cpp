@@ -20,9 +20,9 @@ bool Stream::takes_lane() {
 }
 
 bool Stream::would_lend(std::size_t bytes, const void* caller) const {
-  return outgoing_ && caller != nullptr && (advertiser_ == nullptr || advertiser_ == caller) &&
-         bytes >= kLeastAdvertised && outgoing_->writer.may_advertise() &&
-         !outgoing_->writer.is_advertising();
+  return outgoing_ && !has_chunk() && caller != nullptr &&
+         (advertiser_ == nullptr || advertiser_ == caller) && bytes >= kLeastAdvertised &&
+         outgoing_->writer.may_advertise() && !outgoing_->writer.is_advertising();
 }
 
 Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller) {
@@ -59,17 +59,13 @@ void Stream::end_lane() {
   outgoing_.reset();
 }
 
-std::size_t Stream::end_send(std::span<const std::byte> bytes, const void* caller) {
-  if (caller != advertiser_) return 0;
+std::optional<std::size_t> Stream::take_back(const void* caller) {
+  if (caller != advertiser_) return std::nullopt;
   advertiser_ = nullptr;
   const bool was_advertised = outgoing_ && outgoing_->writer.is_advertising();
   cancel_advert();
-  std::size_t gone = std::exchange(gone_, 0);
-  if (!was_advertised) return gone;
-  if (state_ == State::open && error_ == 0 && !shut_write())
-    gone += outgoing_->writer.write(bytes.subspan(gone));
-  changed();  // others may have waited for it
-  return gone;
+  if (was_advertised) changed();  // others may have waited for it
+  return std::exchange(gone_, 0);
 }
 
 std::size_t Stream::receive_from_lane(std::span<std::byte> out, bool peek) {

@@ -1,6 +1,7 @@
-// A send that waits lends its bytes to the reader, who copies them from the sender's memory. Pages of that
-// memory that do not come - here it is userfaultfd that withholds them - hold up this one connection. Other
-// sockets of both processes go on, and so do their engines.
+// Pages of an application's memory that do not come - here it is userfaultfd that withholds them - hold up
+// the one call that copies from them or to them. Other sockets of both processes go on, and so do their
+// engines: whether the call sends or receives, bytes or messages, little or much, and also where it lends its
+// bytes to the reader, who copies them from the sender's memory.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <future>
 
 #include "dataplane/base/descriptor.hpp"
+#include "lib/include/rdmc/socket.h"
 #include "tests/lib/socket/two_stacks.hpp"
 #include "tests/skipped_cases.hpp"
 
@@ -71,6 +74,10 @@ class Memory {
   }
 
   std::span<const std::byte> bytes() const { return std::as_bytes(bytes_); }
+  /// `count` bytes, of which the first are there and the others are not.
+  std::span<std::byte> around_begin(std::size_t count) const {
+    return std::as_writable_bytes(bytes_).subspan(kBegin - std::min(count / 2, kBegin), count);
+  }
   std::string text() const { return {bytes_.data(), bytes_.size()}; }
 
  private:
@@ -82,6 +89,38 @@ class Memory {
   Descriptor fault_;
 };
 
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// By now a connection over shared memory is in a lane.
+void warm(TwoStacks& two, int ours, int theirs) {
+  for (int i = 0; i < 8; ++i) {
+    BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
+    BOOST_REQUIRE(receive_all(two.server, theirs, 4) == "word");
+  }
+}
+
+/// The answer of `call`, which waits for the pages that `memory` withholds. Meanwhile the connection `others`
+/// goes on, in frames, which the engines carry.
+template <typename Call>
+Answer meanwhile_others_go_on(TwoStacks& two, Memory& memory, std::pair<int, int> others, Call call) {
+  auto answer = std::async(std::launch::async, call);
+  const bool is_waited_for = memory.is_waited_for();
+  auto echo = std::async(std::launch::async, [&two, near = others.first, far = others.second] {
+    return two.client.send(near, bytes_of("there"), 0) && receive_all(two.server, far, 5) == "there" &&
+           two.server.send(far, bytes_of("back"), 0) && receive_all(two.client, near, 4) == "back";
+  });
+  const bool go_on = echo.wait_for(kPatience) == std::future_status::ready;
+  memory.provide();
+  BOOST_TEST(is_waited_for);
+  BOOST_TEST(go_on);
+  BOOST_TEST(echo.get());
+  return answer.get();
+}
+
+const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(pages_that_do_not_come_hold_up_the_connection_that_waits_for_them_and_no_other) {
@@ -92,28 +131,114 @@ BOOST_AUTO_TEST_CASE(pages_that_do_not_come_hold_up_the_connection_that_waits_fo
   }
   TwoStacks two("shm");
   const auto [ours, theirs] = two.pair();
-  const auto [near, far] = two.pair();
-  for (int i = 0; i < 8; ++i) {  // by now in a lane
-    BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
-    BOOST_REQUIRE(receive_all(two.server, theirs, 4) == "word");
-  }
-  auto sent =
-      std::async(std::launch::async, [&, fd = ours] { return two.client.send(fd, memory.bytes(), 0); });
-  auto got = std::async(std::launch::async,
-                        [&, fd = theirs] { return receive_all(two.server, fd, Memory::kBytes); });
-  const bool is_waited_for = memory.is_waited_for();
-  // In frames, which the engines carry.
-  auto others = std::async(std::launch::async, [&, fd = near, end = far] {
-    return two.client.send(fd, bytes_of("there"), 0) && receive_all(two.server, end, 5) == "there" &&
-           two.server.send(end, bytes_of("back"), 0) && receive_all(two.client, fd, 4) == "back";
+  warm(two, ours, theirs);
+  std::future<std::string> got;
+  const auto others = two.pair();
+  const Answer sent = meanwhile_others_go_on(two, memory, others, [&, fd = ours, end = theirs] {
+    got =
+        std::async(std::launch::async, [&two, end] { return receive_all(two.server, end, Memory::kBytes); });
+    return two.client.send(fd, memory.bytes(), 0);
   });
-  const bool go_on = others.wait_for(kPatience) == std::future_status::ready;
-  memory.provide();
-  BOOST_TEST(is_waited_for);
-  BOOST_TEST(go_on);
-  BOOST_TEST(others.get());
-  BOOST_TEST((sent.get() == Answer(Memory::kBytes)));
+  BOOST_TEST((sent == Answer(Memory::kBytes)));
   BOOST_TEST((got.get() == memory.text()));
+}
+
+BOOST_DATA_TEST_CASE(a_send_waits_alone_for_its_bytes, kFabrics, fabric) {
+  for (const bool is_warm : {false, true}) {
+    for (const std::size_t count : {100, 10'000, 200'000}) {
+      Memory memory;
+      if (!memory.withhold()) return;
+      TwoStacks two(fabric);
+      const auto [ours, theirs] = two.pair();
+      if (is_warm) warm(two, ours, theirs);
+      const auto bytes = memory.around_begin(count);
+      const auto others = two.pair();
+      const Answer sent = meanwhile_others_go_on(two, memory, others,
+                                                 [&, fd = ours] { return two.client.send(fd, bytes, 0); });
+      BOOST_TEST((sent == Answer(count)));
+      BOOST_TEST((receive_all(two.server, theirs, count) == text_of(bytes)));
+    }
+  }
+}
+
+BOOST_DATA_TEST_CASE(a_receive_waits_alone_for_its_buffer, kFabrics, fabric) {
+  for (const bool is_warm : {false, true}) {
+    for (const std::size_t count : {100, 10'000, 200'000}) {
+      Memory memory;
+      if (!memory.withhold()) return;
+      TwoStacks two(fabric);
+      const auto [ours, theirs] = two.pair();
+      if (is_warm) warm(two, ours, theirs);
+      const std::string sent(count, 's');
+      BOOST_REQUIRE((two.client.send(ours, bytes_of(sent), 0) == Answer(count)));
+      const auto room = memory.around_begin(count);
+      const auto others = two.pair();
+      const Answer got = meanwhile_others_go_on(
+          two, memory, others, [&, fd = theirs] { return two.server.receive(fd, room, MSG_WAITALL); });
+      BOOST_TEST((got == Answer(count)));
+      BOOST_TEST((text_of(room) == sent));
+    }
+  }
+}
+
+BOOST_DATA_TEST_CASE(messages_wait_alone_for_their_bytes_and_for_the_buffer_they_are_read_into, kFabrics,
+                     fabric) {
+  for (const std::size_t count : {100, 10'000, 200'000, 2'000'000}) {
+    Memory from, to;
+    if (!from.withhold() || !to.withhold()) return;
+    TwoStacks two(fabric, SOCK_SEQPACKET);
+    const auto others = two.pair();
+    const auto [ours, theirs] = two.pair();
+    const auto bytes = from.around_begin(count), room = to.around_begin(count);
+    BOOST_TEST((meanwhile_others_go_on(two, from, others, [&, fd = ours] {
+                  return two.client.send(fd, bytes, 0);
+                }) == Answer(count)));
+    BOOST_TEST((meanwhile_others_go_on(two, to, others, [&, fd = theirs] {
+                  return two.server.receive(fd, room, 0);
+                }) == Answer(count)));
+    BOOST_TEST((text_of(room) == text_of(bytes)));
+  }
+}
+
+BOOST_DATA_TEST_CASE(a_groups_messages_wait_alone_at_both_ends, kFabrics, fabric) {
+  for (const std::size_t count : {100, 10'000, 2'000'000}) {
+    Memory from, to;
+    if (!from.withhold() || !to.withhold()) return;
+    TwoStacks two(fabric);
+    const auto others = two.pair();
+    const auto group_socket = [](Stack& stack) {
+      const int fd = TwoStacks::new_socket(stack, 0, RDMC_GROUP);
+      BOOST_REQUIRE(stack.set_option(fd, RDMC_SOL_SOCKET, RDMC_SO_GROUP, "news", 4));
+      return fd;
+    };
+    const int root = group_socket(two.server), member = group_socket(two.client);
+    two.listen(root);
+    BOOST_REQUIRE(two.connect(member));
+    const auto bytes = from.around_begin(count), room = to.around_begin(count);
+    BOOST_TEST((meanwhile_others_go_on(two, from, others, [&] { return two.server.send(root, bytes, 0); }) ==
+                Answer(count)));
+    BOOST_TEST((meanwhile_others_go_on(
+                    two, to, others, [&] { return two.client.receive(member, room, 0); }) == Answer(count)));
+    BOOST_TEST((text_of(room) == text_of(bytes)));
+  }
+}
+
+/// What it has lent it takes back, and sends as much of it as there is room for.
+BOOST_AUTO_TEST_CASE(a_send_whose_reader_does_not_come_waits_alone_for_what_it_has_lent) {
+  Memory memory;
+  if (!memory.withhold()) return;
+  TwoStacks two("shm");
+  const auto [ours, theirs] = two.pair();
+  warm(two, ours, theirs);
+  const timeval soon{.tv_sec = 0, .tv_usec = 1000};
+  BOOST_REQUIRE(two.client.set_option(ours, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon));
+  const auto bytes = memory.bytes().subspan(Memory::kBegin);
+  const auto others = two.pair();
+  const Answer sent =
+      meanwhile_others_go_on(two, memory, others, [&, fd = ours] { return two.client.send(fd, bytes, 0); });
+  BOOST_REQUIRE(sent.has_value());
+  BOOST_TEST(*sent > 0U);
+  BOOST_TEST((receive_all(two.server, theirs, *sent) == text_of(bytes.first(*sent))));
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_block_is_not_held_up_by_pages_that_do_not_come) {
@@ -121,10 +246,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_block_is_not_held_up_by_pages_that_do_not_come
   if (!memory.withhold()) return;
   TwoStacks two("shm");
   const auto [ours, theirs] = two.pair();
-  for (int i = 0; i < 8; ++i) {
-    BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
-    BOOST_REQUIRE(receive_all(two.server, theirs, 4) == "word");
-  }
+  warm(two, ours, theirs);
   auto sent =
       std::async(std::launch::async, [&, fd = ours] { return two.client.send(fd, memory.bytes(), 0); });
   std::atomic<bool> is_over = false;

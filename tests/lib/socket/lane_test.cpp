@@ -374,13 +374,14 @@ struct LendingWire : LanedWire {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_call_that_ends_while_it_advertises_has_sent_what_was_read_and_what_the_ring_takes) {
+BOOST_AUTO_TEST_CASE(a_call_that_ends_while_it_advertises_has_sent_what_was_read_and_may_send_more) {
   LendingWire wire;
   BOOST_TEST(
       (wire.sender->send(wire.left(0), nullptr) == Answer(std::unexpected(EAGAIN))));  // another call's
   BOOST_TEST((wire.connected.events() & POLLOUT) == 0);
-  BOOST_TEST(wire.sender->end_send(wire.bytes, &wire.sender) == 0u);
-  BOOST_TEST(wire.sender->end_send(wire.bytes, &wire) == 100'000 + LanePool::kRingBytes);
+  BOOST_TEST(!wire.sender->take_back(&wire.sender));
+  BOOST_TEST(wire.sender->take_back(&wire).value() == 100'000U);
+  BOOST_TEST((wire.sender->send(wire.left(100'000), nullptr) == Answer(LanePool::kRingBytes)));
   BOOST_TEST(wire.receive(wire.bytes.size()) == LanePool::kRingBytes);
   BOOST_TEST(wire.sender->send(wire.left(0), nullptr).has_value());
 }
@@ -413,7 +414,9 @@ BOOST_AUTO_TEST_CASE(who_shuts_down_closes_or_sends_in_place_cancels_what_anothe
       wire.settle();
     }
     if (how != 2) BOOST_TEST(wire.receive(1) == 0u);
-    BOOST_TEST(wire.sender->end_send(wire.bytes, &wire) == 100'000 + (how == 2 ? LanePool::kRingBytes : 0));
+    BOOST_TEST(wire.sender->take_back(&wire).value() == 100'000U);
+    BOOST_TEST((wire.sender->send(wire.left(100'000), nullptr) ==
+                (how == 2 ? Answer(LanePool::kRingBytes) : Answer(std::unexpected(EPIPE)))));
     wire.settle();
     BOOST_TEST(wire.receive(wire.bytes.size()) == (how == 2 ? LanePool::kRingBytes : 0));
   }

@@ -1,0 +1,159 @@
+// How bytes get from an application's memory into ours, and back. The lock is never held while a page of that
+// memory is waited for (callers_memory.hpp), nor while much is copied.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/socket/stack.hpp"
+
+namespace rdmc::sockets {
+namespace {
+
+/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
+constexpr int kTries = 4;
+
+}  // namespace
+
+/// `bytes` are the caller's, unless they are `ours`.
+Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool ours,
+                        const void* caller) {
+  if (ours) return socket.send(bytes, caller);
+  const auto stream = socket.stream();
+  if (Endpoint* const endpoint = socket.endpoint()) {
+    if (bytes.size() > Stream::kMostCopied) return send_draft(lock, *endpoint, bytes);
+  } else if (auto copy = stream->begin_copy(bytes.size())) {
+    {
+      const Unlocked unlocked(lock);
+      std::memcpy(copy->copy, bytes.data(), copy->bytes.size());
+    }
+    return stream->end_copy(std::move(*copy));
+  }
+  bool lends = false;
+  do {
+    lends = stream->would_lend(bytes.size(), caller);
+    const Unlocked unlocked(lock);
+    touch(lends ? bytes.last(Stream::kBehindAdvert)
+                : bytes.first(std::min(bytes.size(), Stream::kMostCopied)));
+  } while (lends != stream->would_lend(bytes.size(), caller));
+  return socket.send(bytes, caller);
+}
+
+Answer Stack::send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::byte> bytes) {
+  auto draft = endpoint.begin_send(bytes.size());
+  if (!draft) return std::unexpected(draft.error());
+  {
+    const Unlocked unlocked(lock);
+    std::ranges::copy(bytes, draft->bytes.begin());
+  }
+  return endpoint.end_send(std::move(*draft));
+}
+
+/// What a peer's call lends is copied without the lock, in pieces, and only if it is present: a page that
+/// does not come would keep this thread for ever.
+std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
+                                bool peek) {
+  std::size_t done = 0;
+  for (int tries = 0; tries < kTries && done < out.size();) {
+    const auto loan = stream.lent(out.size() - done, peeked);
+    if (!loan) break;
+    const auto& [memory, address, count, terms, is_all] = loan->bytes;
+    bool is_present = false;
+    std::size_t copied = 0;
+    {
+      const Unlocked unlocked(lock);
+      is_present = memory->is_present(address, count);
+      if (is_present) copied = memory->read(address, out.subspan(done, count));
+    }
+    if (!is_present) {
+      stream.decline(*loan);
+      break;
+    }
+    const std::size_t counted = stream.settle(*loan, copied, peek);
+    done += counted;
+    if (peek && counted != 0) break;
+    if (counted == 0) ++tries;
+  }
+  return done;
+}
+
+/// Where what is here can be received with the lock: if it is little in `bounce`, else in `out`, as much of
+/// which is touched. More may come meanwhile; that stays. Room for one byte more than is here tells a writer
+/// that lends that its bytes are wanted, too.
+std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::span<std::byte> out,
+                                      Bounce& bounce) {
+  if (!bounce.is_empty()) {
+    const Unlocked unlocked(lock);
+    bounce.deliver();
+  }
+  for (std::size_t touched = 0;;) {
+    const std::size_t here = std::min(out.size(), socket.unread() + 1);
+    if (touched == 0 && here <= kMostBounced) return bounce.room(out.size());
+    if (here <= touched) return out.first(touched);
+    const Unlocked unlocked(lock);
+    touch_for_writing(out.first(here));
+    touched = here;
+  }
+}
+
+Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek, Bounce& bounce) {
+  const auto stream = socket.stream();
+  std::size_t done = 0;
+  while (!peek && done < out.size()) {
+    auto chunk = stream->take_chunk(out.size() - done);
+    if (!chunk) break;
+    {
+      const Unlocked unlocked(lock);
+      std::memcpy(out.data() + done, chunk->bytes.data(), chunk->bytes.size());
+    }
+    done += chunk->bytes.size();
+    stream->count_copied(chunk->bytes.size());
+    stream->give_back(std::move(*chunk->slot));
+  }
+  if (done != 0) return done;
+  const auto room = make_room(lock, socket, out, bounce);
+  const Answer got = socket.receive(room, peek);
+  bounce.keep(room, out, got.value_or(0));
+  if (!got && got.error() != EAGAIN) return got;
+  done = got.value_or(0);
+  if (done == out.size() || !stream->may_be_lent()) return got;
+  done += receive_lent(lock, *stream, out.subspan(done), peek ? done : 0, peek);
+  return done != 0 ? Answer(done) : got;
+}
+
+/// A message, or what is told of a member before it. A long message is taken out with the lock, and copied
+/// without.
+Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> out, int flags, int* said,
+                            std::optional<rdmc_member_event>* event, Bounce& bounce) {
+  if (held->group) held->group->want_events(event != nullptr);
+  Socket& socket = held->socket;
+  const bool peek = (flags & MSG_PEEK) != 0;
+  Endpoint::Message message;
+  bool is_message = false;  // not the end
+  const auto got =
+      until_done(lock, held, may_wait(*held, flags), deadline_of(held->receive_timeout), [&]() -> Answer {
+        if (event != nullptr && held->group && (*event = held->group->take_event())) return 0;
+        const bool is_long = socket.unread() > Stream::kMostCopied;
+        const auto room = is_long ? out : make_room(lock, socket, out, bounce);
+        is_message = socket.has_message();
+        if (!is_long) {
+          const Answer length = socket.receive(room, peek);
+          bounce.keep(room, out, length.value_or(0));
+          return length;
+        }
+        auto taken = socket.take_message(peek);
+        if (!taken) return std::unexpected(taken.error());
+        message = std::move(*taken);
+        return message.bytes.size();
+      });
+  if (!got) return got;
+  if (event != nullptr && *event) return *said = MSG_OOB, 0;
+  lock.unlock();
+  std::ranges::copy(message.bytes.first(std::min(message.bytes.size(), out.size())), out.begin());
+  if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;
+  return (flags & MSG_TRUNC) != 0 ? *got : std::min(*got, out.size());
+}
+
+}  // namespace rdmc::sockets
