@@ -80,7 +80,8 @@ std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte>
 }
 
 /// Where what is here can be received with the lock: if it is little in `bounce`, else in `out`, as much of
-/// which is touched. More may come meanwhile; that stays.
+/// which is touched. More may come meanwhile; that stays. Room for one byte more than is here tells a writer
+/// that lends that its bytes are wanted, too.
 std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::span<std::byte> out,
                                       Bounce& bounce) {
   if (!bounce.is_empty()) {
@@ -88,7 +89,7 @@ std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::spa
     bounce.deliver();
   }
   for (std::size_t touched = 0;;) {
-    const std::size_t here = std::min(out.size(), socket.unread());
+    const std::size_t here = std::min(out.size(), socket.unread() + 1);
     if (touched == 0 && here <= kMostBounced) return bounce.room(out.size());
     if (here <= touched) return out.first(touched);
     const Unlocked unlocked(lock);
