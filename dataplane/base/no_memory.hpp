@@ -18,13 +18,18 @@ concept IsResult = requires {
 }
 &&std::same_as<typename T::error_type, Error>;
 
-/// The result of `work`; resource_limit if it met std::bad_alloc. The error itself takes no memory.
+/// resource_limit. The text is short enough to need no memory itself.
+inline Error no_memory() {
+  return {Errc::resource_limit, "no memory"};
+}
+
+/// The result of `work`; no_memory() if it met std::bad_alloc.
 template <typename Work>
 requires IsResult<std::invoke_result_t<Work>> std::invoke_result_t<Work> or_no_memory(Work&& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return fail(Errc::resource_limit, "no memory");
+    return std::unexpected(no_memory());
   }
 }
 

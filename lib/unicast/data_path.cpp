@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "dataplane/base/no_memory.hpp"
+
 namespace rdmc::unicast {
 namespace {
 
@@ -16,11 +18,6 @@ constexpr int kLeastLastTurns = 3, kMostLastTurns = 64;
 constexpr Duration kWordPatience = seconds(5);
 /// Of completions of one link in one turn: others get theirs.
 constexpr std::size_t kMostInTurn = 1024;
-
-/// Short enough to need none.
-Error no_memory() {
-  return {Errc::resource_limit, "no memory"};
-}
 
 }  // namespace
 

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "dataplane/base/no_memory.hpp"
+
 namespace rdmc::unicast {
 namespace {
 
@@ -13,11 +15,6 @@ constexpr Duration kReadyPatience = seconds(10);
 Error as_ours(const Error& cause) {
   const bool is_same = cause.code == Errc::cancelled || cause.code == Errc::protocol_error;
   return {is_same ? cause.code : Errc::peer_failed, "the peer has ended the connection: " + cause.what};
-}
-
-/// Short enough to need none.
-Error no_memory() {
-  return {Errc::resource_limit, "no memory"};
 }
 
 }  // namespace
