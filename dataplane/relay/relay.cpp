@@ -95,15 +95,15 @@ Result<void> Relay::set_memory(const Memory& memory) {
   if (!has_length()) return fail(Errc::invalid_argument, "relay: memory before the length");
   if (memory_) return fail(Errc::invalid_argument, "relay: memory twice");
   if (auto enough = check_slots(memory.slots, blocks_); !enough) return enough;
-  memory_ = memory;
-  // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
-  grant_batch_ =
-      std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least_slots(blocks_) + 1));
   if (!schedule_.is_root()) {
     held_.resize(std::min(memory.slots, blocks_));
     consumed_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
+  memory_ = memory;  // behind what may throw: who has memory has slots
+  // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
+  grant_batch_ =
+      std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least_slots(blocks_) + 1));
   release();
   return {};
 }
