@@ -1,5 +1,6 @@
 // The handles of a connection that the owners of services have.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "controlplane/peer/connection.hpp"
@@ -36,7 +37,12 @@ Request::Request(std::shared_ptr<Connection> connection, ChannelId channel, Offe
     : connection_(std::move(connection)), channel_(channel), offer_(std::move(offer)) {}
 
 Request::~Request() {
-  if (connection_) refuse({Errc::cancelled, "nobody has answered"});
+  if (!connection_) return;
+  try {
+    refuse({Errc::cancelled, "nobody has answered"});
+  } catch (const std::bad_alloc&) {
+    // The dialer's own time limit ends its wait.
+  }
 }
 const Identity& Request::identity() const {
   return *connection_->identity;

@@ -61,7 +61,12 @@ std::optional<EarlyRecords::Waits> EarlyRecords::next_to_tell(Time now) {
     return one.told < one.peers.size() && one.since + kToldAfter <= now;
   });
   if (late == waiting_.end()) return std::nullopt;
-  return Waits{.name = late->name, .peer = late->peers[late->told++]};
+  return Waits{.name = late->name, .peer = late->peers[late->told]};
+}
+
+void EarlyRecords::set_told(const GroupName& name) {
+  const auto told = std::ranges::find(waiting_, name, &Waiting::name);
+  if (told != waiting_.end()) ++told->told;
 }
 
 Time EarlyRecords::next_deadline() const {

@@ -49,12 +49,14 @@ class EarlyRecords {
   std::optional<Kept> take(const GroupName& name);
   /// One group whose time has come; ask until nothing.
   std::optional<Refused> expire(Time now);
-  /// A peer that waits for this group for kToldAfter or more. Each is named once; ask until nothing.
+  /// A peer that waits for this group for kToldAfter or more, and of which set_told() has not been called.
   struct Waits {
     GroupName name;
     PeerId peer;
   };
   std::optional<Waits> next_to_tell(Time now);
+  /// The peer that next_to_tell() has named knows that it waits.
+  void set_told(const GroupName& name);
   Time next_deadline() const;
   void forget(PeerId peer);
   /// The peer has said the end of this group: what it said before has no effect any more.

@@ -16,8 +16,11 @@ std::size_t Peers::work(Time now) {
     if (parts_[i] != nullptr) done += parts_[i]->work(now);
   }
   while (const auto refused = early_.expire(now)) refuse(*refused);
-  while (const auto waits = early_.next_to_tell(now))
-    if (Link* const link = find(waits->peer)) link->send(waits->name, NotMade{});
+  while (const auto waits = early_.next_to_tell(now)) {
+    Link* const link = find(waits->peer);
+    if (link != nullptr && !link->send(waits->name, NotMade{})) break;  // no room: in the next turn
+    early_.set_told(waits->name);
+  }
   done += flush(now);
   lost_.clear();
   return done;

@@ -73,15 +73,12 @@ Members connected_ones(const GroupStates& states, Members members) {
   }
 }
 
-/// Whether the members that are not silent may go on alone: they are more than half, or half with the oldest.
-/// The silent ones may be in an epoch that a former coordinator has begun. Any two sets that are so large
-/// have a member in common, so they do not go on twice.
-bool are_enough(const Members& members, const Members& silent) {
-  if (silent.empty()) return true;
-  const auto missing = static_cast<std::size_t>(
-      std::ranges::count_if(members, [&](MemberId member) { return contains(silent, member); }));
-  const std::size_t there = members.size() - missing;
-  return there > missing || (there == missing && there > 0 && !contains(silent, members.front()));
+/// Whether `some` are more than half of `all`, who stand in the order of the view, or half with the oldest.
+/// Any two sets that are so large have a member in common.
+bool is_majority(const Members& some, const Members& all) {
+  const auto inside = static_cast<std::size_t>(
+      std::ranges::count_if(all, [&](MemberId member) { return contains(some, member); }));
+  return 2 * inside > all.size() || (2 * inside == all.size() && inside > 0 && contains(some, all.front()));
 }
 
 const GroupState* latest_of(const GroupStates& states) {
@@ -122,17 +119,25 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
                                const std::optional<Begun>& last, const Circumstances& now) {
   if (last) overlay(states, *last);
   const GroupState* const latest = latest_of(states);
-  Members insiders, newcomers, all_members;
+  Members insiders, newcomers, heard;
+  bool is_somebody_silent = false;
   std::uint64_t least = 1;
   for (const MemberId member : order) {
-    if (latest == nullptr || contains(latest->participants, member)) all_members.push_back(member);
+    if (contains(now.silent, member))
+      is_somebody_silent |= latest == nullptr || contains(latest->participants, member);
+    else
+      heard.push_back(member);
     const auto found = states.find(member);
     if (found == states.end()) continue;
     const GroupState& state = found->second;
     (state.epoch == 0 ? newcomers : insiders).push_back(member);
     least = std::max(least, state.first_members);
   }
-  if (!are_enough(all_members, now.silent)) return std::nullopt;
+  // The silent ones may be in an epoch that a former coordinator has begun. It had as many of the last epoch
+  // as are asked for here, dead ones among them; so somebody who has told would know of it.
+  if (is_somebody_silent && (latest == nullptr ? !is_majority(heard, Members(order.begin(), order.end()))
+                                               : !is_majority(insiders, latest->participants)))
+    return std::nullopt;
   const auto all = [&](auto has) {
     return std::ranges::all_of(insiders, [&](MemberId member) { return has(states.at(member)); });
   };
@@ -148,6 +153,8 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
     return AllClose{.group = latest->group, .epoch = latest->epoch};
 
   const Members kept = now.is_time_over ? connected_ones(states, insiders) : insiders;
+  if (kept != insiders && !is_majority(kept, is_somebody_silent ? latest->participants : insiders))
+    return std::nullopt;
   Members participants = kept;
   if (nobody_closes) {
     for (const MemberId newcomer : newcomers)

@@ -150,8 +150,12 @@ Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> o
       });
   if (!got) return got;
   if (event != nullptr && *event) return *said = MSG_OOB, 0;
-  lock.unlock();
-  std::ranges::copy(message.bytes.first(std::min(message.bytes.size(), out.size())), out.begin());
+  if (!message.bytes.empty()) {
+    // The lock is held again afterwards: whoever lets go of a socket last does so with it.
+    const Unlocked unlocked(lock);
+    std::ranges::copy(message.bytes.first(std::min(message.bytes.size(), out.size())), out.begin());
+    message = {};
+  }
   if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;
   return (flags & MSG_TRUNC) != 0 ? *got : std::min(*got, out.size());
 }

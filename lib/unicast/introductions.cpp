@@ -174,11 +174,11 @@ void Introductions::on_request(peer::Request request) {
     return request.refuse(greeted ? Error{Errc::resource_limit, "this endpoint has no room for more"}
                                   : greeted.error());
   }
-  const auto link = make_link();
+  const ConnectionId id{next_id_.load()};  // of the link that is made next
   try {
-    receive(link, std::move(request), std::move(*greeted));
+    receive(make_link(), std::move(request), std::move(*greeted));
   } catch (const std::bad_alloc&) {
-    give_up(link->id(), no_memory());
+    give_up(id, no_memory());
   }
 }
 

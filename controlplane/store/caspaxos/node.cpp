@@ -133,7 +133,8 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
   if (std::holds_alternative<NodeState>(reply.body)) {
     look_for_first_configuration(now);
     if (naming_ && reply.id == naming_->asked) {
-      naming_->alive.insert(node);
+      if (peer.state->stage != Stage::failed && peer.state->stage != Stage::replaced)
+        naming_->alive.insert(node);
       decide_on_naming(now);
     }
   }

@@ -105,7 +105,7 @@ class Node {
     std::uint64_t id;     ///< of the operator's request
     std::uint64_t asked;  ///< the id of the questions
     Time ask_at, until;
-    std::set<std::size_t> alive;  ///< those that have answered, and this node
+    std::set<std::size_t> alive;  ///< those that have answered and work, and this node
   };
 
   void serve(Client client, std::uint64_t id, Acceptor::Answer answer);

@@ -106,10 +106,10 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
   pump(now);
 }
 
-/// The node is part of a configuration that comes before the one that is known here, and was not before. So
-/// it began anew without knowing of ours.
+/// The node is part of a configuration that does not come after the one that is known here, and is not part
+/// of ours. So it began anew without knowing of ours.
 bool Requester::is_of_another_store(const Link& link) const {
-  return link.known.epoch != 0 && link.known.epoch < configuration_.epoch &&
+  return link.known.epoch != 0 && link.known.epoch <= configuration_.epoch &&
          link.known.contains(link.acceptor) && !configuration_.contains(link.acceptor);
 }
 

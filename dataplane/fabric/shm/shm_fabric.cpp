@@ -223,6 +223,8 @@ std::size_t ShmFabric::serve_sockets(Time now) {
 }
 
 void ShmFabric::take_visitors(Time now) {
+  // First, because a shortage of memory may end this early: what comes meanwhile wakes us once more.
+  (void)watch_->watch(listener_.descriptor(), kListenerTag);
   for (std::size_t taken = 0; taken < kVisitorsPerTurn; ++taken) {
     auto socket = listener_.accept();
     if (!socket) break;
@@ -231,7 +233,6 @@ void ShmFabric::take_visitors(Time now) {
     visitors_.emplace(tag, Visitor{std::move(*socket), now});
     on_visitor(tag);  // mostly its hello is here already
   }
-  (void)watch_->watch(listener_.descriptor(), kListenerTag);
 }
 
 void ShmFabric::drop_silent_visitors(Time now) {

@@ -188,6 +188,12 @@ BOOST_AUTO_TEST_CASE(a_group_goes_on_without_who_is_silent_if_those_that_are_hea
   expect(decide(order, states, {}, {.silent = members({3})}), members({5, 9}), 5);
   states.erase(MemberId{5});
   BOOST_TEST(!decide(order, states, {}, {.silent = members({5, 3})}).has_value());
+  // Members that have died count, too: the silent one and the dead ones may have gone on without the others.
+  const Members five = members({5, 8, 3, 9, 7});
+  states = all(members({3, 9}), in_epoch(4, MemberId{5}, five, Stage::failed));
+  BOOST_TEST(!decide(members({3, 9, 7}), states, {}, {.silent = members({7})}).has_value());
+  expect(decide(members({3, 9, 7}), all(members({3, 9, 7}), states.at(MemberId{3})), {}), members({3, 9, 7}),
+         3);
   // A group that nobody who is heard has been in begins with most of the view.
   const GroupStates new_ones = all(members({5, 3, 9}), {});
   expect(decide(order, new_ones, {}, {.silent = members({7})}), members({5, 3, 9}), 5);
@@ -203,6 +209,11 @@ BOOST_AUTO_TEST_CASE(
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 3, 7}), 5);
   disconnect(states, 3, 7);
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 9, 7}), 9);
+  // Fewer than half do not go on: those that they would leave out could go on without them.
+  disconnect(states, 5, 9);
+  disconnect(states, 5, 7);
+  disconnect(states, 9, 7);
+  BOOST_TEST(!decide(order, states, {}, {.is_time_over = true}).has_value());
   // Nothing hangs on a connection while the group is open and nothing is to change.
   for (auto& [member, state] : states) state.stage = Stage::open;
   BOOST_TEST(!decide(order, states, {}).has_value());
