@@ -210,8 +210,7 @@ BOOST_AUTO_TEST_CASE(
   disconnect(states, 3, 7);
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 9, 7}), 9);
   // Fewer than half do not go on: those that they would leave out could go on without them.
-  disconnect(states, 5, 9);
-  disconnect(states, 5, 7);
+  for (const std::uint64_t other : {3, 9, 7}) disconnect(states, 5, other);
   disconnect(states, 9, 7);
   BOOST_TEST(!decide(order, states, {}, {.is_time_over = true}).has_value());
   // Nothing hangs on a connection while the group is open and nothing is to change.
