@@ -457,8 +457,7 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
     });
     for (int i = 0; i < 3; ++i) BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
     other.join();
-    for (Stack* const stack : {&two.client, &two.server})
-      BOOST_TEST(stack->trunks() == 1U);
+    for (Stack* const stack : {&two.client, &two.server}) BOOST_TEST(stack->trunks() == 1U);
   }
 }
 
