@@ -123,8 +123,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     control::Timer due;  ///< the introduction, or the end of an idle connection
     std::uint64_t dial = 0;
     RefusedHandler on_refused;  ///< until it has introduced itself
-    /// Ours: the other side of another connection was told that this one may cross with its own.
-    bool was_told = false;
+    /// Ours: the numbers of the connections whose other sides were told that this one may cross with theirs.
+    std::vector<std::uint64_t> told;
     std::vector<std::uint64_t> proved;  ///< dials of ours, not answered yet, that end at the same process
   };
   struct Dial {
@@ -235,7 +235,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       auto& proofs = may_cross ? answer.crossing : answer.proofs;
       if ((!may_cross && !is_known) || proofs.size() >= kMostProofs) continue;
       proofs.push_back(proof_of(raw->secret, hello.identity, identity_, hello.nonce));
-      if (may_cross) other.was_told = true;
+      if (may_cross) other.told.push_back(from.number);
       if (is_known && raw->channels() == 0) idle(*raw);  // it may be used soon
     }
     from.introduce(answer);
@@ -254,8 +254,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       const bool is_answered = raw->identity.has_value();
       if (is_answered ? raw == &from || raw->identity != hello.identity : !raw->dials()) continue;
       const Proof proof = proof_of(raw->secret, identity_, hello.identity, from.nonce);
-      const bool is_known = contains(hello.proofs, proof) || contains(other.proved, from.number);
-      if (!is_known && !contains(hello.crossing, proof)) continue;
+      const bool crosses = contains(hello.crossing, proof);
+      // Whoever was not told of this one can only use its own.
+      const bool is_only_choice = crosses && !raw->dials() && !contains(kept.told, raw->number);
+      const bool is_known =
+          is_only_choice || contains(hello.proofs, proof) || contains(other.proved, from.number);
+      if (!is_known && !crosses) continue;
       if (!is_answered) kept.proved.push_back(raw->number);
       if (!raw->is_open()) continue;
       proved.push_back(raw->number);
@@ -268,7 +272,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     if (is_shared) ++counters_.shared;
     // The other side may use it, if it knows that it crosses with one of its own. Then it ends without
     // channels.
-    if (is_shared && !kept.was_told)
+    if (is_shared && kept.told.empty())
       forget(from);
     else
       idle(from);

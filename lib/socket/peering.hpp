@@ -3,7 +3,9 @@
 // answer. The channel then stays and carries nothing: its end tells a process that the other has died. When
 // both open a channel at the same time, the one of the process that has made the connection counts. A
 // connection (controlplane/peer) has one trunk at most, and so have all connections that have proved to end
-// at the same process. All on the loop's thread.
+// at the same process when this one asks. Two processes that dial each other at once may keep two
+// connections, and then a trunk on each: a request tells the side that gets it nothing about other
+// connections. All on the loop's thread.
 #pragma once
 
 #include <memory>

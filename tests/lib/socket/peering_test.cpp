@@ -457,7 +457,9 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
     });
     for (int i = 0; i < 3; ++i) BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
     other.join();
-    for (Stack* const stack : {&two.client, &two.server}) BOOST_TEST(stack->trunks() == 1U);
+    // While there are two connections, because both have dialed at once, each may have a trunk.
+    for (Stack* const stack : {&two.client, &two.server})
+      BOOST_TEST(stack->trunks() <= (peers->connections() == 1 ? 1U : 2U));
   }
 }
 
