@@ -155,9 +155,9 @@ class Groups {
 void use(std::vector<Socket>& sockets) {
   const std::size_t half = sockets.size() / 2;
   std::vector<std::byte> sent(kUsedBytes), received(64 << 10);
-  std::jthread sender([&] {
-    for (std::size_t i = 0; i < half; ++i) must(sockets[i].send(sent));
-  });
+  // A thread for each, because the receivers take them in another order.
+  std::vector<std::jthread> senders;
+  for (std::size_t i = 0; i < half; ++i) senders.emplace_back([&, i] { must(sockets[i].send(sent)); });
   for (std::size_t i = half; i < sockets.size(); ++i)
     for (std::size_t bytes = 0; bytes < kUsedBytes;) {
       const std::size_t more = must(sockets[i].receive(received));
