@@ -65,6 +65,10 @@ inline bool may_allocate() {
   if (void* memory = rdmc::testing::may_allocate() ? std::malloc(size) : nullptr) return memory;
   throw std::bad_alloc();
 }
+// The address sanitizer has one of its own, whose memory our operator delete must not release.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return rdmc::testing::may_allocate() ? std::malloc(size) : nullptr;
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
