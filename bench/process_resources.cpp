@@ -124,8 +124,10 @@ class Groups {
     for (std::uint32_t i = 0; i < options.groups; ++i) {
       GroupCallbacks on;
       on.incoming = [this](std::uint64_t, std::uint64_t bytes) { return std::span(memory_).first(bytes); };
-      on.delivered = [this](std::uint64_t, std::span<std::byte>) { note_end(); };
-      on.reusable = [this](std::uint64_t) { note_end(); };
+      if (i == options.rank)
+        on.reusable = [this](std::uint64_t) { note_end(); };
+      else
+        on.delivered = [this](std::uint64_t, std::span<std::byte>) { note_end(); };
       must(node.create_group(GroupNumber{i + 1}, ids, NodeId{i}, {.epoch = 1}, on));
     }
   }

@@ -53,8 +53,10 @@ def run(build, count, fabric, port, insecure):
         subprocess.run([build / "apps/bcast-cli/rdmc_bcast", "keygen", key], check=True, stdout=subprocess.DEVNULL)
         identity = ["--key-file", str(key)]
         arguments += identity
+    state = pathlib.Path(directory.name, "store")
+    state.mkdir()
     store = subprocess.Popen([build / "apps/control/rdmc_control", *identity, "serve", "--listen", f"127.0.0.1:{port}",
-                              "--directory", pathlib.Path(directory.name, "store")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                              "--directory", state], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     processes = [Process(build / "bench/rdmc_process_resources", rank, arguments, environment) for rank in range(count)]
     steps = {}
     try:

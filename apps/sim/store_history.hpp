@@ -20,7 +20,7 @@ class StoreHistory {
   /// Between those times a client was told that `current` stands.
   void told(const std::string& group, const view::View& current, Time asked, Time answered);
   /// An operator has named a survivor: what stood may be gone, and other views of the same epochs may follow.
-  /// What was proposed before may still come to stand.
+  /// An earlier proposal may still be accepted.
   void begin_anew();
 
   /// What no order explains; empty: all is well.

@@ -170,7 +170,7 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
 Timer ControlLoop::after(Duration delay, Task task) {
   const auto when = std::chrono::steady_clock::now() + std::chrono::nanoseconds(delay.ns);
   auto state = std::make_shared<Timer::State>(core_, std::move(task));
-  // Who asks on the loop's thread is told when there is no memory for the timer: it would never run.
+  // A caller on the loop's thread is told when there is no memory for the timer, because it would never run.
   if (on_loop_thread())
     state->begin(when);
   else

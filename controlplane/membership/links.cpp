@@ -46,7 +46,7 @@ void Membership::Impl::send(LinkId id, Link& link, const Message& message, view:
   const bool is_trusted = options_.encrypt || way == view::Way::data_path;
   const bool has_path = link.connected && link.ready && bytes.size() <= DataPath::kMostBytes;
   if (has_path && (is_trusted || way == view::Way::both)) data_->say(id, bytes);
-  // What the channel does not take is said again, or its end says more.
+  // A message that the channel does not take is sent again later, or the end of the channel makes it useless.
   if (!has_path || !is_trusted) static_cast<void>(link.channel->send(std::move(bytes)));
 }
 

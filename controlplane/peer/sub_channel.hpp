@@ -14,7 +14,7 @@ namespace rdmc::peer {
 
 class SubChannel final : public control::ChannelEnd, public std::enable_shared_from_this<SubChannel> {
  public:
-  /// What one peer may have waiting for a channel that nobody has started.
+  /// The most bytes that one peer may have waiting for a channel that nobody has started.
   static constexpr std::size_t kMostWaitingBytes = 1 << 20;
 
   SubChannel(std::shared_ptr<Connection> connection, ChannelId id);
