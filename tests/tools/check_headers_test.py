@@ -58,6 +58,20 @@ class CheckHeaders(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("room/user.hpp does not compile alone", said)
 
+    def test_headers_that_are_compiled_in_one_go_do_not_help_one_another(self):
+        self.write("room/name.hpp", "#pragma once\n#include <string>\n")
+        self.write("room/leans.hpp", "#pragma once\ninline std::string f() { return {}; }\n")
+        self.write("room/top.hpp", '#pragma once\n#include "room/name.hpp"\n#include "room/leans.hpp"\n')
+        status, said = self.check()
+        self.assertEqual(status, 1)
+        self.assertIn("room/leans.hpp does not compile alone", said)
+        self.assertNotIn("room/top.hpp", said)
+        self.assertNotIn("room/name.hpp", said)
+
+    def test_headers_of_tests_are_left_out(self):
+        self.write("tests/leans.hpp", "#pragma once\ninline std::uint8_t f() { return 0; }\n")
+        self.assertEqual(self.check()[0], 0)
+
     def test_a_header_of_a_library_that_the_build_does_without_is_left_out(self):
         self.write("room/driver.hpp", "#pragma once\n#include <rte_eal.h>\n")
         self.write("room/user.hpp", '#pragma once\n#include "room/driver.hpp"\n')
