@@ -117,14 +117,14 @@ void Membership::Impl::ask_listener(const view::AskListener& asked) {
 
 /// Which member or joiner it is that we have dialed. A process that says a member's incarnation counts as
 /// that member: then the answer removes nobody. For anybody else the incarnation is not enough, since a
-/// process may claim any: it has to have proved that the connection of that one's link ends there.
+/// process may claim any: the dial has to have led to the connection that carries that one's link.
 std::optional<view::MemberId> Membership::Impl::who_is(const peer::Peer& process) const {
   for (const view::Member& member : core_->view().members)
     if (const auto known = processes_.find(member.id);
         known != processes_.end() && known->second.identity.incarnation == process.identity().incarnation)
       return member.id;
   for (const auto& [id, link] : std::views::reverse(links_))  // of several lives in one process the newest
-    if (link.peer && process.has_proved(link.connection)) return link.peer;
+    if (link.peer && link.connection == process.number()) return link.peer;
   return std::nullopt;
 }
 

@@ -24,6 +24,16 @@ void Connection::introduce(const Hello& ours) {
   flush();
 }
 
+void Connection::ask(const Known& known) {
+  conversation_.ask(known);
+  flush();
+}
+
+void Connection::answer(const Choice& choice) {
+  conversation_.answer(choice);
+  flush();
+}
+
 void Connection::close() {
   if (std::exchange(is_closing_, true)) return;
   loop_.post([self = shared_from_this()] {

@@ -22,6 +22,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// the connection that the owner calls.
   struct Handlers {
     std::function<void(Connection&, const Hello&)> introduced;
+    std::function<void(Connection&, const Known&)> asked;
+    std::function<void(Connection&, const Choice&)> chosen;
     std::function<void(Connection&, ChannelId, const std::string& service, Offer)> requested;
     /// The connection is over, and so are its channels. The last call.
     std::function<void(Connection&, const Error&)> ended;
@@ -44,6 +46,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Begins to read.
   void start(Handlers handlers);
   void introduce(const Hello& ours);
+  void ask(const Known& known);
+  void answer(const Choice& choice);
   bool is_open() const { return conversation_.is_open() && !is_closing_; }
   /// Closes in order. Its channels end later with cancelled. The owner hears nothing more.
   void close();
@@ -63,12 +67,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const Address& peer() const { return channel_.peer(); }
   Address local() const { return channel_.local(); }
   const std::uint64_t number;  ///< among those of the same owner
-  /// Only the two ends know it, if the channel is encrypted.
-  Token secret{};
   /// The peer's, since it has introduced itself.
   std::optional<Identity> identity;
-  /// The nonce that we sent, if we dialed. The peer's proof covers it.
-  Token nonce{};
 
   // For SubChannel.
   Result<void> send(ChannelId id, Bytes body);
@@ -86,6 +86,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void on_message(const Bytes& message);
   void on_closed(const Error& cause);
   void handle(Introduced& event);
+  void handle(Known& known) { handlers_.asked(*this, known); }
+  void handle(Choice& choice) { handlers_.chosen(*this, choice); }
   void handle(Requested& event);
   void handle(Accepted& event);
   void handle(Received& event);

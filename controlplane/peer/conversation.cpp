@@ -18,6 +18,17 @@ void Conversation::introduce(const Hello& ours) {
   say(ours);
 }
 
+void Conversation::ask(const Known& known) {
+  assert(dials_ && is_open() && !is_asking_);
+  is_asking_ = true;
+  say(known);
+}
+
+void Conversation::answer(const Choice& choice) {
+  assert(!dials_ && is_open());
+  say(choice);
+}
+
 Conversation::State* Conversation::find(ChannelId channel) {
   const auto found = channels_.find(channel);
   return found == channels_.end() ? nullptr : &found->second;
@@ -78,6 +89,18 @@ Result<void> Conversation::on(Hello&& hello) {
   if (std::exchange(has_heard_, true)) return out_of_order("a second Hello");
   if (dials_ && !has_spoken_) return out_of_order("a Hello before it heard ours");
   events_.push_back(Introduced{std::move(hello)});
+  return {};
+}
+
+Result<void> Conversation::on(Known&& known) {
+  if (dials_ || !is_open()) return out_of_order("a Known that is not its to say");
+  events_.push_back(std::move(known));
+  return {};
+}
+
+Result<void> Conversation::on(Choice&& choice) {
+  if (!std::exchange(is_asking_, false)) return out_of_order("a Choice that nobody waits for");
+  events_.push_back(choice);
   return {};
 }
 

@@ -1,4 +1,5 @@
-// One side of the control connection between two processes: both say who they are, and then open channels to
+// One side of the control connection between two processes: both say who they are, agree on whether they use
+// this connection or another one between them (the contents are Selection's), and then open channels to
 // each other's services, accept or refuse them, and talk on them. Many channels share the connection. Pure:
 // no clock, no socket, no randomness; messages of the peer go in, events and messages for the peer come out.
 // Owned by a Connection (connection.hpp); the control loop's thread.
@@ -40,7 +41,7 @@ struct WasReset {
   ChannelId channel{};
   Error cause;
 };
-using Event = std::variant<Introduced, Requested, Accepted, Received, Closed, WasReset>;
+using Event = std::variant<Introduced, Known, Choice, Requested, Accepted, Received, Closed, WasReset>;
 
 class Conversation {
  public:
@@ -61,6 +62,10 @@ class Conversation {
 
   /// Says who we are. Call it once: the dialer at once, the listener after Introduced.
   void introduce(const Hello& ours);
+  /// The dialer asks which connection both use; Choice follows. After both introductions.
+  void ask(const Known& known);
+  /// The listener answers Known.
+  void answer(const Choice& choice);
   /// Both sides have said who they are.
   bool is_open() const { return has_spoken_ && has_heard_; }
 
@@ -94,6 +99,8 @@ class Conversation {
   void say(const Message& message) { transmit_.push_back(encode(message)); }
 
   Result<void> on(Hello&& hello);
+  Result<void> on(Known&& known);
+  Result<void> on(Choice&& choice);
   Result<void> on(Open&& open);
   Result<void> on(Accept&& accept);
   Result<void> on(Data&& data);
@@ -102,6 +109,7 @@ class Conversation {
 
   const bool dials_;
   bool has_spoken_ = false, has_heard_ = false;
+  bool is_asking_ = false;   ///< we have said Known, and wait for the Choice
   std::uint32_t next_;       ///< of our channels
   std::uint32_t heard_ = 0;  ///< the highest number that the peer has opened
   std::map<ChannelId, State> channels_;

@@ -37,7 +37,6 @@ void put(wire::Envelope& to, const Hello& hello) {
   out.set_nonce(text_of(hello.nonce));
   out.set_secret(text_of(hello.secret));
   for (const Proof& proof : hello.proofs) out.add_proofs(text_of(proof));
-  for (const Proof& proof : hello.crossing) out.add_crossing(text_of(proof));
 }
 void put(wire::Envelope& to, const Open& open) {
   auto& out = *to.mutable_open();
@@ -66,9 +65,27 @@ void put(wire::Envelope& to, const Reset& reset) {
   out.set_code(static_cast<std::uint32_t>(reset.code) + 1);
   out.set_text(reset.text.substr(0, kMostTextBytes));
 }
+void put(wire::Envelope& to, const Known& known) {
+  auto& out = *to.mutable_known();
+  for (const Proof& proof : known.proofs) out.add_proofs(text_of(proof));
+}
+void put(wire::Envelope& to, const Choice& choice) {
+  auto& out = *to.mutable_choice();
+  if (choice.proof) out.set_proof(text_of(*choice.proof));
+}
 
 std::unexpected<Error> malformed(const char* what) {
   return fail(Errc::protocol_error, std::string("sent ") + what);
+}
+
+Result<std::vector<Proof>> proofs_of(const google::protobuf::RepeatedPtrField<std::string>& in) {
+  if (static_cast<std::size_t>(in.size()) > kMostProofs) return malformed("too many proofs");
+  std::vector<Proof> proofs;
+  for (const std::string& proof : in) {
+    if (proof.size() != sizeof(Proof)) return malformed("a proof of another length");
+    proofs.push_back(array_of<sizeof(Proof)>(proof));
+  }
+  return proofs;
 }
 
 Result<Message> take(const wire::Hello& in) {
@@ -88,16 +105,20 @@ Result<Message> take(const wire::Hello& in) {
                             .time_namespace = in.process().time_namespace()};
   hello.nonce = array_of<16>(in.nonce());
   hello.secret = array_of<16>(in.secret());
-  for (const auto& [from, to] :
-       {std::pair(&in.proofs(), &hello.proofs), std::pair(&in.crossing(), &hello.crossing)}) {
-    if (static_cast<std::size_t>(from->size()) > kMostProofs)
-      return malformed("a Hello with too many proofs");
-    for (const std::string& proof : *from) {
-      if (proof.size() != sizeof(Proof)) return malformed("a Hello with a proof of another length");
-      to->push_back(array_of<32>(proof));
-    }
-  }
+  auto proofs = proofs_of(in.proofs());
+  if (!proofs) return std::unexpected(std::move(proofs.error()));
+  hello.proofs = std::move(*proofs);
   return hello;
+}
+Result<Message> take(const wire::Known& in) {
+  auto proofs = proofs_of(in.proofs());
+  if (!proofs) return std::unexpected(std::move(proofs.error()));
+  return Known{std::move(*proofs)};
+}
+Result<Message> take(const wire::Choice& in) {
+  if (in.proof().empty()) return Choice{};
+  if (in.proof().size() != sizeof(Proof)) return malformed("a proof of another length");
+  return Choice{array_of<sizeof(Proof)>(in.proof())};
 }
 
 template <typename From>
@@ -145,6 +166,8 @@ Result<Message> decode(std::span<const std::byte> bytes) {
       return Data{ChannelId{envelope.data().channel()}, bytes_of(envelope.data().body())};
     case wire::Envelope::kClose: return Close{ChannelId{envelope.close().channel()}};
     case wire::Envelope::kReset: return take(envelope.reset());
+    case wire::Envelope::kKnown: return take(envelope.known());
+    case wire::Envelope::kChoice: return take(envelope.choice());
     case wire::Envelope::BODY_NOT_SET: break;
   }
   return malformed("a control message of an unknown kind");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -16,14 +17,14 @@ namespace rdmc::peer {
 using Bytes = std::vector<std::byte>;
 
 /// Grows when a message changes in a way that an older program would misunderstand.
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 /// The most bytes of a service's name.
 inline constexpr std::size_t kMostServiceBytes = 512;
 /// The most bytes of a greeting or a blob.
 inline constexpr std::size_t kMostOfferBytes = 64 * 1024;
 /// The most bytes of a Reset's text; longer ones are cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
-/// The most proofs in one Hello, of each kind.
+/// The most proofs in one message.
 inline constexpr std::size_t kMostProofs = 64;
 /// The most bytes that an encoded message adds to the bytes that it carries.
 inline constexpr std::uint32_t kMostOverheadBytes = 32;
@@ -44,12 +45,23 @@ struct Offer {
 
 struct Hello {
   Identity identity;
-  Token nonce{}, secret{};    ///< the dialer's
-  std::vector<Proof> proofs;  ///< the listener's, of the connections that the two have
-  std::vector<Proof>
-      crossing{};  ///< the listener's, of those that it has dialed and that nobody has answered
+  Token nonce{};
+  Token secret{};             ///< the dialer's
+  std::vector<Proof> proofs;  ///< the listener's, of connections that the two have
 
   friend bool operator==(const Hello&, const Hello&) = default;
+};
+/// The dialer's proofs of the connections that the two have.
+struct Known {
+  std::vector<Proof> proofs;
+
+  friend bool operator==(const Known&, const Known&) = default;
+};
+/// The listener's answer: which connection both use.
+struct Choice {
+  std::optional<Proof> proof;  ///< none: this one
+
+  friend bool operator==(const Choice&, const Choice&) = default;
 };
 struct Open {
   ChannelId channel{};
@@ -82,7 +94,7 @@ struct Reset {
 
   friend bool operator==(const Reset&, const Reset&) = default;
 };
-using Message = std::variant<Hello, Open, Accept, Data, Close, Reset>;
+using Message = std::variant<Hello, Open, Accept, Data, Close, Reset, Known, Choice>;
 
 Bytes encode(const Message& message);
 /// Errors: protocol_error (not such a message, or beyond a bound), version_mismatch (a Hello of another

@@ -1,5 +1,4 @@
 // The handles of a connection that the owners of services have.
-#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -19,9 +18,6 @@ Address Peer::local() const {
 }
 std::uint64_t Peer::number() const {
   return connection_->number;
-}
-bool Peer::has_proved(std::uint64_t connection) const {
-  return std::ranges::find(proved_, connection) != proved_.end();
 }
 bool Peer::was_dialed_by_us() const {
   return connection_->dials();

@@ -4,11 +4,10 @@
 #include <atomic>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "controlplane/auth/random.hpp"
 #include "controlplane/peer/connection.hpp"
-#include "controlplane/peer/same_process.hpp"
+#include "controlplane/peer/selection.hpp"
 
 namespace rdmc::peer {
 namespace {
@@ -22,16 +21,12 @@ Result<Token> random_token() {
   return token;
 }
 
-bool contains(const auto& values, const auto& value) {
-  return std::ranges::find(values, value) != values.end();
-}
-
 }  // namespace
 
 class Peers::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(control::ControlLoop& loop, control::ChannelOptions options, Identity identity)
-      : loop_(loop), options_(std::move(options)), identity_(std::move(identity)) {}
+      : loop_(loop), options_(std::move(options)), identity_(std::move(identity)), selection_(identity_) {}
 
   // -- any thread --
 
@@ -99,7 +94,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     closed_ = true;
     services_.clear();
     dials_.clear();
-    for (auto& [raw, kept] : std::exchange(connections_, {})) kept.connection->close();
+    for (auto& [number, kept] : std::exchange(connections_, {})) kept.connection->close();
   }
 
   // -- the loop's thread --
@@ -113,19 +108,17 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   }
   Counters counters() const {
     Counters all = counters_;
-    for (const auto& [raw, kept] : connections_) all.channels_refused += raw->channels_refused();
+    for (const auto& [number, kept] : connections_)
+      all.channels_refused += kept.connection->channels_refused();
     return all;
   }
 
  private:
   struct Kept {
     std::shared_ptr<Connection> connection;
-    control::Timer due;  ///< the introduction, or the end of an idle connection
-    std::uint64_t dial = 0;
+    control::Timer due;         ///< the introduction, or the end of an idle connection
+    std::uint64_t dial = 0;     ///< ours that it comes from, until it is over
     RefusedHandler on_refused;  ///< until it has introduced itself
-    /// Ours: the numbers of the connections whose other sides were told that this one may cross with theirs.
-    std::vector<std::uint64_t> told;
-    std::vector<std::uint64_t> proved;  ///< dials of ours, not answered yet, that end at the same process
   };
   struct Dial {
     control::Connecting attempt;
@@ -171,7 +164,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     const bool dials = dial != 0;
     const auto connection = std::make_shared<Connection>(loop_, ++last_connection_, std::move(channel), dials,
                                                          options_.max_message_bytes);
-    Kept& kept = connections_[connection.get()];
+    const std::uint64_t number = connection->number;
+    Kept& kept = connections_[number];
     kept.connection = connection;
     kept.dial = dial;
     kept.on_refused = std::move(on_refused);
@@ -185,6 +179,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       };
     };
     connection->start({.introduced = later(&Impl::introduced),
+                       .asked = later(&Impl::asked),
+                       .chosen = later(&Impl::chosen),
                        .requested =
                            [weak = weak_from_this()](Connection& from, ChannelId id,
                                                      const std::string& service, Offer offer) {
@@ -196,20 +192,19 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     if (!dials) return make_room(*connection);
     const auto nonce = random_token(), secret = random_token();
     if (!nonce || !secret) return drop(*connection, nonce ? secret.error() : nonce.error());
-    connection->nonce = *nonce;
-    connection->secret = *secret;
-    connection->introduce({.identity = identity_, .nonce = *nonce, .secret = *secret, .proofs = {}});
+    connection->introduce(selection_.dial(number, *nonce, *secret));
   }
 
   /// Of connections that others have made and do not use, the oldest goes when there are too many.
   void make_room(const Connection& newest) {
     std::size_t unused = 0;
     Connection* oldest = nullptr;
-    for (const auto& [raw, kept] : connections_) {
-      if (raw->dials() || raw->channels() != 0 || (raw != &newest && kept.connection.use_count() > 1))
-        continue;
+    for (const auto& [number, kept] : connections_) {
+      Connection& each = *kept.connection;
+      const bool is_newest = &each == &newest;
+      if (each.dials() || each.channels() != 0 || (!is_newest && kept.connection.use_count() > 1)) continue;
       ++unused;
-      if (oldest == nullptr || raw->number < oldest->number) oldest = raw;
+      if (oldest == nullptr) oldest = &each;
     }
     if (unused <= Peers::kMostUnused) return;
     ++counters_.refused;
@@ -217,71 +212,53 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void introduced(Connection& from, const Hello& hello) {
-    Kept& kept = connections_.at(&from);
-    kept.due = {};
+    Kept& kept = connections_.at(from.number);
     kept.on_refused = {};
-    from.dials() ? answered(from, kept, hello) : asked(from, hello);
-  }
-
-  /// The other side has dialed: it gets our answer.
-  void asked(Connection& from, const Hello& hello) {
-    from.secret = hello.secret;
+    if (from.dials()) {
+      ++counters_.dialed;
+      return follow(from, selection_.on_answer(from.number, hello));
+    }
+    const auto nonce = random_token();
+    if (!nonce) return drop(from, nonce.error());
     ++counters_.accepted;
-    Hello answer{.identity = identity_, .nonce = {}, .secret = {}, .proofs = {}, .crossing = {}};
-    for (auto& [raw, other] : connections_) {
-      // Not the other end of this one, if we have dialed ourselves.
-      const bool may_cross = raw->dials() && !raw->identity && raw->secret != hello.secret;
-      const bool is_known = raw != &from && raw->is_open() && raw->identity == hello.identity;
-      auto& proofs = may_cross ? answer.crossing : answer.proofs;
-      if ((!may_cross && !is_known) || proofs.size() >= kMostProofs) continue;
-      proofs.push_back(proof_of(raw->secret, hello.identity, identity_, hello.nonce));
-      if (may_cross) other.told.push_back(from.number);
-      if (is_known && raw->channels() == 0) idle(*raw);  // it may be used soon
-    }
-    from.introduce(answer);
-    idle(from);
+    kept.due = {};
+    from.introduce(selection_.answer(from.number, hello, *nonce));
+    // Whichever it finds, it may use it soon.
+    for (const auto& [number, other] : connections_)
+      if (other.connection->identity == hello.identity && other.connection->channels() == 0)
+        idle(*other.connection);
   }
 
-  /// We have dialed. Another connection to the same process serves as well, if the process can prove that it
-  /// is the same. Of two that cross - neither side had an answer when it was asked - both choose the same
-  /// one.
-  void answered(Connection& from, Kept& kept, const Hello& hello) {
-    ++counters_.dialed;
-    const std::uint64_t dial = std::exchange(kept.dial, 0);
-    std::vector<std::uint64_t> proved;
-    std::shared_ptr<Connection> known, best = kept.connection;
-    for (const auto& [raw, other] : connections_) {
-      const bool is_answered = raw->identity.has_value();
-      if (is_answered ? raw == &from || raw->identity != hello.identity : !raw->dials()) continue;
-      const Proof proof = proof_of(raw->secret, identity_, hello.identity, from.nonce);
-      const bool crosses = contains(hello.crossing, proof);
-      // Whoever was not told of this one can only use its own.
-      const bool is_only_choice = crosses && !raw->dials() && !contains(kept.told, raw->number);
-      const bool is_known =
-          is_only_choice || contains(hello.proofs, proof) || contains(other.proved, from.number);
-      if (!is_known && !crosses) continue;
-      if (!is_answered) kept.proved.push_back(raw->number);
-      if (!raw->is_open()) continue;
-      proved.push_back(raw->number);
-      auto& choice = is_known ? known : best;
-      if (!choice || is_preferred(*raw, *choice, identity_)) choice = other.connection;
+  void asked(Connection& from, const Known& known) { follow(from, selection_.on_known(from.number, known)); }
+  void chosen(Connection& from, const Choice& choice) {
+    follow(from, selection_.on_choice(from.number, choice));
+  }
+
+  void follow(Connection& from, const Selection::Step& step) {
+    if (step.say) {
+      if (const auto* const known = std::get_if<Known>(&*step.say))
+        from.ask(*known);
+      else
+        from.answer(std::get<Choice>(*step.say));
     }
-    const auto& used = known ? known : best;
-    const bool is_shared = used != kept.connection;
-    Peer peer(used, is_shared, std::move(proved));
-    if (is_shared) ++counters_.shared;
-    // The other side may use it, if it knows that it crosses with one of its own. Then it ends without
-    // channels.
-    if (is_shared && kept.told.empty())
+    if (!step.use) return;
+    Kept& kept = connections_.at(from.number);
+    kept.due = {};
+    const std::uint64_t dial = std::exchange(kept.dial, 0);
+    const bool is_shared = *step.use != from.number;
+    Peer peer(connections_.at(*step.use).connection, is_shared);
+    if (peer.connection_->channels() == 0) idle(*peer.connection_);
+    if (is_shared) {
+      ++counters_.shared;
       forget(from);
-    else
-      idle(from);
+    }
     finish_dial(dial, std::move(peer));
   }
 
   void requested(Connection& from, ChannelId id, const std::string& service, Offer offer) {
-    Kept& kept = connections_.at(&from);
-    kept.due = {};
+    Kept& kept = connections_.at(from.number);
+    if (kept.dial == 0) kept.due = {};
+    selection_.on_use(from.number);
     Request request(kept.connection, id, std::move(offer));
     const auto found = services_.find(service);
     if (found == services_.end())
@@ -297,21 +274,22 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   /// Nobody uses it now; whoever has just been told of it may soon.
   void idle(Connection& connection) {
-    const auto found = connections_.find(&connection);
-    if (found == connections_.end()) return;
+    const auto found = connections_.find(connection.number);
+    if (found == connections_.end() || found->second.dial != 0) return;
     found->second.due = loop_.after(connection.dials() ? kIdle : kIdleAtListener,
-                                    [weak = weak_from_this(), raw = &connection] {
+                                    [weak = weak_from_this(), number = connection.number] {
                                       const auto self = weak.lock();
-                                      if (!self || !self->connections_.contains(raw) || raw->channels() != 0)
-                                        return;
-                                      if (self->connections_.at(raw).connection.use_count() == 1)
-                                        return self->forget(*raw);
-                                      self->idle(*raw);
+                                      if (!self) return;
+                                      const auto kept = self->connections_.find(number);
+                                      if (kept == self->connections_.end()) return;
+                                      const auto& unused = kept->second.connection;
+                                      if (unused->channels() != 0) return;
+                                      unused.use_count() == 1 ? self->forget(*unused) : self->idle(*unused);
                                     });
   }
 
   void drop(Connection& connection, const Error& cause) {
-    const auto found = connections_.find(&connection);
+    const auto found = connections_.find(connection.number);
     if (found == connections_.end()) return;
     const std::uint64_t dial = found->second.dial;
     const auto on_refused = found->second.on_refused;
@@ -325,8 +303,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void forget(Connection& connection) {
-    auto kept = connections_.extract(&connection);
+    auto kept = connections_.extract(connection.number);
     if (kept.empty()) return;
+    selection_.on_end(connection.number);
     counters_.channels_refused += connection.channels_refused();
     kept.mapped().connection->close();
     // It may be what calls us, and so may its timer.
@@ -338,7 +317,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   const Identity identity_;
   bool closed_ = false;
   std::map<std::string, RequestHandler> services_;
-  std::map<Connection*, Kept> connections_;
+  std::map<std::uint64_t, Kept> connections_;  ///< by number
+  Selection selection_;
   std::map<std::uint64_t, Dial> dials_;
   std::atomic<std::uint64_t> last_dial_ = 0;
   std::uint64_t last_connection_ = 0;

@@ -2,7 +2,8 @@
 // mesh of nodes, sockets, a membership, a transfer - dials it here, or serves here whoever dials. Both sides
 // prove the key (TLS), say who they are, and from then on share one connection, on which each service has
 // channels of its own. So two processes that have several things to do with each other have one control
-// connection, and each learns from its end that the other has died.
+// connection, also when both dial at once (Selection decides), and each learns from its end that the other
+// has died.
 //
 // It lives on a control loop, which outlives it. Functions and handlers run on the loop's thread, except
 // where "any thread" is said.
@@ -12,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/channel_options.hpp"
@@ -39,11 +39,9 @@ class Peer {
   bool is_connected() const;
   /// True: a connection to it existed before this dial, for whatever purpose.
   bool was_connected() const { return was_connected_; }
-  /// Names the connection among all that these Peers ever have.
+  /// Names the connection among all that these Peers ever have. Two dials that find the same process have the
+  /// same number, as long as the connection is there.
   std::uint64_t number() const;
-  /// Whether the process has proved, when it was dialed, that the connection of that number ends at it, too.
-  /// Two processes have several when both have dialed at the same time.
-  bool has_proved(std::uint64_t connection) const;
   /// This process has made the connection, and not the other one.
   bool was_dialed_by_us() const;
 
@@ -56,11 +54,10 @@ class Peer {
  private:
   friend class Peers;
   friend class Request;
-  Peer(std::shared_ptr<Connection> connection, bool was_connected, std::vector<std::uint64_t> proved = {})
-      : connection_(std::move(connection)), was_connected_(was_connected), proved_(std::move(proved)) {}
+  Peer(std::shared_ptr<Connection> connection, bool was_connected)
+      : connection_(std::move(connection)), was_connected_(was_connected) {}
   std::shared_ptr<Connection> connection_;
   bool was_connected_;
-  std::vector<std::uint64_t> proved_;  ///< the numbers of connections
 };
 
 /// A process that wants a channel to a service. Destroyed without an answer it is refused.

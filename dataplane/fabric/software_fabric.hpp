@@ -78,6 +78,8 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const SoftwareFabricCounters& counters() const noexcept { return counters_; }
+  /// Those that exist now.
+  std::size_t queue_pairs() const noexcept { return queue_pairs_.size(); }
   /// The sum over all queue pairs, destroyed ones included.
   roce::ConnectionCounters connection_counters() const;
 

@@ -32,12 +32,9 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   return (carriers_[local] = std::move(*opened)).get();
 }
 
-/// Two processes may have several connections, of which a dial finds any. The trunk is on one of them. Null:
-/// there is none, neither on this connection nor on another one that has proved to end at the same process.
+/// Null: there is none.
 std::shared_ptr<Peering> Peering::with(const Stack& stack, const peer::Peer& process) {
-  const auto found = std::ranges::find_if(stack.peerings_, [&](const auto& entry) {
-    return entry.first == process.number() || process.has_proved(entry.first);
-  });
+  const auto found = stack.peerings_.find(process.number());
   return found == stack.peerings_.end() ? nullptr : found->second;
 }
 

@@ -2,10 +2,8 @@
 // first opens a channel to the other one's sockets, with what the link needs, and gets the same in the
 // answer. The channel then stays and carries nothing: its end tells a process that the other has died. When
 // both open a channel at the same time, the one of the process that has made the connection counts. A
-// connection (controlplane/peer) has one trunk at most, and so have all connections that have proved to end
-// at the same process when this one asks. Two processes that dial each other at once may keep two
-// connections, and then a trunk on each: a request tells the side that gets it nothing about other
-// connections. All on the loop's thread.
+// connection (controlplane/peer) has one trunk at most, and two processes have one connection. All on the
+// loop's thread.
 #pragma once
 
 #include <memory>

@@ -1,12 +1,17 @@
 // What another process may say on the control connection between two processes, and what our services do
 // meanwhile. Messages: whatever is accepted means the same after it has been written and read again. The
-// conversation: events come in an order that its owner can rely on, and what it keeps is bounded.
+// conversation: events come in an order that its owner can rely on, and what it keeps is bounded. The
+// selection: whatever processes prove to each other, a dial ends with a connection that is there and that the
+// same name has.
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "controlplane/peer/conversation.hpp"
+#include "controlplane/peer/same_process.hpp"
+#include "controlplane/peer/selection.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rdmc;
@@ -31,7 +36,7 @@ peer::Bytes some(Input& input) {
 /// A message of the other side, in order or not.
 Message said(Input& input) {
   const ChannelId channel{input.next() % 8u};
-  switch (input.next() % 6) {
+  switch (input.next() % 8) {
     case 0: {
       Hello hello;
       hello.identity.incarnation.fill(std::byte{input.next()});
@@ -42,7 +47,9 @@ Message said(Input& input) {
     case 2: return Accept{channel, {some(input), some(input)}};
     case 3: return Data{channel, some(input)};
     case 4: return Close{channel};
-    default: return Reset{channel, Errc::cancelled, "reset"};
+    case 5: return Reset{channel, Errc::cancelled, "reset"};
+    case 6: return Known{std::vector<Proof>(input.next() % 3)};
+    default: return Choice{input.next() % 2 == 0 ? std::nullopt : std::optional(Proof{})};
   }
 }
 
@@ -65,7 +72,7 @@ class Owner {
 
   void act(Input& input) {
     const ChannelId channel{input.next() % 8u};
-    switch (input.next() % 5) {
+    switch (input.next() % 6) {
       case 0:
         if (conversation_.is_open())
           if (const auto opened = conversation_.open("ours", {some(input), {}})) asked_.insert(*opened);
@@ -83,9 +90,12 @@ class Owner {
       case 3:
         if (open_.contains(channel)) conversation_.close(channel);
         break;
-      default:
+      case 4:
         if (asked_.erase(channel) + requested_.erase(channel) + open_.erase(channel) != 0)
           conversation_.reset(channel, {Errc::cancelled, "ours"});
+        break;
+      default:
+        if (dials_ && conversation_.is_open() && !std::exchange(is_asking_, true)) conversation_.ask({});
     }
   }
 
@@ -94,6 +104,11 @@ class Owner {
     require(!std::exchange(is_introduced_, true));
     if (!dials_) conversation_.introduce({});
   }
+  void on(Known&) {
+    require(is_introduced_ && !dials_);
+    conversation_.answer({});
+  }
+  void on(Choice&) { require(std::exchange(is_asking_, false)); }
   void on(Requested& event) {
     require(is_introduced_ && !open_.contains(event.channel) && requested_.insert(event.channel).second);
   }
@@ -108,7 +123,7 @@ class Owner {
 
   Conversation conversation_;
   const bool dials_;
-  bool is_introduced_ = false;
+  bool is_introduced_ = false, is_asking_ = false;
   std::set<ChannelId> asked_, requested_, open_;
 };
 
@@ -124,7 +139,87 @@ void conversation(fuzz::Bytes bytes) {
   }
 }
 
-constexpr std::array kReaders{message, conversation};
+/// Several connections to processes that have few names between them and know each other's secrets.
+class Dialer {
+ public:
+  void act(Input& input) {
+    const Selection::Number number = input.next() % 8u;
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) return begin(number, input);
+    Connection& connection = found->second;
+    switch (input.next() % 4) {
+      case 0:
+        if (is_introduced(connection)) self_.on_use(number);
+        return;
+      case 1: return end(number);
+      default: break;
+    }
+    if (!connection.dials) return check(number, self_.on_known(number, {proofs(connection, input)}));
+    if (connection.is_asked) {
+      const auto some = proofs(connection, input);
+      return check(number, self_.on_choice(number, {some.empty() ? std::nullopt : std::optional(some[0])}));
+    }
+    if (is_introduced(connection)) return;  // its dial is over
+    connection.hello.identity = name(input);
+    check(number, self_.on_answer(number, {connection.hello.identity, {}, {}, proofs(connection, input)}));
+  }
+
+ private:
+  struct Connection {
+    bool dials = false, is_asked = false;
+    Hello hello;  // who is there, and our nonce
+    Token secret{};
+  };
+
+  static bool is_introduced(const Connection& connection) { return connection.hello.identity != Identity{}; }
+  static Identity name(Input& input) {
+    return {.incarnation = {std::byte{1}, std::byte{static_cast<std::uint8_t>(input.next() % 2)}},
+            .process = {}};
+  }
+  std::vector<Proof> proofs(const Connection& on, Input& input) const {
+    std::vector<Proof> all;
+    for (const auto& [number, each] : connections_)
+      if (input.next() % 2 == 0)
+        all.push_back(proof_of(each.secret, ours_, on.hello.identity, on.hello.nonce));
+    return all;
+  }
+  void begin(Selection::Number number, Input& input) {
+    const Token nonce{std::byte{2}, std::byte{input.next()}}, secret{std::byte{3}, std::byte{input.next()}};
+    Connection& connection = connections_[number];
+    connection = {.dials = input.next() % 2 == 0, .hello = {{}, nonce, {}, {}}, .secret = secret};
+    if (connection.dials) {
+      (void)self_.dial(number, nonce, secret);
+    } else {
+      connection.hello.identity = name(input);
+      (void)self_.answer(number, {connection.hello.identity, {}, secret, {}}, nonce);
+    }
+  }
+  void check(Selection::Number number, const Selection::Step& step) {
+    Connection& connection = connections_.at(number);
+    require(step.say.has_value() != step.use.has_value());
+    connection.is_asked = connection.dials && step.say;
+    if (!step.use) return;
+    require(connection.dials && connections_.contains(*step.use));
+    require(connections_.at(*step.use).hello.identity == connection.hello.identity);
+    if (*step.use != number) connections_.erase(number);
+  }
+  void end(Selection::Number number) {
+    self_.on_end(number);
+    connections_.erase(number);
+  }
+
+  const Identity ours_{.incarnation = {std::byte{1}, std::byte{1}}, .process = {}};
+  Selection self_{ours_};
+  std::map<Selection::Number, Connection> connections_;
+};
+
+void selection(fuzz::Bytes bytes) {
+  Input input(bytes);
+  Dialer dialer;
+  while (!input.empty()) dialer.act(input);
+}
+
+constexpr std::array kReaders{message, conversation, selection};
 
 }  // namespace
 

@@ -24,6 +24,11 @@ Bytes bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
+bool failed_as(Conversation& side, const Message& said, std::string_view what) {
+  const auto heard = side.on_message(encode(said));
+  return !heard && heard.error().code == Errc::protocol_error && heard.error().what == what;
+}
+
 struct World {
   World() {
     dialer.introduce(hello_of(1));
@@ -83,6 +88,24 @@ BOOST_AUTO_TEST_CASE(a_channel_is_opened_used_both_ways_and_closed_in_order) {
   BOOST_TEST((std::get<Closed>(world.at_listener.at(3)).channel == id));
   BOOST_TEST((std::get<Closed>(world.at_dialer.at(3)).channel == id));
   BOOST_TEST((world.dialer.channels() == 0 && world.listener.channels() == 0));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_dialed_may_ask_which_connection_counts_and_gets_one_answer_each_time) {
+  World world;
+  const Known known{{Proof{std::byte{1}}, Proof{std::byte{2}}}};
+  for (const Choice& choice : {Choice{Proof{std::byte{3}}}, Choice{}}) {
+    world.dialer.ask(known);
+    world.settle();
+    BOOST_TEST((std::get<Known>(world.at_listener.back()) == known));
+    world.listener.answer(choice);
+    world.settle();
+    BOOST_TEST((std::get<Choice>(world.at_dialer.back()) == choice));
+  }
+  BOOST_TEST(failed_as(world.dialer, Choice{}, "sent a Choice that nobody waits for"));
+  BOOST_TEST(failed_as(world.listener, Choice{}, "sent a Choice that nobody waits for"));
+  BOOST_TEST(failed_as(world.dialer, known, "sent a Known that is not its to say"));
+  Conversation not_introduced(false);
+  BOOST_TEST(failed_as(not_introduced, known, "sent a Known that is not its to say"));
 }
 
 BOOST_AUTO_TEST_CASE(who_is_refused_hears_why) {
@@ -206,9 +229,11 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_says_is_taken_or_refused_by_name) {
     side.introduce(hello_of(2));
     for (int messages = *rc::gen::inRange(1, 20); messages > 0; --messages) {
       const auto channel = ChannelId{*rc::gen::inRange<std::uint32_t>(0, 6)};
-      const Message all[] = {hello_of(1),       Open{channel, "s", {}}, Accept{channel, {}},
-                             Data{channel, {}}, Close{channel},         Reset{channel, Errc::cancelled, "x"}};
-      auto bytes = encode(all[*rc::gen::inRange(0, 6)]);
+      const Message all[] = {hello_of(1),         Open{channel, "s", {}},
+                             Accept{channel, {}}, Data{channel, {}},
+                             Close{channel},      Reset{channel, Errc::cancelled, "x"},
+                             Known{{Proof{}}},    Choice{}};
+      auto bytes = encode(all[*rc::gen::inRange(0, 8)]);
       if (*rc::gen::inRange(0, 4) == 0)
         bytes.assign(std::as_bytes(std::span(noise)).begin(), std::as_bytes(std::span(noise)).end());
       if (const auto heard = side.on_message(bytes); !heard) {
@@ -232,7 +257,10 @@ BOOST_AUTO_TEST_CASE(messages_come_back_from_their_encoding_as_they_were) {
                          Accept{ChannelId{8}, {bytes_of("g"), {}}},
                          Data{ChannelId{9}, Bytes(100'000, std::byte{5})},
                          Close{ChannelId{0xFFFFFFFF}},
-                         Reset{ChannelId{2}, Errc::invalid_argument, "why"}};
+                         Reset{ChannelId{2}, Errc::invalid_argument, "why"},
+                         Known{full.proofs},
+                         Choice{},
+                         Choice{full.proofs[1]}};
   for (const Message& message : all) BOOST_TEST((decode(encode(message)).value() == message));
 }
 

@@ -116,12 +116,10 @@ BOOST_AUTO_TEST_CASE(two_processes_share_one_connection_whoever_dials_whom_at_wh
   const auto second_door = *other.peers->listen(kAny, {.channel = other.peers->options()});
   const auto first = one.dial(other.listener->address()).value();
   BOOST_TEST(!first.was_connected());
-  BOOST_TEST(!first.has_proved(first.number()));
   for (const Address& to : {other.listener->address(), second_door.address()}) {
     const auto again = one.dial(to).value();
     BOOST_TEST(again.was_connected());
-    BOOST_TEST(again.has_proved(first.number()));
-    BOOST_TEST(!again.has_proved(first.number() + 1));
+    BOOST_TEST(again.number() == first.number());
   }
   const auto back = other.dial(one.listener->address()).value();
   BOOST_TEST(back.was_connected());
@@ -136,13 +134,19 @@ BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_ge
   auto loop = control::ControlLoop::create().value();
   std::optional<control::Channel> taken;
   const Hello lie{.identity = other.peers->identity(), .proofs = {Proof{}}};
+  int asked = 0;
   const auto liar = *control::Listener::listen(
       *loop, kAny, {.channel = {.security = control::Insecure{}}},
       {.on_channel =
            [&](control::Channel channel) {
              taken.emplace(std::move(channel));
-             taken->start([&](const Bytes&) { static_cast<void>(taken->send(encode(lie))); },
-                          [](const Error&) {});
+             taken->start(
+                 [&](const Bytes& said) {
+                   const bool is_hello = std::holds_alternative<Hello>(decode(said).value());
+                   const Choice choice{++asked < 3 ? std::optional(Proof{}) : std::nullopt};
+                   static_cast<void>(taken->send(is_hello ? encode(lie) : encode(choice)));
+                 },
+                 [](const Error&) {});
            },
        .on_refused = {}});
   const auto deceived = one.dial(liar.address()).value();
@@ -164,8 +168,13 @@ BOOST_AUTO_TEST_CASE(what_a_process_proves_as_a_listener_is_no_proof_of_another)
            [&](control::Channel channel) {
              taken.emplace(std::move(channel));
              taken->start(
-                 [&](const Bytes& asked) {
-                   Hello question = std::get<Hello>(decode(asked).value());
+                 [&](const Bytes& said) {
+                   const Message asked = decode(said).value();
+                   if (std::holds_alternative<Known>(asked)) {
+                     static_cast<void>(taken->send(encode(Choice{})));
+                     return;
+                   }
+                   Hello question = std::get<Hello>(asked);
                    question.identity = other.peers->identity();
                    dialing = control::connect(
                        *loop, "127.0.0.1", one.listener->address().port, {.security = control::Insecure{}},
@@ -217,15 +226,21 @@ class ByHand {
       ours_.reset();
     });
   }
-  /// Dials and says `hello`; the answer.
+  /// Dials and says `hello`; the answer. Then ask() may follow.
   Hello dial(const Address& to, const Hello& hello) {
     std::promise<Hello> answer;
     loop_->call([&] {
       dialing_ = control::connect(*loop_, "127.0.0.1", to.port, {.security = control::Insecure{}},
                                   seconds(60), [&](Result<control::Channel> made) {
                                     ours_.emplace(std::move(made.value()));
-                                    ours_->start([&](const Bytes& said) { answer.set_value(hello_in(said)); },
-                                                 [](const Error&) {});
+                                    ours_->start(
+                                        [&](const Bytes& said) {
+                                          Message heard = decode(said).value();
+                                          if (const auto* const choice = std::get_if<Choice>(&heard))
+                                            return chosen.set_value(*choice);
+                                          answer.set_value(std::get<Hello>(std::move(heard)));
+                                        },
+                                        [](const Error&) {});
                                     BOOST_REQUIRE(ours_->send(encode(hello)));
                                   });
     });
@@ -234,6 +249,10 @@ class ByHand {
   void answer(const Hello& hello) {
     loop_->call([&] { BOOST_REQUIRE(dialed_->send(encode(hello))); });
   }
+  Choice ask(const Known& known) {
+    loop_->call([&] { BOOST_REQUIRE(ours_->send(encode(known))); });
+    return chosen.get_future().get();
+  }
   void close_ours() {
     loop_->call([&] { ours_->close(); });
   }
@@ -241,6 +260,7 @@ class ByHand {
   Identity identity;
   std::optional<control::Listener> listener;
   std::promise<Hello> asked;
+  std::promise<Choice> chosen;
   std::promise<void> dialed_ended;
 
  private:
@@ -251,8 +271,9 @@ class ByHand {
   control::Connecting dialing_;
 };
 
-/// `one` dials `other`, which dials `one` before it answers.
-Peer cross(Host& one, ByHand& other) {
+/// `one` dials `other`, which dials `one` before it answers. `knows` gets what the two have said first.
+Peer cross(Host& one, ByHand& other,
+           const std::function<void(const Hello&, const Hello&, const Hello&)>& knows) {
   std::promise<Result<Peer>> found;
   const auto dialing = one.peers->dial("127.0.0.1", other.listener->address().port, seconds(60),
                                        [&](Result<Peer> peer) { found.set_value(std::move(peer)); });
@@ -261,24 +282,20 @@ Peer cross(Host& one, ByHand& other) {
   hello.nonce.fill(std::byte{1});
   hello.secret.fill(std::byte{2});
   const Hello answer = other.dial(one.listener->address(), hello);
-  // It says that the connection which it has dialed itself may lead to the one that asks.
-  BOOST_TEST(answer.proofs.empty());
-  BOOST_TEST_REQUIRE(answer.crossing.size() == 1U);
-  BOOST_TEST(
-      (answer.crossing[0] == proof_of(question.secret, other.identity, one.peers->identity(), hello.nonce)));
-  other.answer({.identity = other.identity,
-                .proofs = {},
-                .crossing = {proof_of(hello.secret, one.peers->identity(), other.identity, question.nonce)}});
+  BOOST_TEST(answer.proofs.empty());  // it does not know yet whom it has dialed
+  const Proof ours = proof_of(hello.secret, one.peers->identity(), other.identity, question.nonce);
+  other.answer({.identity = other.identity, .nonce = {}, .secret = {}, .proofs = {ours}});
+  knows(question, hello, answer);
   return found.get_future().get().value();
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(of_two_connections_that_cross_the_one_that_the_smaller_incarnation_dialed_stays) {
+BOOST_AUTO_TEST_CASE(of_two_connections_that_cross_the_one_stays_that_the_smaller_incarnation_decides_for) {
   {
     Host one;
     ByHand smaller(std::byte{0});
-    const Peer peer = cross(one, smaller);
+    const Peer peer = cross(one, smaller, [](const auto&...) {});
     BOOST_TEST(peer.was_connected());
     BOOST_TEST(!peer.was_dialed_by_us());
     smaller.dialed_ended.get_future().get();
@@ -288,10 +305,15 @@ BOOST_AUTO_TEST_CASE(of_two_connections_that_cross_the_one_that_the_smaller_inca
   {
     Host one;
     ByHand larger(std::byte{255});
-    const Peer peer = cross(one, larger);
+    const Peer peer = cross(one, larger, [&](const Hello& question, const Hello& hello, const Hello& answer) {
+      const Identity& identity = one.peers->identity();
+      const Known known{{proof_of(question.secret, identity, larger.identity, answer.nonce)}};
+      const Proof choice = proof_of(question.secret, larger.identity, identity, hello.nonce);
+      BOOST_TEST((larger.ask(known) == Choice{choice}));
+    });
     BOOST_TEST(!peer.was_connected());
     BOOST_TEST(peer.was_dialed_by_us());
-    larger.close_ours();  // which knows the same
+    larger.close_ours();
     wait_for([&] { return one.peers->connections() == 1; });
   }
 }
@@ -396,8 +418,10 @@ BOOST_AUTO_TEST_CASE(whatever_breaks_a_bound_is_refused_by_name_and_counted) {
   const Case cases[] = {
       {{long_first}, "sent more than a Hello at first"},
       {{cut}, "sent a malformed control message"},
-      {{with([](Hello& one) { one.proofs.resize(kMostProofs + 1); })}, "sent a Hello with too many proofs"},
-      {{with([](Hello& one) { one.crossing.resize(kMostProofs + 1); })}, "sent a Hello with too many proofs"},
+      {{with([](Hello& one) { one.proofs.resize(kMostProofs + 1); })}, "sent too many proofs"},
+      {{hello, encode(Known{std::vector<Proof>(kMostProofs + 1)})}, "sent too many proofs"},
+      {{encode(Known{})}, "sent a Known that is not its to say"},
+      {{hello, encode(Choice{})}, "sent a Choice that nobody waits for"},
       {{hello, hello}, "sent a second Hello"},
       {{fits}, "sent more than a Hello at first"},
       {{open("s", {})}, "sent an Open before both sides said Hello"},

@@ -16,9 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "controlplane/connect/socket.hpp"
-#include "controlplane/store/store_node.hpp"
 #include "lib/include/rdmc/membership.hpp"
+#include "tests/lib/membership/one_store.hpp"
 
 extern char** environ;
 
@@ -29,28 +28,6 @@ inline constexpr GroupNumber kNumber{7};
 inline bool failed_with(const auto& result, Errc code) {
   return !result && result.error().code == code && !result.error().what.empty();
 }
-
-/// One node, with a loop of its own, which can be stopped. It can be started again if it has a folder for its
-/// state.
-class OneStore {
- public:
-  explicit OneStore(std::string directory = {}) : directory_(std::move(directory)) { start(); }
-  Address address() const { return control::local_address(port_.get()); }
-  void start() {
-    node_ = store::StoreNode::start(*loop_, {.directory = directory_,
-                                             .nodes = {},
-                                             .listen = address(),
-                                             .channel = {.channel = {.security = control::Insecure{}}}})
-                .value();
-  }
-  void stop() { node_.reset(); }
-
- private:
-  const std::string directory_;
-  const Descriptor port_ = control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value();
-  std::unique_ptr<control::ControlLoop> loop_ = control::ControlLoop::create().value();
-  std::unique_ptr<store::StoreNode> node_;
-};
 
 inline MembershipOptions options_for(const Address& store, const std::string& name) {
   return {.group = "g",

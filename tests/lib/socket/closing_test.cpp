@@ -32,10 +32,13 @@ Answer receive_byte(Stack& stack, int fd) {
   return stack.receive(fd, {&byte, 1}, 0);
 }
 
-/// The last of many sends, before which there was room for others.
+/// The last of many sends, before which there was room for others. It has sent nothing: a longer one could
+/// have sent a part, and the send that followed it would find a descriptor whose number may be another file's
+/// by then.
 Answer send_until_it_fails(Stack& stack, int fd) {
+  while (stack.send(fd, std::span(kMuch).first(100'000), MSG_DONTWAIT)) continue;
   for (;;)
-    if (const auto sent = stack.send(fd, std::span(kMuch).first(100'000), 0); !sent) return sent;
+    if (const auto sent = stack.send(fd, std::span(kMuch).first(1), 0); !sent) return sent;
 }
 
 /// By now a connection over shared memory is in a lane.

@@ -1,0 +1,240 @@
+// Two processes that dial each other as often as they like and at any moment: in every order in which their
+// messages can arrive, one connection stays, both use it, and nothing was ever carried by another one.
+#include "controlplane/peer/selection.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <random>
+
+BOOST_AUTO_TEST_SUITE(selection_test)
+
+using namespace rdmc;
+using namespace rdmc::peer;
+
+namespace {
+
+using Number = Selection::Number;
+
+/// The other side has opened a channel, or closed the connection.
+struct Use {};
+struct End {};
+using Said = std::variant<Hello, Known, Choice, Use, End>;
+
+Identity identity_of(std::size_t side) {
+  return {.incarnation = {std::byte{static_cast<std::uint8_t>(side + 1)}}, .process = {}};
+}
+
+/// Both processes, and everything that is under way between them: each connection keeps its order in each
+/// direction, and connections overtake each other. Side 0 is the one that decides.
+class World {
+ public:
+  /// Side `dialers[i]` is to make connection i at some time.
+  explicit World(const std::vector<std::size_t>& dialers) {
+    for (const std::size_t dialer : dialers) {
+      Link& link = links_.emplace_back();
+      link.dialer = dialer;
+    }
+  }
+
+  /// Everything that may happen next: of connection `link`, that `to` gets the next message, or that it is
+  /// dialed.
+  struct Event {
+    std::size_t link, to;
+  };
+  std::vector<Event> possible() const {
+    std::vector<Event> all;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (!links_[i].is_dialed) all.push_back({i, 0});
+      for (const std::size_t to : {0, 1})
+        if (!links_[i].under_way[to].empty()) all.push_back({i, to});
+    }
+    return all;
+  }
+
+  void happen(const Event& event) {
+    Link& link = links_[event.link];
+    if (!link.is_dialed) return dial(event.link);
+    const Said said = link.under_way[event.to].front();
+    link.under_way[event.to].pop_front();
+    if (!link.is_open[event.to]) return;
+    const Number number = link.numbers[event.to];
+    Selection& self = selections_[event.to];
+    if (std::holds_alternative<End>(said)) return end(event.link, event.to, false);
+    if (std::holds_alternative<Use>(said)) return self.on_use(number);
+    if (const auto* const hello = std::get_if<Hello>(&said)) {
+      if (link.dialer == event.to) return follow(event, self.on_answer(number, *hello));
+      say(event, self.answer(number, *hello, token(2 * event.link + 1)));
+    } else if (const auto* const known = std::get_if<Known>(&said)) {
+      follow(event, self.on_known(number, *known));
+    } else {
+      follow(event, self.on_choice(number, std::get<Choice>(said)));
+    }
+  }
+
+  /// The connection breaks: `side` is the first to see it.
+  void break_at(std::size_t link, std::size_t side) {
+    if (!links_[link].is_dialed || !links_[link].is_open[side]) return;
+    has_broken_ = true;
+    end(link, side, true);
+  }
+
+  std::size_t links() const { return links_.size(); }
+
+  /// Why not all is as it should be when nothing is under way; empty: it is.
+  std::string wrong() const {
+    std::optional<std::size_t> stays;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      const Link& link = links_[i];
+      if (link.is_open[0] != link.is_open[1]) return "a connection that is open at one side alone";
+      if (link.is_open[0] && stays) return "two connections stay";
+      if (link.is_open[0]) stays = i;
+      if (!link.found && !link.was_broken) return "a dial that does not end";
+    }
+    if (has_broken_) return wrong_;
+    if (!stays) return "no connection stays";
+    for (const Link& link : links_)
+      if (link.found != stays) return "a dial that finds another connection than the one that stays";
+    return wrong_;
+  }
+
+ private:
+  struct Link {
+    std::size_t dialer = 0;
+    bool is_dialed = false, was_broken = false, is_used = false;
+    std::array<bool, 2> is_open{};
+    std::array<Number, 2> numbers{};
+    std::array<std::deque<Said>, 2> under_way;  // to whom
+    std::optional<std::size_t> found;           // by the dial that made it
+  };
+
+  static Token token(std::size_t number) {
+    return {std::byte{static_cast<std::uint8_t>(number)}, std::byte{1}};
+  }
+
+  void dial(std::size_t index) {
+    Link& link = links_[index];
+    link.is_dialed = true;
+    link.is_open = {true, true};
+    // Whoever hears of it first counts it first; numbers need not be in the same order at both sides.
+    link.numbers[link.dialer] = ++last_[link.dialer];
+    const Hello hello =
+        selections_[link.dialer].dial(link.numbers[link.dialer], token(2 * index), token(100 + index));
+    link.numbers[1 - link.dialer] = ++last_[1 - link.dialer];
+    link.under_way[1 - link.dialer].push_back(hello);
+  }
+
+  void say(const Event& event, Said said) {
+    links_[event.link].under_way[1 - event.to].push_back(std::move(said));
+  }
+
+  void follow(const Event& event, const Selection::Step& step) {
+    if (step.say) std::visit([&](const auto& one) { say(event, one); }, *step.say);
+    if (!step.use) return;
+    Link& link = links_[event.link];
+    const auto used = std::ranges::find_if(
+        links_, [&](const Link& each) { return each.is_dialed && each.numbers[event.to] == *step.use; });
+    if (!used->is_open[event.to]) wrong_ = "a dial finds a connection that is over";
+    link.found = static_cast<std::size_t>(used - links_.begin());
+    used->is_used = true;
+    if (*link.found != event.link) end(event.link, event.to, true);
+    used->under_way[1 - event.to].push_back(Use{});
+  }
+
+  void end(std::size_t index, std::size_t side, bool tells) {
+    Link& link = links_[index];
+    if (link.is_used && !has_broken_) wrong_ = "a connection that was used ends";
+    link.is_open[side] = false;
+    // An end that the other side hears before its dial is over is that dial's end.
+    if (link.dialer == side && !link.found) link.was_broken = has_broken_;
+    selections_[side].on_end(link.numbers[side]);
+    if (tells) link.under_way[1 - side].push_back(End{});
+  }
+
+  std::array<Selection, 2> selections_{Selection(identity_of(0)), Selection(identity_of(1))};
+  std::array<Number, 2> last_{};
+  std::vector<Link> links_;
+  bool has_broken_ = false;
+  std::string wrong_;
+};
+
+constexpr std::uint32_t kSeeds = 20'000;
+
+World some_world(std::mt19937& random, std::size_t most) {
+  std::vector<std::size_t> dialers(1 + random() % most);
+  for (std::size_t& dialer : dialers) dialer = random() % 2;
+  return World(dialers);
+}
+
+/// Every order of what may happen from here on; how many there are.
+std::size_t try_all(const World& world) {
+  const auto possible = world.possible();
+  if (possible.empty()) {
+    if (const auto wrong = world.wrong(); !wrong.empty()) BOOST_REQUIRE_MESSAGE(false, wrong);
+    return 1;
+  }
+  std::size_t orders = 0;
+  for (const auto& event : possible) {
+    World next = world;
+    next.happen(event);
+    orders += try_all(next);
+  }
+  return orders;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(in_every_order_one_connection_stays_and_carries_everything) {
+  std::size_t orders = 0;
+  for (const auto& dialers : {std::vector<std::size_t>{0}, {1}, {0, 0}, {1, 1}, {0, 1}})
+    orders += try_all(World(dialers));
+  for (const auto& dialers : {std::vector<std::size_t>{0, 0, 0}, {0, 0, 1}}) {
+    World world(dialers);
+    for (std::size_t link = 0; link < 3; ++link) world.happen({link, 0});  // all at the same moment
+    orders += try_all(world);
+  }
+  BOOST_TEST(orders > 100'000U);
+}
+
+BOOST_AUTO_TEST_CASE(of_many_connections_one_stays_and_carries_everything) {
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    std::mt19937 random(seed);
+    World world = some_world(random, 6);
+    for (auto possible = world.possible(); !possible.empty(); possible = world.possible())
+      world.happen(possible[random() % possible.size()]);
+    BOOST_REQUIRE_MESSAGE(world.wrong().empty(), "seed " << seed << ": " << world.wrong());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_stays_at_most_also_when_connections_break_in_the_middle) {
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    std::mt19937 random(seed);
+    World world = some_world(random, 6);
+    for (auto possible = world.possible(); !possible.empty(); possible = world.possible()) {
+      if (random() % 6 == 0) world.break_at(random() % world.links(), random() % 2);
+      world.happen(possible[random() % possible.size()]);
+    }
+    BOOST_REQUIRE_MESSAGE(world.wrong().empty(), "seed " << seed << ": " << world.wrong());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_only_has_the_name_of_a_process_that_we_know_does_not_get_its_connection) {
+  for (const std::size_t ours : {0, 1}) {
+    Selection self(identity_of(ours));
+    const Identity name = identity_of(1 - ours);
+    const Hello question = self.dial(1, Token{std::byte{1}}, Token{std::byte{2}});
+    auto step = self.on_answer(1, {.identity = name, .nonce = {}, .secret = {}, .proofs = {}});
+    if (step.say) step = self.on_choice(1, {});
+    BOOST_TEST((step.use == 1U));
+    // It listens, or it dials; it repeats what we have said before.
+    (void)self.dial(2, Token{std::byte{3}}, Token{std::byte{4}});
+    const Hello said = self.answer(3, {.identity = name, .nonce = {}, .secret = {}, .proofs = {}}, Token{});
+    BOOST_TEST(said.proofs.size() == 1U);
+    step = self.on_answer(2, {.identity = name, .nonce = {}, .secret = {}, .proofs = said.proofs});
+    if (step.say) step = self.on_choice(2, {});
+    BOOST_TEST((step.use == 2U));
+    BOOST_TEST(!std::get<Choice>(*self.on_known(3, {said.proofs}).say).proof.has_value());
+    BOOST_TEST((question.secret != said.secret));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
