@@ -26,8 +26,8 @@ constexpr Duration kAskAgain = milliseconds(50);
 /// One turn of a node that the waiting thread drives.
 constexpr Duration kTurn = milliseconds(10);
 /// A member that has found another key at one of the others listens on until as many have been refused at its
-/// own door as it is not connected with: by then all of them know. It listens at most so long, because some of
-/// them may not be there, or may have given up already.
+/// own door as it is not connected with: by then all of them know. It listens at most so long, because some
+/// of them may not be there, or may have given up already.
 constexpr Duration kFoundOutWithin = seconds(5);
 constexpr std::size_t kMostJobBytes = 255;
 
