@@ -6,33 +6,60 @@
 #include <utility>
 
 #include "controlplane/peer/context.hpp"
+#include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {
 namespace {
 
-/// The data plane speaks on the fabric's thread; what it says is carried over to the loop's.
-DataPlane::Events on_loop(control::ControlLoop& loop, DataPlane::Events events) {
-  const auto shared = std::make_shared<DataPlane::Events>(std::move(events));
-  return {
-      .delivered = [&loop, shared](Epoch epoch) { loop.post([shared, epoch] { shared->delivered(epoch); }); },
-      .failed =
-          [&loop, shared](Epoch epoch, std::optional<Rank> peer, const Error& error) {
-            loop.post([shared, epoch, peer, error] { shared->failed(epoch, peer, error); });
-          }};
-}
-
-/// On the fabric's thread, which must not wait: where there is no memory for it, the next turn tries again.
-template <typename Task>
-void post_to_loop(control::ControlLoop& loop, peer::FabricThread& thread, Task task) {
-  try {
-    loop.post(task);
-  } catch (const std::bad_alloc&) {
-    const auto again = thread.post([&loop, &thread, task] { post_to_loop(loop, thread, task); });
-    if (!again) throw;  // then everything on the thread is told
-  }
-}
+/// Between two tries where the loop's thread cannot be told for want of memory.
+constexpr Duration kTryAgain = milliseconds(1);
 
 }  // namespace
+
+/// What the fabric's thread has for the loop's, in order. What the loop has no memory for waits here, and is
+/// tried again in later turns: that itself needs no memory.
+class DataPlaneProxy::ToLoop final : public engine::Agent {
+ public:
+  struct Entry {
+    std::move_only_function<void()> run;
+    std::shared_ptr<Entry> next = nullptr;
+  };
+
+  explicit ToLoop(control::ControlLoop& loop) : loop_(loop) {}
+  /// One after the other: a long list must not end in as many nested calls.
+  ~ToLoop() override {
+    while (first_ != nullptr) first_ = std::move(first_->next);
+  }
+
+  void post(std::shared_ptr<Entry> entry) {
+    Entry* const last = entry.get();
+    (first_ == nullptr ? first_ : last_->next) = std::move(entry);
+    last_ = last;
+    work(monotonic_now());
+  }
+
+  std::size_t work(Time now) override {
+    std::size_t done = 0;
+    for (; first_ != nullptr; ++done) {
+      try {
+        // It ends on the loop, too.
+        loop_.post([entry = first_] { std::exchange(entry->run, nullptr)(); });
+      } catch (const std::bad_alloc&) {
+        try_at_ = now + kTryAgain;
+        break;
+      }
+      first_ = std::move(first_->next);
+    }
+    return done;
+  }
+  Time next_deadline() const override { return first_ == nullptr ? Time::never() : try_at_; }
+
+ private:
+  control::ControlLoop& loop_;
+  std::shared_ptr<Entry> first_;
+  Entry* last_ = nullptr;
+  Time try_at_{};
+};
 
 Result<std::unique_ptr<DataPlaneProxy>> DataPlaneProxy::open(control::ControlLoop& loop,
                                                              const FabricChoice& fabric, Address address,
@@ -50,17 +77,39 @@ Result<std::unique_ptr<DataPlaneProxy>> DataPlaneProxy::open(control::ControlLoo
   if (!ring) return std::unexpected(ring.error());
   std::unique_ptr<DataPlaneProxy> self(new DataPlaneProxy(loop, std::move(*thread), std::move(events)));
   self->ring_ = std::move(*ring);
+  auto added = self->thread_->call([&]() -> Result<void> {
+    self->thread_->engine().add(*self->to_loop_);
+    return {};
+  });
+  if (!added) return std::unexpected(added.error());
   return self;
 }
 
 DataPlaneProxy::DataPlaneProxy(control::ControlLoop& loop, std::shared_ptr<peer::FabricThread> thread,
                                DataPlane::Events events)
-    : loop_(loop),
-      thread_(std::move(thread)),
-      plane_(thread_->fabric(), thread_->engine(), on_loop(loop, std::move(events))) {}
+    : thread_(std::move(thread)),
+      to_loop_(std::make_unique<ToLoop>(loop)),
+      plane_(thread_->fabric(), thread_->engine(), on_loop(std::move(events))) {}
 
 DataPlaneProxy::~DataPlaneProxy() {
-  end_now();
+  thread_->call([this] {
+    plane_.end();
+    thread_->engine().remove(*to_loop_);
+  });
+}
+
+/// The data plane speaks on the fabric's thread; what it says is carried over to the loop's. Without memory
+/// for that, the data plane says later that it has failed.
+DataPlane::Events DataPlaneProxy::on_loop(DataPlane::Events events) {
+  const auto shared = std::make_shared<DataPlane::Events>(std::move(events));
+  const auto post = [this](std::move_only_function<void()> run) {
+    to_loop_->post(std::make_shared<ToLoop::Entry>(ToLoop::Entry{std::move(run)}));
+  };
+  return {.delivered = [post, shared](Epoch epoch) { post([shared, epoch] { shared->delivered(epoch); }); },
+          .failed =
+              [post, shared](Epoch epoch, std::optional<Rank> peer, const Error& error) {
+                post([shared, epoch, peer, error] { shared->failed(epoch, peer, error); });
+              }};
 }
 
 void DataPlaneProxy::end_now() {
@@ -69,18 +118,20 @@ void DataPlaneProxy::end_now() {
 
 template <typename Command, typename Answer>
 void DataPlaneProxy::ask(Command command, Answer answer) {
+  using Value = std::invoke_result_t<Command>;
   struct Asked {
     Command command;
-    Answer answer;
-    std::optional<std::invoke_result_t<Command>> result;
+    Value result{};
+    std::shared_ptr<ToLoop::Entry> entry = std::make_shared<ToLoop::Entry>();
   };
-  const auto asked = std::make_shared<Asked>(Asked{std::move(command), std::move(answer), {}});
-  thread_->post_when_room([&loop = loop_, &thread = *thread_, asked] {
-    asked->result.emplace(thread.call(std::ref(asked->command)));
-    post_to_loop(loop, thread, [asked] {
-      auto once = std::move(asked->answer);  // it ends on the loop, too
-      once(std::move(*asked->result));
-    });
+  const auto asked = std::make_shared<Asked>(Asked{std::move(command)});
+  asked->entry->run = [asked, answer = std::move(answer)]() mutable { answer(std::move(asked->result)); };
+  thread_->post_when_room([this, asked] {
+    try {
+      asked->result = thread_->call(std::ref(asked->command));
+    } catch (const std::bad_alloc&) {
+    }  // a command whose result is a Result answers resource_limit instead
+    to_loop_->post(std::move(asked->entry));
   });
 }
 

@@ -39,7 +39,7 @@ class DataPlaneProxy {
   DataPlaneProxy& operator=(const DataPlaneProxy&) = delete;
 
   // DataPlane's functions, run on the fabric's thread in the order called. One that meets the end of memory
-  // answers resource_limit.
+  // answers resource_limit, and wait() that it knows of nothing. However long that lasts, no answer is lost.
   void form(Epoch epoch, Rank rank, EpochPlan plan, Handler<Result<std::vector<session::PeerBlob>>> answer);
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);
@@ -56,15 +56,17 @@ class DataPlaneProxy {
   const std::string& choice_reason() const { return thread_->reason(); }
 
  private:
+  class ToLoop;
   DataPlaneProxy(control::ControlLoop& loop, std::shared_ptr<peer::FabricThread> thread,
                  DataPlane::Events events);
+  DataPlane::Events on_loop(DataPlane::Events events);
   /// Runs `command` on the fabric's thread, and `answer` with its result on the loop's.
   template <typename Command, typename Answer>
   void ask(Command command, Answer answer);
 
-  control::ControlLoop& loop_;
   const std::shared_ptr<peer::FabricThread> thread_;
   memory::Arena ring_;
+  const std::unique_ptr<ToLoop> to_loop_;
   DataPlane plane_;
 };
 

@@ -11,6 +11,8 @@ constexpr Duration kLook = milliseconds(10);
 constexpr std::int64_t kLeastLatencyNs = 20'000, kMostLatencyNs = 300'000;
 /// From the end of a process to the word of it at the other end of a connection.
 constexpr Duration kNews = milliseconds(1);
+/// More than operators use up in one life of a node (store::Node::Options::started).
+constexpr std::uint64_t kRunsOfOneLife = 1'000;
 
 view::View view_of(std::uint64_t epoch, std::uint64_t proposal) {
   return {.epoch = Epoch{epoch},
@@ -57,7 +59,8 @@ void StoreWorld::start_node(Place place) {
                                                                  .nodes = options_.nodes,
                                                                  .fresh = any_id(),
                                                                  .proposer = any_id(),
-                                                                 .seed = simulation_.random().next()},
+                                                                 .seed = simulation_.random().next(),
+                                                                 .started = kRunsOfOneLife * host.life},
                                             std::move(kept), simulation_.now());
   tell_links(place, true);
   pump(place);

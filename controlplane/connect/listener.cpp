@@ -5,6 +5,7 @@
 #include <cassert>
 #include <chrono>
 #include <list>
+#include <new>
 
 #include "controlplane/connect/connection.hpp"
 
@@ -75,7 +76,17 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     });
   }
 
+  /// Whoever came when there was no memory is gone; others are let in as soon as there is some.
   void on_readable() {
+    try {
+      accept_some();
+    } catch (const std::bad_alloc&) {
+      ++counters.accept_failures;
+      if (!closed_) pause([this] { arm(); });
+    }
+  }
+
+  void accept_some() {
     for (int i = 0; i < kAcceptsPerTurn && !closed_; ++i) {
       Address peer;
       auto socket = accept_one(socket_.get(), peer);

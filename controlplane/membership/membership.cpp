@@ -1,6 +1,7 @@
 #include "controlplane/membership/membership.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "controlplane/auth/random.hpp"
 #include "controlplane/membership/membership_impl.hpp"
@@ -219,7 +220,12 @@ void Membership::Impl::fence_everybody() {
 void Membership::Impl::be_removed(const view::View& view) {
   fence_everybody();
   close();
-  if (upcalls_.removed) upcalls_.removed(view);
+  tell_removed(view);
+}
+
+/// Once, also where the upcall itself finds no memory.
+void Membership::Impl::tell_removed(const view::View& view) {
+  if (!std::exchange(is_removed_told_, true) && upcalls_.removed) upcalls_.removed(view);
 }
 
 /// The end of the lease needs no memory, and comes first. Queue pairs that this fence does not get to are
@@ -234,7 +240,7 @@ void Membership::Impl::end_without_memory() {
     window_.reset();
   }
   close();
-  if (upcalls_.removed) upcalls_.removed(core_->view());
+  tell_removed(core_->view());
 }
 
 /// What a member sent to its application here.

@@ -93,6 +93,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void swap_store(const view::SwapStore& swap);
   void install(const view::View& view);
   void be_removed(const view::View& view);
+  void tell_removed(const view::View& view);
   void fence_everybody();
   void take(Link& link, Data data);
   bool is_member() const { return core_->state() == view::FailureView::State::member; }
@@ -174,7 +175,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<control::Listener> listener_;
   control::Timer timer_, granting_;
   Time armed_for_ = Time::never();  ///< when timer_ runs out
-  bool closed_ = false, is_running_ = false;
+  bool closed_ = false, is_running_ = false, is_removed_told_ = false;
 
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;

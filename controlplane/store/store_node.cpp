@@ -1,6 +1,7 @@
 #include "controlplane/store/store_node.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <new>
 #include <optional>
@@ -23,6 +24,12 @@ constexpr Duration kHintAfter = milliseconds(10);
 constexpr Duration kReachWithin = seconds(2);
 /// What is said to another node while it is being reached; the oldest is forgotten, and asked again.
 constexpr std::size_t kMostUnsent = 16;
+
+std::uint64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(now).count()));
+}
 
 Result<void> check(const NodeOptions& options, const Durable& kept) {
   const std::size_t nodes = std::max<std::size_t>(options.nodes.size(), 1);
@@ -85,7 +92,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     const NodeState state = node_.state();
     NodeStatus status{.stage = state.stage,
                       .text = state.text,
-                      .ending = node_.ending(),
+                      .ending = {},
                       .epoch = state.epoch,
                       .groups = node_.acceptor().groups(),
                       .accepted = node_.counters().accepted,
@@ -93,6 +100,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
                       .clients = clients_.size(),
                       .requests = node_.counters().requests,
                       .refused = refused_};
+    if (const Error* const ending = node_.ending()) status.ending = *ending;
     if (writing_since_) status.writing_for = monotonic_now() - *writing_since_;
     for (const auto& [id, client] : clients_) status.watches += client.watches.size();
     return status;
@@ -227,10 +235,10 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
       node_.fail({Errc::resource_limit, "no memory"});
     }
     if (is_ended_) return;
-    const auto ending = node_.ending();
-    if (!ending) return;
-    if (options_.ended) options_.ended(*ending);
+    const Error* const ending = node_.ending();
+    if (ending == nullptr) return;
     is_ended_ = true;
+    if (options_.ended) options_.ended(*ending);
   }
 
   void pump() {
@@ -330,7 +338,8 @@ Result<std::unique_ptr<StoreNode>> StoreNode::start(control::ControlLoop& loop, 
                            .nodes = std::max<std::size_t>(options.nodes.size(), 1),
                            .fresh = any_id(),
                            .proposer = any_id(),
-                           .seed = random->next64()};
+                           .seed = random->next64(),
+                           .started = seconds_since_1970()};
   auto impl = std::make_shared<Impl>(loop, options, core, std::move(kept), std::move(writer));
   if (auto listening = impl->listen(); !listening) return std::unexpected(listening.error());
   return std::unique_ptr<StoreNode>(new StoreNode(std::move(impl)));

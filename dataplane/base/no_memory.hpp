@@ -23,6 +23,15 @@ inline Error no_memory() {
   return {Errc::resource_limit, "no memory"};
 }
 
+/// A copy for whoever must be told; without memory for the text, the same code with the text of no_memory().
+inline Error copy_of(const Error& error) noexcept {
+  try {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return {error.code, no_memory().what};
+  }
+}
+
 /// The result of `work`; no_memory() if it met std::bad_alloc.
 template <typename Work>
 requires IsResult<std::invoke_result_t<Work>> std::invoke_result_t<Work> or_no_memory(Work&& work) {

@@ -13,14 +13,23 @@ std::size_t cost(const EarlyRecords::Kept& kept) {
 
 }  // namespace
 
+void EarlyRecords::uncount(const Waiting& waiting) {
+  for (const Kept& kept : waiting.records) bytes_ -= cost(kept);
+  bytes_ -= kGroupBytes + waiting.peers.size() * sizeof(PeerId);
+}
+
 std::optional<EarlyRecords::Refused> EarlyRecords::keep(const GroupName& name, PeerId peer,
                                                         std::span<const std::byte> record, Time now) {
   auto found = std::ranges::find(waiting_, name, &Waiting::name);
   if (found == waiting_.end()) {
     waiting_.push_back({.name = name, .since = now, .peers = {}, .told = 0, .records = {}});
     found = waiting_.end() - 1;
+    bytes_ += kGroupBytes;
   }
-  if (std::ranges::find(found->peers, peer) == found->peers.end()) found->peers.push_back(peer);
+  if (std::ranges::find(found->peers, peer) == found->peers.end()) {
+    found->peers.push_back(peer);
+    bytes_ += sizeof peer;
+  }
   found->records.push_back({peer, {record.begin(), record.end()}});
   bytes_ += cost(found->records.back());
   if (bytes_ <= limits_.bytes) return std::nullopt;
@@ -30,19 +39,22 @@ std::optional<EarlyRecords::Refused> EarlyRecords::keep(const GroupName& name, P
 std::optional<EarlyRecords::Kept> EarlyRecords::take(const GroupName& name) {
   const auto found = std::ranges::find(waiting_, name, &Waiting::name);
   if (found == waiting_.end()) return std::nullopt;
-  if (found->records.empty()) {
-    waiting_.erase(found);
-    return std::nullopt;
+  std::optional<Kept> first;
+  if (!found->records.empty()) {
+    first = std::move(found->records.front());
+    found->records.pop_front();
+    bytes_ -= cost(*first);
   }
-  Kept first = std::move(found->records.front());
-  found->records.pop_front();
-  bytes_ -= cost(first);
+  if (found->records.empty()) {
+    uncount(*found);
+    waiting_.erase(found);
+  }
   return first;
 }
 
 EarlyRecords::Refused EarlyRecords::drop(std::vector<Waiting>::iterator waiting) {
+  uncount(*waiting);
   Refused refused{.name = waiting->name, .peers = std::move(waiting->peers)};
-  for (const Kept& kept : waiting->records) bytes_ -= cost(kept);
   waiting_.erase(waiting);
   set_over(refused.name);
   return refused;
@@ -93,8 +105,7 @@ void EarlyRecords::forget(const GroupName& name, PeerId peer) {
 void EarlyRecords::forget_before(const GroupName& name) {
   std::erase_if(waiting_, [&](const Waiting& one) {
     const bool is_past = one.name.number == name.number && one.name.epoch < name.epoch;
-    if (is_past)
-      for (const Kept& kept : one.records) bytes_ -= cost(kept);
+    if (is_past) uncount(one);
     return is_past;
   });
 }
@@ -106,8 +117,12 @@ void EarlyRecords::forget(PeerId peer) {
     if (known == one.peers.end()) continue;
     if (std::cmp_less(known - one.peers.begin(), one.told)) --one.told;
     one.peers.erase(known);
+    bytes_ -= sizeof peer;
   }
-  std::erase_if(waiting_, [](const Waiting& one) { return one.records.empty(); });
+  std::erase_if(waiting_, [this](const Waiting& one) {
+    if (one.records.empty()) uncount(one);
+    return one.records.empty();
+  });
 }
 
 void EarlyRecords::set_over(const GroupName& name) {

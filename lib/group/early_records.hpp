@@ -76,6 +76,11 @@ class EarlyRecords {
     std::size_t told = 0;       ///< … and how many of these know that they wait
     std::deque<Kept> records;
   };
+  /// What keeping a group takes, without its peers and records. Even an empty std::deque has a first block
+  /// (libstdc++: 512 bytes, and a map of 64).
+  static constexpr std::size_t kGroupBytes = sizeof(Waiting) + 576;
+
+  void uncount(const Waiting& waiting);
   Refused drop(std::vector<Waiting>::iterator waiting);
   void forget_records(Waiting& waiting, PeerId peer);
 

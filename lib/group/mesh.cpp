@@ -25,9 +25,10 @@ namespace {
 constexpr Duration kAskAgain = milliseconds(50);
 /// One turn of a node that the waiting thread drives.
 constexpr Duration kTurn = milliseconds(10);
-/// A member that has found another key at one of the others listens so long on, for those to find it out,
-/// too.
-constexpr Duration kFoundOutWithin = milliseconds(500);
+/// A member that has found another key at one of the others listens on until as many have been refused at its
+/// own door as it is not connected with: by then all of them know. It listens at most so long, because some
+/// of them may not be there, or may have given up already.
+constexpr Duration kFoundOutWithin = seconds(5);
 constexpr std::size_t kMostJobBytes = 255;
 
 std::string service_of(NodeId node, const std::string& job) {
@@ -117,7 +118,8 @@ class Mesh {
     wait_until(lock, timeout_, [this] { return missing_.empty() || failure_; });
     if (failure_) {
       const Error failure = *failure_;
-      if (failure.code == Errc::authentication) wait_until(lock, kFoundOutWithin, [] { return false; });
+      if (failure.code == Errc::authentication)
+        wait_until(lock, kFoundOutWithin, [this] { return refused_ >= missing_.size(); });
       return std::unexpected(failure);
     }
     if (missing_.empty()) return {};
@@ -231,6 +233,8 @@ class Mesh {
     {
       const std::lock_guard lock(mutex_);
       remarks_ = "; somebody with another key came from " + host_string(from);
+      ++refused_;
+      over_.notify_all();
     }
     for (const MeshMember& member : members_) {
       if (member.node > node_.id() && is_missing(member.node) && asked_.insert(member.node).second)
@@ -260,6 +264,7 @@ class Mesh {
   std::set<NodeId> missing_;  // not connected yet
   std::optional<Error> failure_;
   std::string remarks_;
+  std::size_t refused_ = 0;  // those with another key at our door
 };
 
 }  // namespace

@@ -69,13 +69,13 @@ Result<void> NodeGroup::destroy(Destroyed done) {
   const std::lock_guard lock(mutex_);
   if (destroying_) return fail(Errc::cancelled, "the group is being destroyed already");
   destroying_ = true;
-  commands_.push_back(Destroy{std::move(done)});
+  destroy_ = std::move(done);
   return {};
 }
 
 bool NodeGroup::wants_to_run() {
   const std::lock_guard lock(mutex_);
-  return !commands_.empty() && !std::exchange(told_, true);
+  return (!commands_.empty() || destroy_) && !std::exchange(told_, true);
 }
 
 void NodeGroup::run() {
@@ -83,11 +83,14 @@ void NodeGroup::run() {
   execute_commands();
 }
 
-/// In their order, although the upcalls of one may lead here again.
+/// In their order, although the upcalls of one may lead here again. The group's end comes last: it stays
+/// asked for when a command before it meets the end of memory.
 void NodeGroup::execute_commands() {
+  bool ends = false;
   {
     const std::lock_guard lock(mutex_);
     told_ = false;
+    ends = destroy_.has_value();
     if (executing_.empty()) executing_.swap(commands_);
     for (; !commands_.empty(); commands_.pop_front()) executing_.push_back(std::move(commands_.front()));
   }
@@ -96,6 +99,7 @@ void NodeGroup::execute_commands() {
     executing_.pop_front();
     std::visit([this](auto& one) { execute(one); }, command);
   }
+  if (ends) execute_destroy();
 }
 
 void NodeGroup::execute(Send& send) {
@@ -148,8 +152,12 @@ void NodeGroup::execute(Release& release) {
   group().release_view(release.message);
 }
 
-void NodeGroup::execute(Destroy& destroy) {
-  done_ = std::move(destroy.done);
+void NodeGroup::execute_destroy() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!destroy_) return;
+    done_ = std::exchange(destroy_, std::nullopt);
+  }
   for (const auto& [message, held] : held_)
     if (held.view) group().release_view(message);
   next_.reset();
@@ -163,7 +171,7 @@ void NodeGroup::finish() {
   if (!is_released() || next_ || !done_ || over_) return;
   over_ = some_changed_ = true;
   const Destroyed done = std::move(*done_);
-  if (done) done(failure_ ? Result<void>(std::unexpected(*failure_)) : Result<void>());
+  if (done) done(failure_ ? Result<void>(std::unexpected(std::move(*failure_))) : Result<void>());
 }
 
 }  // namespace rdmc::group

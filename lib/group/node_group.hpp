@@ -38,10 +38,7 @@ class NodeGroup final : public Survivor {
   struct Release {
     std::uint64_t message = 0;
   };
-  struct Destroy {
-    Destroyed done;
-  };
-  using Command = std::variant<Send, Buffer, Release, Destroy>;
+  using Command = std::variant<Send, Buffer, Release>;
 
   /// `members` by rank, of whom `rack_of` knows all or nobody; `racks_are_hosts`: where they are the hosts of
   /// connected nodes, members may join later. `some_changed` is set when somebody must call
@@ -67,6 +64,7 @@ class NodeGroup final : public Survivor {
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post(std::span<std::byte> buffer);
   Result<void> release(std::uint64_t message);
+  /// Needs no memory.
   Result<void> destroy(Destroyed done);
   /// True once after commands have come: somebody must have run() called.
   bool wants_to_run();
@@ -111,7 +109,7 @@ class NodeGroup final : public Survivor {
   void execute(Send& send);
   void execute(Buffer& buffer);
   void execute(Release& release);
-  void execute(Destroy& destroy);
+  void execute_destroy();
   void submit_all();
   bool submit(std::uint64_t number);
   void finish();
@@ -168,8 +166,9 @@ class NodeGroup final : public Survivor {
 
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
-  std::deque<Command> executing_;  // the engine's
-  bool told_ = false;              // that there are commands
+  std::optional<Destroyed> destroy_;  // what comes after all commands
+  std::deque<Command> executing_;     // the engine's
+  bool told_ = false;                 // that there are commands
   std::uint64_t next_send_ = 0;
   bool is_root_ = false, destroying_ = false;
   bool joins_ = false;  // it has not been in an open epoch yet

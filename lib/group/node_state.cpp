@@ -59,6 +59,10 @@ void Node::State::leave() {
 }
 
 std::size_t Node::State::work(Time now) {
+  if (disconnects_all_) {
+    peers->disconnect_all({Errc::cancelled, "disconnected"});
+    disconnects_all_ = false;
+  }
   if (all_run_.exchange(false))
     for (const auto& group : all_groups()) group->run();
   if (!leaving_) return tidy_groups() ? 1 : 0;

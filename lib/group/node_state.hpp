@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,11 @@ struct Node::State final : private engine::Agent {
   template <typename Call>
   std::invoke_result_t<Call, group::NodeGroup&> command(GroupNumber number, Call call);
   std::shared_ptr<group::NodeGroup> find(GroupNumber number);
+  /// In the next turn. Needs no memory.
+  void disconnect_all() noexcept {
+    disconnects_all_ = true;
+    thread->wake();
+  }
 
   NodeOptions options;
   std::shared_ptr<peer::FabricThread> thread;
@@ -67,6 +73,7 @@ struct Node::State final : private engine::Agent {
   std::optional<Leaving> leaving_;  // the engine's
   /// A command found no room in the queue of a thread of the application's, or memory ran out meanwhile.
   std::atomic<bool> all_run_{false};
+  std::atomic<bool> disconnects_all_{false};
 };
 
 /// While it lives, the thread that drives a node without a thread of its own gives it turns, and others may
@@ -83,6 +90,8 @@ class NodeTurns {
       return fail(Errc::invalid_argument, "only the thread that drives the node may wait for it");
     return {};
   }
+  /// The node has no peers any more, soon. Needs no memory.
+  static void disconnect_all(Node& node) noexcept { node.state_->disconnect_all(); }
   NodeTurns(const NodeTurns&) = delete;
   NodeTurns& operator=(const NodeTurns&) = delete;
 
@@ -104,14 +113,21 @@ std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber n
   const auto run = [weak = std::weak_ptr(group)] {
     if (const auto alive = weak.lock()) alive->run();
   };
-  if (thread->is_current()) {
-    if (!thread->post(run)) group->run();
-  } else if (options.own_thread) {
-    thread->post_when_room(run);
-  } else if (!thread->post(run)) {
-    all_run_ = true;
-    thread->wake();  // the engine may have emptied the queue meanwhile
+  const bool is_ours = thread->is_current();
+  bool lacks_memory = false;
+  try {
+    if (is_ours || !options.own_thread) {
+      if (thread->post(run)) return answer;
+    } else {
+      thread->post_when_room(run);
+      return answer;
+    }
+  } catch (const std::bad_alloc&) {  // what was asked for is queued all the same
+    lacks_memory = true;
   }
+  if (is_ours && !lacks_memory) return group->run(), answer;
+  all_run_ = true;
+  thread->wake();  // the engine may have emptied the queue meanwhile
   return answer;
 }
 

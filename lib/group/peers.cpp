@@ -68,6 +68,10 @@ void Peers::disconnect(PeerId peer, const Error& cause) {
   if (Link* const link = find(peer)) lose(*link, cause);
 }
 
+void Peers::disconnect_all(const Error& cause) {
+  while (!links_.empty()) lose(*links_.back().link, cause);
+}
+
 /// Groups hear of it while the link's own memory is still there, after the peer can reach nothing any more.
 void Peers::lose(Link& link, const Error& cause) {
   const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link.get() == &link; });

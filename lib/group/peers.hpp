@@ -70,6 +70,7 @@ class Peers final : public engine::Agent {
   std::uint64_t own_host() const { return config_.link.host; }
   /// Ends the link: groups with that peer fail with `cause`, and from its return on the peer reaches nothing.
   void disconnect(PeerId peer, const Error& cause);
+  void disconnect_all(const Error& cause);
 
   /// For groups: the link, made if there is none.
   Result<Link*> link_to(PeerId peer);

@@ -31,14 +31,24 @@ void overlay(GroupStates& states, const Begun& last) {
     state.epoch = last.epoch.epoch;
     state.root = last.epoch.root;
     state.participants = last.epoch.participants;
+    state.settled_wishes = last.epoch.settled_wishes;
     state.is_drained = false;
   }
 }
 
+/// Up to which of the member's own wishes all are settled, as the newest epoch has said to everybody in it:
+/// the member itself may not have heard of that.
+std::uint64_t settled_by(const GroupState* latest, MemberId member) {
+  if (latest == nullptr) return 0;
+  const auto found = std::ranges::find(latest->participants, member);
+  const auto at = static_cast<std::size_t>(found - latest->participants.begin());
+  return at < latest->settled_wishes.size() ? latest->settled_wishes[at] : 0;
+}
+
 /// The root that an application asks for, if it can be had. What the oldest one wishes for every view goes
-/// before what others wish once. Of these the last one that has arrived counts.
+/// before what others wish once. Of these the last one that has arrived counts, and no other.
 std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked, const Members& participants,
-                                const Circumstances& now) {
+                                const GroupState* latest, const Circumstances& now) {
   if (!asked.empty()) {
     const GroupState& oldest = states.at(asked.front());
     if (oldest.wish_stands && contains(participants, *oldest.wish)) return oldest.wish;
@@ -47,14 +57,16 @@ std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked,
   std::uint64_t newest = 0;
   for (const MemberId member : asked) {
     const GroupState& state = states.at(member);
-    if (!state.wish || state.wish_stands || !contains(participants, *state.wish)) continue;
+    if (!state.wish || state.wish_stands) continue;
+    if (const auto settled = settled_by(latest, member); settled != 0 && state.wish_number <= settled)
+      continue;
     const auto arrival = now.arrivals.find(member);
     const std::uint64_t number = arrival == now.arrivals.end() ? 0 : arrival->second;
     if (wish && number <= newest) continue;
     wish = state.wish;
     newest = number;
   }
-  return wish;
+  return wish && contains(participants, *wish) ? wish : std::nullopt;
 }
 
 /// Those who are left when, as long as two of `members` are not connected with each other, the one goes that
@@ -163,7 +175,7 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
   if (participants.empty() || (kept.empty() && participants.size() < least)) return std::nullopt;
   std::ranges::sort(participants, {}, [&](MemberId member) { return std::ranges::find(order, member); });
 
-  const auto wish = wish_of(states, kept.empty() ? participants : kept, participants, now);
+  const auto wish = wish_of(states, kept.empty() ? participants : kept, participants, latest, now);
   MemberId root = kept.empty() ? participants.front() : kept.front();
   if (latest != nullptr && contains(participants, latest->root)) root = latest->root;
   const bool is_root_there = contains(kept, root) && latest->root == root;
@@ -177,7 +189,7 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
   if (!std::ranges::all_of(kept, is_ready)) return Unconnected{};
   std::vector<std::uint64_t> settled;
   for (const MemberId member : participants)
-    settled.push_back(wish == root ? states.at(member).wish_number : 0);
+    settled.push_back(std::max(settled_by(latest, member), wish == root ? states.at(member).wish_number : 0));
   return NewEpoch{.group = states.begin()->second.group,
                   .epoch = 0,
                   .root = root,

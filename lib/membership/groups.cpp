@@ -1,8 +1,8 @@
 #include "lib/membership/groups.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <new>
+#include <ranges>
 
 #include "dataplane/base/clock.hpp"
 
@@ -57,7 +57,7 @@ void Groups::install(const View& view) {
   for (const Member& former : view_.members)
     if (view.find(former.id) == nullptr) {
       states_.erase(former.id);
-      wishes_.erase(former.id);
+      wishes_.forget(former.id);
       silent_since_.erase(former.id);
     }
   view_ = view;
@@ -140,15 +140,15 @@ void Groups::tell() {
 void Groups::make_room() {
   constexpr std::size_t kMostStrangers = kMostMembers;
   const auto is_stranger = [this](MemberId id) { return view_.find(id) == nullptr; };
-  const auto bound = [&](auto& kept, auto id_of) {
-    const auto stranger = [&](const auto& entry) { return is_stranger(id_of(entry)); };
-    if (static_cast<std::size_t>(std::ranges::count_if(kept, stranger)) > kMostStrangers)
-      std::erase_if(kept, stranger);
+  const auto are_too_many = [&](auto&& ids) {
+    return static_cast<std::size_t>(std::ranges::count_if(ids, is_stranger)) > kMostStrangers;
   };
-  const auto key = [](const auto& entry) { return entry.first; };
-  bound(states_, key);
-  bound(wishes_, key);
-  bound(reopened_, std::identity());
+  if (are_too_many(std::views::keys(states_)))
+    std::erase_if(states_, [&](const auto& entry) {
+      if (is_stranger(entry.first)) wishes_.forget(entry.first);
+      return is_stranger(entry.first);
+    });
+  if (are_too_many(reopened_)) std::erase_if(reopened_, is_stranger);
 }
 
 void Groups::on_opened(MemberId member) {
@@ -176,16 +176,7 @@ void Groups::on(MemberId from, State state) {
 }
 
 void Groups::note(MemberId from, State state) {
-  auto& before = wishes_[from];
-  std::map<GroupNumber, Wish> now;
-  for (const GroupState& group : state.groups) {
-    if (!group.wish || group.wish_stands) continue;
-    const auto known = before.find(group.group);
-    const bool is_known = known != before.end() && known->second.life == group.life &&
-                          known->second.number == group.wish_number;
-    now[group.group] = is_known ? known->second : Wish{group.life, group.wish_number, ++wishes_arrived_};
-  }
-  before = std::move(now);
+  wishes_.note(from, state);
   states_[from] = std::move(state);
 }
 
@@ -244,9 +235,11 @@ void Groups::consider() {
     }
     silent_since_.erase(member.id);
     for (const GroupState& group : told->second.groups) {
-      groups[group.group][member.id] = group;
-      if (const auto wish = wishes_[member.id].find(group.group); wish != wishes_[member.id].end())
-        circumstances[group.group].arrivals[member.id] = wish->second.arrival;
+      GroupState& state = groups[group.group][member.id] = group;
+      if (const auto arrival = wishes_.arrival(member.id, group.group))
+        circumstances[group.group].arrivals[member.id] = *arrival;
+      else if (!state.wish_stands)
+        state.wish.reset();
     }
   }
   if (now < wait_until) {

@@ -12,6 +12,7 @@
 
 #include "lib/membership/channels.hpp"
 #include "lib/membership/coordination.hpp"
+#include "lib/membership/wishes.hpp"
 
 namespace rdmc::member_groups {
 
@@ -66,10 +67,6 @@ class Groups {
     std::optional<Time> unconnected_since;
     control::Timer again;
   };
-  /// A wish that a member makes once, and when it came: the later, the greater.
-  struct Wish {
-    std::uint64_t life = 0, number = 0, arrival = 0;
-  };
 
   std::optional<MemberId> coordinator() const;
   State state() const;
@@ -100,9 +97,8 @@ class Groups {
   std::uint64_t last_number_ = 0, epochs_begun_ = 0;
   bool is_over_ = false;
   std::map<GroupNumber, std::shared_ptr<LocalGroup>> groups_;
-  std::map<MemberId, State> states_;                        // as they were told
-  std::map<MemberId, std::map<GroupNumber, Wish>> wishes_;  // of those
-  std::uint64_t wishes_arrived_ = 0;
+  std::map<MemberId, State> states_;  // as they were told
+  Wishes wishes_;                     // of those
   // The coordinator's: since when a member has told nothing of the view. Who has not told for long is not
   // waited for in the next view either.
   std::map<MemberId, Time> silent_since_;

@@ -72,6 +72,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   bool is_taken(NodeId node, MemberId by_another_than) const;
   bool is_younger_than(MemberId member) const;
   void give_up(const Error& cause);
+  void tell_end();
   std::optional<MemberId> member_of(std::optional<NodeId> node) const;
   std::function<void(Result<void>)> take_closed();
 
@@ -88,6 +89,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;  // messages below; what was sent counts at the root
   std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
   std::atomic<bool> is_draining_ = false;  // another member is to be the root
+  Error cause_{};                          // of the end, when is_over_
 
   mutable std::mutex mutex_;                                 // of what follows
   std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present one, and those to come

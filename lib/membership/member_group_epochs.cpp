@@ -1,7 +1,10 @@
 // The loop's part in a group: connections of its node with those of the other members, epochs as the
 // coordinator begins them, and the end.
 #include <algorithm>
+#include <new>
 
+#include "dataplane/base/no_memory.hpp"
+#include "lib/group/node_state.hpp"
 #include "lib/membership/member_group.hpp"
 
 namespace rdmc {
@@ -126,6 +129,7 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
   state_.epoch = epoch.epoch;
   state_.root = epoch.root;
   state_.participants = epoch.participants;
+  state_.settled_wishes = epoch.settled_wishes;
   state_.stage = Stage::going;
   state_.is_drained = false;
   if (!state_.wish_stands && state_.wish) {
@@ -215,30 +219,40 @@ void MemberGroup::Impl::refuse(const Refusal& refusal) {
 void MemberGroup::Impl::all_close(std::uint64_t epoch) {
   if (epoch != state_.epoch || state_.stage != Stage::closing) return;
   is_over_ = true;
-  std::exchange(groups_, nullptr)->remove(setup_.number);
-  const auto done = [self = shared_from_this()](const Result<void>&) {
-    if (const auto closed = self->take_closed()) closed({});
+  Groups& groups = *std::exchange(groups_, nullptr);
+  const auto done = [this](const Result<void>&) {
+    if (const auto closed = take_closed()) closed({});
   };
   if (!node_->destroy_group(setup_.number, done)) done({});
+  groups.remove(setup_.number);
 }
 
+/// The end comes first: to remove the group may take memory.
 void MemberGroup::Impl::give_up(const Error& cause) {
-  groups_->remove(setup_.number);
+  Groups& groups = *groups_;
   end(cause);
+  groups.remove(setup_.number);
 }
 
-/// The last upcall comes from the thread of all others, behind them.
+/// The last upcall comes from the thread of all others, behind them. Nothing here needs memory.
 void MemberGroup::Impl::end(const Error& cause) {
   if (groups_ == nullptr) return;
   groups_ = nullptr;
   is_over_ = true;
-  const auto tell = [self = shared_from_this(), cause](const Result<void>&) {
-    if (const auto closed = self->take_closed()) closed(std::unexpected(cause));
-    if (self->setup_.callbacks.ended) self->setup_.callbacks.ended(cause);
-  };
-  for (const MemberId member : state_.participants)
-    if (member != setup_.self) node_->disconnect(node_of(member));
-  if (!is_made_ || !node_->destroy_group(setup_.number, tell)) tell({});
+  cause_ = copy_of(cause);
+  NodeTurns::disconnect_all(*node_);
+  bool is_told_later = false;
+  try {
+    const auto tell = [this](const Result<void>&) { tell_end(); };
+    is_told_later = is_made_ && node_->destroy_group(setup_.number, tell);
+  } catch (const std::bad_alloc&) {  // the node has no such group any more
+  }
+  if (!is_told_later) tell_end();
+}
+
+void MemberGroup::Impl::tell_end() {
+  if (const auto closed = take_closed()) closed(std::unexpected(copy_of(cause_)));
+  if (setup_.callbacks.ended) setup_.callbacks.ended(cause_);
 }
 
 }  // namespace rdmc

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <utility>
 
 #include "controlplane/membership/membership.hpp"
 #include "controlplane/peer/context.hpp"
+#include "dataplane/base/no_memory.hpp"
 #include "lib/identity_of.hpp"
 #include "lib/membership/member_group.hpp"
 #include "lib/membership/store.hpp"
@@ -19,6 +22,9 @@ namespace {
 MemberId public_id(view::MemberId id) {
   return MemberId{value_of(id)};
 }
+
+/// Here before it is needed: there may be no memory then.
+const Error kNoMember{Errc::cancelled, "this process is no member any more"};
 
 View public_view(const view::View& view) {
   View shown{.epoch = view.epoch, .members = {}};
@@ -131,14 +137,13 @@ Result<void> Membership::Impl::open_on_loop() {
 /// The node may end before the membership is open: the application is told afterwards.
 void Membership::Impl::on_node_ended(const Error& cause) {
   if (is_closed_) return;
-  node_ended_ = cause;
+  node_ended_ = copy_of(cause);
   if (member_) tell_node_ended();
 }
 
 void Membership::Impl::tell_node_ended() {
-  if (!node_ended_ || is_node_end_told_) return;
+  if (!node_ended_ || std::exchange(is_node_end_told_, true)) return;
   if (callbacks_.store_node_ended) callbacks_.store_node_ended(*node_ended_);
-  is_node_end_told_ = true;
 }
 
 void Membership::Impl::close() {
@@ -183,9 +188,10 @@ membership::Upcalls Membership::Impl::upcalls() {
 void Membership::Impl::on_installed(const view::View& view) {
   if (is_closed_) return;
   const View shown = public_view(view);
+  View kept = shown;
   {
     const std::lock_guard lock(mutex_);
-    view_ = shown;
+    view_ = std::move(kept);  // the whole view, whatever memory there is
   }
   is_member_ = true;
   if (callbacks_.installed) callbacks_.installed(shown);
@@ -195,10 +201,15 @@ void Membership::Impl::on_installed(const view::View& view) {
 void Membership::Impl::on_removed(const view::View& view) {
   if (is_closed_) return;
   is_member_ = false;
-  groups_->end(view.find(view::MemberId{value_of(id())}) == nullptr
-                   ? Error{Errc::cancelled, "this process is no member any more"}
-                   : Error{Errc::resource_limit, "no memory"});
-  if (callbacks_.removed) callbacks_.removed(public_view(view));
+  const bool is_out = view.find(view::MemberId{value_of(id())}) == nullptr;
+  groups_->end(is_out ? kNoMember : no_memory());
+  if (!callbacks_.removed) return;
+  std::optional<View> shown;
+  try {
+    shown = public_view(view);
+  } catch (const std::bad_alloc&) {  // the one that was installed last, then; only this thread changes it
+  }
+  callbacks_.removed(shown ? *shown : view_);
 }
 
 Result<void> Membership::Impl::broadcast(std::span<const std::byte> bytes) {

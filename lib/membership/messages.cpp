@@ -17,6 +17,10 @@ class Writer {
     number(members.size());
     for (const MemberId member : members) number(member);
   }
+  void numbers(const std::vector<std::uint64_t>& numbers) {
+    number(numbers.size());
+    for (const std::uint64_t one : numbers) number(one);
+  }
   Bytes take() { return std::move(bytes_); }
 
  private:
@@ -33,12 +37,14 @@ class Reader {
     is_good_ = value && *value <= most;
     return static_cast<Number>(is_good_ ? *value : 0);
   }
-  std::vector<MemberId> members() {
-    std::vector<MemberId> members;
+  template <typename Number = std::uint64_t>
+  std::vector<Number> numbers() {
+    std::vector<Number> numbers;
     for (auto count = number(kMostMembers); is_good_ && count > 0; --count)
-      members.push_back(number<MemberId>());
-    return members;
+      numbers.push_back(number<Number>());
+    return numbers;
   }
+  std::vector<MemberId> members() { return numbers<MemberId>(); }
   bool is_good() const { return is_good_; }
   bool is_done() const { return is_good_ && rest_.empty(); }
 
@@ -54,6 +60,7 @@ void put(Writer& to, const GroupState& state) {
   to.number(state.epoch);
   to.number(state.root);
   to.members(state.participants);
+  to.numbers(state.settled_wishes);
   to.members(state.connected);
   to.number(state.first_members);
   to.number(state.options.block_bytes);
@@ -100,6 +107,7 @@ GroupState group_state(Reader& from) {
                    .epoch = from.number(),
                    .root = from.number<MemberId>(),
                    .participants = from.members(),
+                   .settled_wishes = from.numbers(),
                    .connected = from.members(),
                    .first_members = from.number(),
                    .options = {.block_bytes = from.number<std::uint32_t>(UINT32_MAX),

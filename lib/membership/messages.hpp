@@ -39,10 +39,11 @@ struct GroupState {
   GroupNumber group{};
   std::uint64_t life = 0;  ///< another one whenever the member makes the group again
   Stage stage{};
-  std::uint64_t epoch = 0;               ///< the newest that it was told; 0: none
-  MemberId root{};                       ///< of that epoch
-  std::vector<MemberId> participants{};  ///< of that epoch
-  std::vector<MemberId> connected{};     ///< those with whom its node is connected
+  std::uint64_t epoch = 0;                      ///< the newest that it was told; 0: none
+  MemberId root{};                              ///< of that epoch
+  std::vector<MemberId> participants{};         ///< of that epoch
+  std::vector<std::uint64_t> settled_wishes{};  ///< as that epoch said: a new coordinator may not know it
+  std::vector<MemberId> connected{};            ///< those with whom its node is connected
   std::uint64_t first_members = 1;
   CommonOptions options{};
   bool is_drained = false;         ///< a root that sends no more: all that it has sent is everywhere

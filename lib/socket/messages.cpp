@@ -132,13 +132,16 @@ void Messages::look() {
 
 /// Takes so many bytes more of a message out of the stream. False: there is no room for them.
 bool Messages::keep(std::size_t more) {
-  if (stream_->outlet() != nullptr && !share_.grow(stream_->outlet()->budget(), more)) return false;
   const std::size_t all = kept() + more;
   try {
     if (begun_ == nullptr) begun_ = std::make_shared<std::vector<std::byte>>();
-    // All at once as soon as much of it has come: to grow step by step copies it again and again.
-    if (all > begun_->capacity())
-      begun_->reserve(all <= Stream::kWindowBytes ? std::min(*length_, Stream::kWindowBytes) : *length_);
+    // The length is only the peer's word: beyond a window the memory is at most twice what has come.
+    if (const std::size_t before = begun_->capacity(); all > before) {
+      const std::size_t room = std::min(*length_, std::max(2 * all, Stream::kWindowBytes));
+      if (stream_->outlet() != nullptr && !share_.grow(stream_->outlet()->budget(), room - before))
+        return false;
+      begun_->reserve(room);
+    }
     gather(all);
   } catch (const std::bad_alloc&) {
     return false;

@@ -255,13 +255,23 @@ class Stack final : private Opens {
   std::map<std::uint64_t, std::shared_ptr<Peering>> peerings_;  // by the number of the connection
 };
 
+/// What is accepted counts like bytes.
+template <typename Value>
+bool has_moved_bytes(const std::expected<Value, int>& answer) {
+  if constexpr (std::is_same_v<Value, std::size_t>)
+    return answer && *answer != 0;
+  else
+    return answer.has_value();
+}
+
 template <typename Attempt>
 auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                        int late, Wants wants) -> decltype(attempt()) {
   const auto while_open = [&]() -> decltype(attempt()) {
     if (socket->is_closing) return std::unexpected(EBADF);
     auto answer = attempt();  // which may let go of the lock for a while
-    if (!answer && socket->is_closing) return std::unexpected(EBADF);
+    // A 0 is then no end that the peer has made, but this close.
+    if (socket->is_closing && !has_moved_bytes(answer)) return std::unexpected(EBADF);
     return answer;
   };
   return keep_trying(lock, socket, may_wait, deadline, while_open, late, wants);

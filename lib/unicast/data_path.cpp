@@ -164,13 +164,7 @@ std::size_t DataPath::remove_regions() {
 }
 
 std::size_t DataPath::work(Time now) {
-  struct InTurn {
-    explicit InTurn(bool& flag) : flag_(flag) { flag_ = true; }
-    ~InTurn() { flag_ = false; }  // also when memory runs out: the application polls again
-    bool& flag_;
-  };
   kicked_ = false;  // before the look at what was asked for
-  std::optional<InTurn> in_turn(is_in_turn_);
   std::size_t done = run_tasks();
   for (auto next = links_.begin(); next != links_.end();) {
     Entry& entry = next->second;
@@ -188,7 +182,6 @@ std::size_t DataPath::work(Time now) {
     if (is_over) ++done;
     next = is_over ? links_.erase(next) : std::next(next);
   }
-  in_turn.reset();
   if (stopping_ && links_.empty()) std::exchange(stopping_, std::nullopt)->set_value();
   return done;
 }

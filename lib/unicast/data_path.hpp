@@ -86,9 +86,6 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
 
   // -- the fabric thread: in tasks and upcalls --
 
-  /// An upcall or a task is what calls.
-  bool is_in_turn() const { return is_in_turn_; }
-
   fabric::Fabric& fabric() { return thread_->fabric(); }
   /// The link takes no more operations, and is over a little later: what was said last may still arrive, and
   /// what has come last is acknowledged. `at_once`: it is beyond that. For a link that has failed and waits
@@ -155,7 +152,6 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   std::map<ConnectionId, Entry> links_;
   std::map<const RegionState*, std::shared_ptr<RegionState>> regions_;
   std::optional<std::promise<void>> stopping_;  ///< until no link is left
-  bool is_in_turn_ = false;
   // Of one turn of one link; here, because to make them anew costs more than a turn without work.
   std::array<fabric::Completion, 64> polled_;
   std::array<Completion, 64> completions_;

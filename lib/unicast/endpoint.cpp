@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -53,6 +54,8 @@ struct Awaited {
 
 struct Endpoint::State {
   ~State() {
+    // It waits for turns, which an upcall holds up, and for the control loop, which may wait for the upcall.
+    assert(!data_path || !data_path->thread().is_in_turn());
     if (introductions) introductions->close();
     if (!data_path) return;
     data_path->end_links();
@@ -105,7 +108,7 @@ void Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) {
 
 /// Whether the calling thread may wait for the control loop, which waits for the fabric thread at times.
 Result<void> Endpoint::State::may_wait() const {
-  if (data_path->thread().is_current() && (options.own_thread || data_path->is_in_turn()))
+  if (data_path->thread().is_in_turn())
     return fail(Errc::invalid_argument, "an upcall cannot wait for the control loop");
   return {};
 }
@@ -221,7 +224,7 @@ std::size_t Endpoint::poll(std::span<Completion> out, Duration longest) {
   longest = std::min(longest, kForEver);
   const bool is_current = path.thread().is_current();
   if (state_->options.own_thread) return path.take(out, is_current ? Duration{} : longest);
-  if (!is_current || path.is_in_turn()) return 0;
+  if (!is_current || path.thread().is_in_turn()) return 0;
   // A turn comes first: whoever watches the descriptor for edges has had one.
   path.thread().turn(out.empty() ? longest : Duration{});
   std::size_t count = path.take(out, {});

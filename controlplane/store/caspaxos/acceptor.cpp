@@ -1,5 +1,6 @@
 #include "controlplane/store/caspaxos/acceptor.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -16,8 +17,8 @@ Acceptor::Answer refuse(Refused reason, std::string text) {
 }
 
 /// The beginning of a run that belongs to that node.
-std::uint64_t forced_epoch(std::uint64_t newest, std::size_t self) {
-  std::uint64_t run = newest / Acceptor::kForcedEpochs + 2;
+std::uint64_t forced_epoch(std::uint64_t newest, std::size_t self, std::uint64_t earliest_run) {
+  std::uint64_t run = std::max(newest / Acceptor::kForcedEpochs + 2, earliest_run);
   while (run % kMostNodes != self) ++run;
   return run * Acceptor::kForcedEpochs;
 }
@@ -173,8 +174,8 @@ void Acceptor::activate(Registers registers) {
   head_written_ = next_write_;
 }
 
-void Acceptor::survive(std::size_t self, std::size_t nodes) {
-  Configuration alone{.epoch = forced_epoch(newest().epoch, self),
+void Acceptor::survive(std::size_t self, std::size_t nodes, std::uint64_t earliest_run) {
+  Configuration alone{.epoch = forced_epoch(newest().epoch, self, earliest_run),
                       .acceptors = std::vector<Id>(nodes),
                       .from_epoch = kept_.active.epoch,
                       .from = {}};

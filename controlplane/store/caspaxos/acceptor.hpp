@@ -32,7 +32,9 @@ class Acceptor {
   static constexpr std::uint64_t kMostLeap = std::uint64_t{1} << 32;
   /// A configuration that an operator forces is at least so many epochs ahead: of all that may have been
   /// agreed. Of every three runs of so many epochs each node has one for those that are forced on it and
-  /// those that follow them. So two nodes never make two configurations of one epoch.
+  /// those that follow them. So two nodes never make two configurations of one epoch. A node that has lost
+  /// its state does not know which runs it has used: it takes none with a lower number than
+  /// Node::Options::started of its present life.
   static constexpr std::uint64_t kForcedEpochs = 1 << 20;
 
   /// What it says, when the write of that number, and all before, are durable. 0: at once.
@@ -68,8 +70,9 @@ class Acceptor {
   bool adopt(const Configuration& next);
   /// `next` begins here, with this state.
   void activate(Registers registers);
-  /// What it keeps begins an epoch with itself as the only acceptor, at place `self` of `nodes`.
-  void survive(std::size_t self, std::size_t nodes);
+  /// What it keeps begins an epoch with itself as the only acceptor, at place `self` of `nodes`, in the run
+  /// `earliest_run` or later.
+  void survive(std::size_t self, std::size_t nodes, std::uint64_t earliest_run);
 
   bool has_state() const { return kept_.active.epoch != 0; }
   bool is_serving() const { return has_state() && kept_.next.epoch == 0; }

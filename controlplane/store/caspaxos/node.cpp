@@ -12,6 +12,11 @@ namespace {
 /// Itself, among those who ask.
 constexpr Node::Client kSelf = 0;
 
+/// Here before it is needed: there may be no memory then.
+const Error kReplaced{
+    Errc::cancelled,
+    "its place was given to another node: it can come back as a new one, without what it keeps"};
+
 Durable with_id(Durable kept, const Id& fresh) {
   if (!kept.id) kept.id = fresh;
   return kept;
@@ -27,6 +32,9 @@ Node::Node(const Options& options, Durable kept, Time now)
       known_(acceptor_.newest()),
       ask_at_(now) {
   if (!acceptor_.is_serving() && acceptor_.newest().epoch != 0) gathering_ = acceptor_.newest().epoch;
+  // It may have been forced just before the former life ended, and has been read from a disk that had not
+  // written it yet.
+  if (acceptor_.newest().size() == 1) silent_until_ = acceptor_.everything();
 }
 
 const Configuration& Node::known() const {
@@ -35,7 +43,10 @@ const Configuration& Node::known() const {
 
 void Node::say(Client client, Reply reply) {
   reply.acceptor = acceptor_.kept().id;
-  replies_.push_back({client, std::move(reply)});
+  if (!is_silent())
+    replies_.push_back({client, std::move(reply)});
+  else if (waiting_.size() < 2 * kMostWaiting)  // beyond, whoever asks asks again
+    waiting_.push_back({client, std::move(reply), silent_until_});
 }
 
 void Node::refuse(Client client, std::uint64_t id, Refused reason, std::string text) {
@@ -172,8 +183,10 @@ Time Node::next_deadline() const {
 
 void Node::synced(std::uint64_t sequence, Time now) {
   if (failure_) return;
+  const bool was_silent = is_silent();
   synced_ = sequence;
   acceptor_.synced(sequence);
+  if (was_silent && !is_silent()) look_around(now);
   count_own_vote(now);
   flush(now);
 }
@@ -192,7 +205,7 @@ void Node::fail(Error cause) noexcept {
 /// Lets out what may leave, and hands this node's own answers to itself.
 void Node::flush(Time now) {
   std::erase_if(waiting_, [this](Waiting& waiting) {
-    if (waiting.after > synced_) return false;
+    if (waiting.after > synced_ || is_silent()) return false;
     say(waiting.client, std::move(waiting.reply));
     return true;
   });
@@ -209,6 +222,7 @@ void Node::flush(Time now) {
 }
 
 void Node::ask_peers(const decltype(Request::body)& body, std::uint64_t id) {
+  if (is_silent()) return;
   for (std::size_t node = 0; node < peers_.size(); ++node)
     if (node != options_.self) requests_.push_back({node, Request{id, body}});
 }
@@ -224,10 +238,7 @@ NodeState Node::state() const {
   NodeState state{.stage = stage(), .epoch = acceptor_.kept().active.epoch, .vote = acceptor_.kept().vote};
   switch (state.stage) {
     case Stage::failed: state.text = "it can keep nothing any more: " + failure_->what; break;
-    case Stage::replaced:
-      state.text =
-          "its place was given to another node: it can come back as a new one, without what it keeps";
-      break;
+    case Stage::replaced: state.text = kReplaced.what; break;
     case Stage::serving: break;
     case Stage::joining: state.text = "it gathers the state from the other nodes"; break;
     case Stage::fresh:
@@ -240,10 +251,9 @@ NodeState Node::state() const {
   return state;
 }
 
-std::optional<Error> Node::ending() const {
-  if (failure_) return Error{failure_->code, state().text};
-  if (acceptor_.is_replaced()) return Error{Errc::cancelled, state().text};
-  return std::nullopt;
+const Error* Node::ending() const noexcept {
+  if (failure_) return &*failure_;
+  return acceptor_.is_replaced() ? &kReplaced : nullptr;
 }
 
 std::vector<Node::ToClient> Node::take_replies() {

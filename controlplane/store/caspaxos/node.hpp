@@ -26,6 +26,9 @@ class Node {
     Id fresh;               ///< its id, if it has no durable state; random
     Id proposer;            ///< for its own proposals; random, drawn anew in each life
     std::uint64_t seed = 0;
+    /// When this life began: the seconds since 1970. Only a later life has a greater number. Where the clock
+    /// was set back, or lies beyond any use, only the epochs that operators force are less certain to differ.
+    std::uint64_t started = 0;
   };
   /// Somebody who asks: a connection, as the owner numbers them from 1.
   using Client = std::uint64_t;
@@ -81,8 +84,8 @@ class Node {
   Stage stage() const;
   NodeState state() const;
   /// Why the node takes part in nothing any more, however long it runs: it has failed (the cause), or its
-  /// place was given to another node (cancelled).
-  std::optional<Error> ending() const;
+  /// place was given to another node (cancelled). Null: it does. Needs no memory.
+  const Error* ending() const noexcept;
   /// A majority has lost its state: only an operator can name a survivor.
   bool has_lost_majority() const;
   const Acceptor& acceptor() const { return acceptor_; }
@@ -111,6 +114,7 @@ class Node {
   void serve(Client client, std::uint64_t id, Acceptor::Answer answer);
   void refuse(Client client, std::uint64_t id, Refused reason, std::string text);
   void say(Client client, Reply reply);
+  bool is_silent() const { return synced_ < silent_until_; }
   void receive_accept(Client client, std::uint64_t id, Accept accept);
   void ask_peers(const decltype(Request::body)& body, std::uint64_t id);
   void flush(Time now);
@@ -149,6 +153,10 @@ class Node {
   Configuration known_;      ///< the newest agreed one that it has heard of
   std::optional<Error> failure_;
   std::uint64_t synced_ = 0;
+  /// The write that makes a configuration durable which nobody but this node knows, because an operator has
+  /// forced it. Before that write nothing is said: it could be lost, and what was heard of it is not
+  /// forgotten.
+  std::uint64_t silent_until_ = 0;
 
   Time ask_at_, sealed_since_ = Time::never();
   Duration ask_every_ = kAsk;

@@ -9,7 +9,7 @@ namespace rdmc::store {
 namespace {
 
 /// Above every epoch, so that answers to proposals are told from answers to all else.
-constexpr std::uint64_t kFirstProposal = std::uint64_t{1} << 41;
+constexpr std::uint64_t kFirstProposal = 2 * kMaxEpoch;
 
 }  // namespace
 

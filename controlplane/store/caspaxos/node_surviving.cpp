@@ -81,15 +81,17 @@ void Node::decide_on_naming(Time now) {
 void Node::survive(Client client, std::uint64_t id) {
   if (!acceptor_.has_state() || acceptor_.is_replaced())
     return refuse(client, id, Refused::not_serving, "the node has no state that could survive");
-  if (acceptor_.newest().epoch > kMaxEpoch - (kMostNodes + 2) * Acceptor::kForcedEpochs)
+  constexpr std::uint64_t kMostForced = kMaxEpoch - (kMostNodes + 2) * Acceptor::kForcedEpochs;
+  if (acceptor_.newest().epoch > kMostForced)
     return refuse(client, id, Refused::out_of_range, "the numbers of configurations are used up");
-  acceptor_.survive(options_.self, options_.nodes);
+  const std::uint64_t earliest_run = std::min(options_.started, kMostForced / Acceptor::kForcedEpochs);
+  acceptor_.survive(options_.self, options_.nodes, earliest_run);
   known_ = acceptor_.newest();
   proposer_.reset();
   gathered_.clear();
   naming_.reset();
-  ask_peers(Adopt{known_}, 0);
   serve(client, id, {Done{}, acceptor_.everything()});
+  silent_until_ = acceptor_.everything();
 }
 
 }  // namespace rdmc::store

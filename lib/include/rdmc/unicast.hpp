@@ -288,7 +288,8 @@ class Endpoint {
   static Result<std::unique_ptr<Endpoint>> create(const EndpointOptions& options,
                                                   EndpointCallbacks callbacks = {});
   /// Ends all connections and waits for it: operations are flushed, and the upcalls for all of that come
-  /// before it returns. Not in an upcall.
+  /// before it returns. Not in an upcall, nor in one of another endpoint or node on the same thread: that
+  /// stops the process.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;

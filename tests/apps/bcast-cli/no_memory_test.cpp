@@ -8,6 +8,7 @@
 #include <semaphore>
 
 #include "apps/bcast-cli/agent.hpp"
+#include "apps/bcast-cli/data_plane_proxy.hpp"
 #include "apps/bcast-cli/file_sink.hpp"
 #include "apps/bcast-cli/file_source.hpp"
 #include "apps/bcast-cli/sender.hpp"
@@ -17,6 +18,13 @@
 #include "tests/apps/bcast-cli/store_harness.hpp"
 #include "tests/failing_memory.hpp"
 #include "tests/sampled.hpp"
+
+/// What is posted to a control loop lies in memory from here.
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  void* memory = nullptr;
+  if (rdmc::testing::may_allocate()) static_cast<void>(::posix_memalign(&memory, alignment, size));
+  return memory;
+}
 
 using namespace rdmc;
 using namespace rdmc::bcast;
@@ -116,6 +124,29 @@ BOOST_DATA_TEST_CASE(an_agent_whose_fabric_thread_lacks_memory_loses_one_transfe
   BOOST_TEST(spared > 20);
   // Not only commands have met it, but also the data path's own turns.
   BOOST_TEST(std::ranges::count(transfers.causes, "no memory for the transfer's data") > 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_data_plane_gives_all_answers_in_order_however_long_its_thread_lacks_memory) {
+  const Address address = Address::ipv4(127, 0, 8, 2, 0);
+  const auto thread = peer::Context::of_process()
+                          ->fabric_thread({.fabric = "udp", .address = address, .device = {}, .idle = {}})
+                          .value();
+  const auto loop = control::ControlLoop::create().value();
+  const auto proxy =
+      DataPlaneProxy::open(*loop, {.name = "udp"}, address, kBlock, {.delivered = {}, .failed = {}}).value();
+  std::promise<Errc> formed;
+  std::promise<bool> waits;
+  thread->call([] { fail_allocations(0, 200); });
+  loop->call([&] {
+    proxy->form(Epoch{1}, Rank{0}, {.members = 2},
+                [&](const auto& answer) { formed.set_value(answer ? Errc{} : answer.error().code); });
+    proxy->wait([&](const std::optional<relay::Wait>& answer) { waits.set_value(answer.has_value()); });
+  });
+  BOOST_TEST(!waits.get_future().get());
+  auto first = formed.get_future();
+  BOOST_TEST_REQUIRE((first.wait_for(std::chrono::seconds(0)) == std::future_status::ready));
+  BOOST_TEST((first.get() == Errc::resource_limit));
+  BOOST_TEST(thread->call(end_failures) == 200);
 }
 
 BOOST_AUTO_TEST_CASE(a_task_that_lacks_memory_is_given_up_and_the_worker_does_the_next) {

@@ -1,6 +1,7 @@
 // A membership whose thread runs out of memory while a view changes: whichever allocation fails, the process
 // acts on a whole view or is told that its membership is over, and it holds no lease that was not granted.
 #include <atomic>
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/membership/membership.hpp"
@@ -65,13 +66,14 @@ struct Member {
   ~Member() {
     loop->call([] { end_failures(); });
   }
-  /// A second member, which grants nothing, is in the next view; `count` allocations succeed from then on.
-  void change_view(long count) {
+  /// A second member, which grants nothing, is in the next view; `count` allocations succeed from then on,
+  /// and so many after them fail.
+  void change_view(long count, long failing) {
     loop->call([&] {
       store.stands.epoch = Epoch{2};
       store.stands.members.push_back(
           {.id = view::MemberId{7}, .address = Address::ipv4(127, 0, 0, 1, 9), .lease = seconds(1)});
-      fail_allocations(count, 1);
+      fail_allocations(count, failing);
       store.hint(Epoch{2});
     });
   }
@@ -137,14 +139,14 @@ BOOST_AUTO_TEST_CASE(a_view_is_known_whole_or_not_at_all) {
       });
 }
 
-BOOST_AUTO_TEST_CASE(
-    whichever_allocation_fails_a_view_is_whole_or_the_membership_ends_and_its_lease_with_it) {
+BOOST_DATA_TEST_CASE(whichever_allocation_fails_a_view_is_whole_or_the_membership_ends_and_its_lease_with_it,
+                     boost::unit_test::data::make({1L, rdmc::testing::kAllOfThem}), failing) {
   const long step = all_or(1L, 16L);
   bool has_ended = false, has_failed = true;
   for (long count = 0; has_failed; count += step) {
     BOOST_TEST_CONTEXT("allocation " << count) {
       Member member;
-      member.change_view(count);
+      member.change_view(count, failing);
       const auto is_there = [&] { return member.installed && member.installed->epoch == Epoch{2}; };
       BOOST_TEST_REQUIRE(member.events.wait([&] { return is_there() || member.removed > 0; }));
       member.loop->call([&] {

@@ -1,12 +1,15 @@
 #include "controlplane/peer/fabric_thread.hpp"
 
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/peer/context.hpp"
+#include "dataplane/base/descriptor.hpp"
 
 BOOST_AUTO_TEST_SUITE(fabric_thread_test)
 
@@ -16,6 +19,25 @@ using namespace rdmc::peer;
 namespace {
 
 const FabricThreadOptions kUdp{.fabric = "udp"};
+
+/// A thread at a port that is written into the options. Somebody else may be quicker to take a port that was
+/// free: then it is another one.
+std::shared_ptr<FabricThread> with_own_port(Context& context, FabricThreadOptions& options) {
+  options.address = Address::ipv4(127, 0, 0, 3, 0);
+  for (;;) {
+    {
+      const Descriptor probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      sockaddr_in at{};
+      at.sin_family = AF_INET;
+      at.sin_addr.s_addr = htonl(0x7f000003);
+      socklen_t length = sizeof at;
+      BOOST_REQUIRE(::bind(probe.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
+      BOOST_REQUIRE(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&at), &length) == 0);
+      options.address.port = ntohs(at.sin_port);
+    }
+    if (auto thread = context.fabric_thread(options)) return std::move(*thread);
+  }
+}
 
 struct CountingAgent final : engine::Agent {
   std::size_t work(Time) override {
@@ -121,10 +143,9 @@ BOOST_AUTO_TEST_CASE(who_asks_for_the_same_shares_a_thread_and_the_last_one_ends
 BOOST_AUTO_TEST_CASE(a_thread_with_a_port_of_its_own_serves_all_who_ask_for_no_port) {
   Context context;
   auto with_port = kUdp;
-  with_port.address = Address::ipv4(127, 0, 0, 3, 47'911);
+  const auto first = with_own_port(context, with_port);
   auto without = with_port;
   without.address.port = 0;
-  const auto first = context.fabric_thread(with_port).value();
   BOOST_TEST((context.fabric_thread(without).value() == first));
   context.set_most_threads(2);
   BOOST_TEST((context.fabric_thread(with_port).value() == first));  // nobody else can have the port
@@ -135,8 +156,7 @@ BOOST_AUTO_TEST_CASE(a_thread_with_a_port_of_its_own_serves_all_who_ask_for_no_p
   Context other;
   const auto any = other.fabric_thread(without).value();
   auto elsewhere = with_port;
-  elsewhere.address.port = 47'912;
-  BOOST_TEST((other.fabric_thread(elsewhere).value() != any));
+  BOOST_TEST((with_own_port(other, elsewhere) != any));
 }
 
 BOOST_AUTO_TEST_CASE(only_the_driving_thread_gives_turns_and_not_in_an_upcall) {

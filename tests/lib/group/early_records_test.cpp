@@ -97,6 +97,20 @@ BOOST_AUTO_TEST_CASE(too_much_is_refused_and_takes_no_memory_any_more) {
   BOOST_TEST(early.is_over(kSeven));
 }
 
+BOOST_AUTO_TEST_CASE(groups_of_which_nothing_is_kept_but_their_names_count_too) {
+  EarlyRecords early({.bytes = 100'000});
+  std::uint64_t groups = 0;
+  for (; groups < 1'000; ++groups) {
+    const GroupName name{.number = groups};
+    if (early.keep(name, kAnn, record(1), Time{})) break;
+    early.forget(name, kAnn);
+  }
+  BOOST_TEST(groups > 10U);
+  BOOST_TEST(groups < 1'000U);
+  early.forget(kAnn);
+  BOOST_TEST(early.bytes() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_is_gone_leaves_nothing_behind) {
   EarlyRecords early({});
   BOOST_TEST(!early.keep(kSeven, kAnn, record(1), Time{}));

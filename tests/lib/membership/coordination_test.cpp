@@ -288,6 +288,7 @@ BOOST_AUTO_TEST_CASE(messages_are_understood_as_they_were_meant_and_others_are_r
                      .epoch = number(),
                      .root = MemberId{number()},
                      .participants = some,
+                     .settled_wishes = {number(), number()},
                      .connected = members({number()}),
                      .first_members = number(),
                      .options = {.block_bytes = *rc::gen::arbitrary<std::uint32_t>(), .algorithm = 2},

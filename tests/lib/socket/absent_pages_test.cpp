@@ -200,6 +200,24 @@ BOOST_DATA_TEST_CASE(messages_wait_alone_for_their_bytes_and_for_the_buffer_they
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_close_while_a_message_waits_for_its_buffer_is_no_end_of_the_connection) {
+  Memory memory;
+  if (!memory.withhold()) return;
+  TwoStacks two("udp", SOCK_SEQPACKET);
+  const auto [ours, theirs] = two.pair();
+  const std::string sent(10'000, 's');
+  BOOST_REQUIRE((two.client.send(ours, bytes_of(sent), 0) == Answer(sent.size())));
+  auto got = std::async(std::launch::async, [&, fd = theirs] {
+    return two.server.receive(fd, memory.around_begin(sent.size()), 0);
+  });
+  const bool is_waited_for = memory.is_waited_for();
+  const auto closed = two.server.close(theirs);
+  memory.provide();
+  BOOST_TEST(is_waited_for);
+  BOOST_TEST(closed.has_value());
+  BOOST_TEST((got.get() == Answer(std::unexpected(EBADF))));
+}
+
 BOOST_DATA_TEST_CASE(a_groups_messages_wait_alone_at_both_ends, kFabrics, fabric) {
   for (const std::size_t count : {100, 10'000, 2'000'000}) {
     Memory from, to;

@@ -2,6 +2,7 @@
 // step by step the same; and what the kernel has no like of, messages longer than all windows.
 #include "lib/socket/messages.hpp"
 
+#include <malloc.h>
 #include <poll.h>
 #include <rapidcheck.h>
 #include <sys/socket.h>
@@ -250,6 +251,25 @@ BOOST_AUTO_TEST_CASE(what_is_read_of_a_connection_that_is_over_needs_nothing_of_
   BOOST_TEST((pair.far->receive(room, false) == Answer(1)));
   BOOST_TEST((pair.far->receive(room, false) == Answer(std::unexpected(EPROTO))));
   BOOST_TEST((pair.far->receive(room, false) == Answer(0)));
+}
+
+BOOST_AUTO_TEST_CASE(a_long_message_takes_no_more_memory_than_twice_what_has_come_of_it) {
+  Pair pair(4096);
+  const auto budget = pair.server.mux->budget();
+  const auto in_use = [] {
+    const auto memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  BOOST_REQUIRE(pair.near->send(std::vector<std::byte>(Messages::kMostBytes)));
+  const std::size_t all = budget->left(), before = in_use();
+  std::size_t came = 0;
+  for (; came < 2 * Stream::kWindowBytes && pair.client.say(); came += 4096) {
+    BOOST_REQUIRE(pair.hear(pair.client));
+    while (pair.server.say()) BOOST_REQUIRE(pair.hear(pair.server));
+    BOOST_TEST(all - budget->left() <= std::max(2 * (came + 4096), Stream::kWindowBytes));
+  }
+  BOOST_TEST(came >= 2 * Stream::kWindowBytes);
+  BOOST_TEST(in_use() < before + 8 * Stream::kWindowBytes);
 }
 
 BOOST_AUTO_TEST_CASE(who_makes_us_keep_too_much_of_long_messages_loses_that_connection_and_what_was_kept) {

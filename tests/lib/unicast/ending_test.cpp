@@ -130,6 +130,41 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_ends_flushes_what_it_had_to_do_and_tells_i
   }
 }
 
+/// How a process ends that destroys an endpoint in an upcall: its wait status.
+int end_of_a_process_that_destroys_an_endpoint_in_an_upcall(bool own_thread) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // a failing test does not hang
+    ::signal(SIGABRT, SIG_DFL);
+    ::close(STDERR_FILENO);
+    Endpoint* const endpoint = Endpoint::create({.name = "test",
+                                                 .fabric = "udp",
+                                                 .insecure = true,
+                                                 .context = std::make_shared<peer::Context>(),
+                                                 .own_thread = own_thread})
+                                   .value()
+                                   .release();
+    endpoint->connect({.host = "127.0.0.1", .port = 1}, seconds(1),
+                      [&](const Result<Connection>&) { delete endpoint; });
+    for (;;)
+      if (own_thread)
+        ::pause();
+      else
+        endpoint->poll({}, milliseconds(10));
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_destroys_an_endpoint_in_an_upcall_stops_at_once) {
+  for (const bool own_thread : {true, false}) {
+    const int status = end_of_a_process_that_destroys_an_endpoint_in_an_upcall(own_thread);
+    BOOST_TEST(WIFSIGNALED(status));
+    BOOST_TEST(WTERMSIG(status) == SIGABRT);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_connects_while_the_endpoint_ends_is_told_that_it_does) {
   for (const Way way : {Way::upcalls, Way::drives_with_upcalls}) {
     Party other({.fabric = "udp"}), us({.fabric = "udp"}, way);

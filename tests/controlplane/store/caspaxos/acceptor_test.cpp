@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(no_two_nodes_are_forced_into_configurations_of_one_epoch) {
       Durable kept = first_state(node);
       kept.active.epoch = newest;
       Acceptor acceptor(kept);
-      acceptor.survive(node, kMostNodes);
+      acceptor.survive(node, kMostNodes, 3);
       BOOST_TEST(acceptor.newest().epoch >= newest + Acceptor::kForcedEpochs);
       runs.insert(acceptor.newest().epoch / Acceptor::kForcedEpochs);
     }
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(an_acceptor_votes_once_in_an_epoch_and_never_once_it_has_st
 BOOST_AUTO_TEST_CASE(a_survivor_begins_an_epoch_far_beyond_all_others_with_what_it_keeps) {
   Acceptor acceptor(first_state(1));
   acceptor.accept({"g", {ballot(1, 1), value(4)}});
-  acceptor.survive(1, 3);
+  acceptor.survive(1, 3, 0);
   BOOST_TEST(acceptor.is_serving());
   const Configuration& alone = acceptor.newest();
   BOOST_TEST(alone.epoch > Acceptor::kForcedEpochs);

@@ -19,11 +19,13 @@ class Cluster {
   static constexpr Node::Client kTest = 100;
 
   void start(std::size_t node, Durable kept = {}) {
+    held_disks_.erase(node);
     nodes[node].emplace(Node::Options{.self = node,
                                       .nodes = kMostNodes,
                                       .fresh = {2, ++lives_},
                                       .proposer = {3, ++lives_},
-                                      .seed = lives_},
+                                      .seed = lives_,
+                                      .started = 10 * lives_},
                         std::move(kept), now);
   }
   void start_all() {
@@ -32,6 +34,8 @@ class Cluster {
   /// Nothing passes between that node and the others.
   void cut(std::size_t node) { cut_.insert(node); }
   void heal() { cut_.clear(); }
+  /// Its disk writes nothing from now on, until it starts anew.
+  void hold_disk(std::size_t node) { held_disks_.insert(node); }
 
   /// What the node answers to the test, within `time`.
   std::optional<Reply> ask(std::size_t node, decltype(Request::body) body, Duration time = seconds(10)) {
@@ -80,6 +84,7 @@ class Cluster {
       for (std::size_t self = 0; self < kMostNodes; ++self) {
         if (!nodes[self]) continue;
         for (const auto& write : nodes[self]->take_writes()) {
+          if (held_disks_.contains(self)) continue;
           nodes[self]->synced(write.sequence, now);
           goes_on = true;
         }
@@ -98,7 +103,7 @@ class Cluster {
   }
 
   std::uint64_t lives_ = 0;
-  std::set<std::size_t> cut_;
+  std::set<std::size_t> cut_, held_disks_;
   std::optional<Reply> said_;
 };
 

@@ -75,12 +75,40 @@ BOOST_FIXTURE_TEST_CASE(of_two_survivors_that_were_cut_off_from_each_other_one_i
   heal();
   const std::size_t loser = epoch_of(*this, 0) < epoch_of(*this, 1) ? 0 : 1;
   BOOST_TEST(run_until([&] { return nodes[loser]->stage() == Stage::replaced; }));
-  const auto ending = nodes[loser]->ending();
-  BOOST_TEST_REQUIRE(ending.has_value());
+  const Error* const ending = nodes[loser]->ending();
+  BOOST_TEST_REQUIRE(ending != nullptr);
   BOOST_TEST((ending->code == Errc::cancelled));
   BOOST_TEST(ending->what.contains("given to another node"));
   start(loser);  // without what it kept
   start(2);
+  BOOST_TEST(all_serve());
+}
+
+BOOST_FIXTURE_TEST_CASE(nobody_hears_of_a_forced_configuration_that_its_node_can_still_lose, Serving) {
+  const Durable before = nodes[1]->acceptor().kept();
+  for (const std::size_t lost : {0u, 2u}) start(lost);
+  hold_disk(1);
+  BOOST_TEST(!ask(1, Survive{.force = true}, seconds(2)).has_value());
+  BOOST_TEST(!ask(1, StateRequest{}, seconds(2)).has_value());
+  for (const std::size_t other : {0u, 2u})
+    BOOST_TEST(ask(other, StateRequest{})->known.epoch < Acceptor::kForcedEpochs);
+  start(1, before);  // the power was lost
+  BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
+  BOOST_TEST(all_serve());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_node_that_has_lost_its_state_is_forced_into_no_epoch_of_its_former_life, Serving) {
+  cut(1);
+  BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
+  const Configuration former = nodes[1]->acceptor().newest();
+  start(1);  // without what it kept
+  heal();
+  BOOST_TEST_REQUIRE(all_serve());
+  for (const std::size_t lost : {0u, 2u}) start(lost);
+  // What the former life had said to this node has been on its way until now.
+  BOOST_TEST_REQUIRE(ask(2, Adopt{former}).has_value());
+  BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
+  BOOST_TEST(epoch_of(*this, 1) > former.epoch);
   BOOST_TEST(all_serve());
 }
 

@@ -1,0 +1,78 @@
+// A member whose control loop has no memory any more, for as long as it lives: its application is told the
+// end of the membership and of its group, each once, and the others go on.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/failing_memory.hpp"
+#include "tests/lib/membership/members.hpp"
+#include "tests/sampled.hpp"
+
+using namespace rdmc;
+using namespace rdmc::testing;
+
+namespace {
+
+/// A member with a group, whose loop lacks memory from the third view on, behind `spared` allocations. What
+/// the test itself notes down has memory.
+struct Forgetful {
+  Forgetful(const OneStore& store, long spared_allocations) : spared(spared_allocations) {
+    MembershipCallbacks on;
+    on.installed = [this](const View& view) {
+      const bool begins = view.members.size() == 3;
+      {
+        const MemoryOfTest memory;
+        told.tell([&] { members = view.members.size(); });
+      }
+      if (begins) fail_allocations(spared);
+    };
+    on.removed = [this](const View& view) {
+      has_failed = end_failures() > 0;
+      told.tell([&] {
+        ++removed;
+        last = view;
+      });
+    };
+    membership = Membership::join(options_for(store.address(), "one"), std::move(on)).value();
+    MemberGroupCallbacks on_group;
+    on_group.continued = [this](const GroupView& view) {
+      told.tell([&] { participants = view.members.size(); });
+    };
+    on_group.ended = [this](const Error& cause) { told.tell([&] { ended.push_back(cause); }); };
+    group = membership->create_group(kNumber, {}, std::move(on_group)).value();
+  }
+
+  const long spared;
+  Told told;
+  std::size_t members = 0, participants = 0;
+  int removed = 0;
+  bool has_failed = false;
+  View last;
+  std::vector<Error> ended;
+  std::unique_ptr<Membership> membership;
+  std::unique_ptr<MemberGroup> group;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_end_is_told_once_however_long_the_loop_lacks_memory) {
+  for (long spared = 0; spared < 60; spared += all_or(4L, 20L)) BOOST_TEST_CONTEXT("allocation " << spared) {
+      const OneStore store;
+      Forgetful one(store, spared);
+      Process two(store, "two");
+      Part& part = two.make_part();
+      BOOST_TEST_REQUIRE(one.told.wait([&] { return one.participants == 2; }));
+      BOOST_TEST_REQUIRE(part.is_in(2, one.membership->id()));
+      const Process three(store, "three");
+      BOOST_TEST_REQUIRE(one.told.wait([&] { return one.members == 3; }));
+      BOOST_TEST_REQUIRE(one.told.wait([&] { return one.removed > 0; }));
+      BOOST_TEST_REQUIRE(one.told.wait([&] { return !one.ended.empty(); }));
+      BOOST_TEST(one.has_failed);
+      BOOST_TEST((one.last.epoch == Epoch{} || one.last.find(one.membership->id()) != nullptr));
+      BOOST_TEST((one.ended[0].code == Errc::resource_limit));
+      BOOST_TEST(two.sees(2));
+      BOOST_TEST(part.is_in(1, two.id()));
+      one.group.reset();
+      one.membership.reset();
+      BOOST_TEST(one.removed == 1);
+      BOOST_TEST(one.ended.size() == 1U);
+    }
+}
