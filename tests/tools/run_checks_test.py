@@ -46,6 +46,13 @@ class Report(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
+    def lab(self):
+        """What stands for the lab's set-up: it starts before anything is built, and its end is waited for before any test."""
+        self.lab_steps = []
+        self.addCleanup(lambda: self.assertEqual(self.lab_steps, ["started", "finished"]))
+        return {"start_setting_up_the_lab": lambda: self.lab_steps.append("started") or ("a process", "its log"),
+                "finish_setting_up_the_lab": lambda *_: self.lab_steps.append("finished")}
+
     def run_main(self, built, arguments=()):
         """What was tested, in order, and the status, where each build answers as `built` does."""
         tested, testing, units_done, beside = [], threading.Event(), threading.Event(), threading.Event()
@@ -72,7 +79,8 @@ class Runs(unittest.TestCase):
             tested.append(run[0])
             count.passed += 1
 
-        with mock.patch.multiple(run_checks, build=build, run_tests=run_tests), contextlib.redirect_stdout(io.StringIO()):
+        replaced = {"build": build, "run_tests": run_tests, **self.lab()}
+        with mock.patch.multiple(run_checks, **replaced), contextlib.redirect_stdout(io.StringIO()):
             status = run_checks.main(arguments)
         return sorted(tested), status
 
