@@ -171,7 +171,8 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_gone_removes_nobody) {
 BOOST_AUTO_TEST_CASE(those_who_start_together_form_one_group_within_100_ms) {
   for (const std::uint32_t members : {2U, 16U, 64U}) {
     for (std::uint64_t seed = 1; seed <= all_or(8U, 2U); ++seed) {
-      const ScenarioResult result = run_views({.seed = seed, .members = members, .faulty_time = milliseconds(100)});
+      const ScenarioResult result =
+          run_views({.seed = seed, .members = members, .faulty_time = milliseconds(100)});
       BOOST_TEST(result.violations.empty());
       BOOST_TEST(result.figures.at("formed_us") <= 100'000u, members << " members, seed " << seed);
     }
