@@ -126,13 +126,18 @@ void DataPlaneProxy::ask(Command command, Answer answer) {
   };
   const auto asked = std::make_shared<Asked>(Asked{std::move(command)});
   asked->entry->run = [asked, answer = std::move(answer)]() mutable { answer(std::move(asked->result)); };
-  thread_->post_when_room([this, asked] {
-    try {
-      asked->result = thread_->call(std::ref(asked->command));
-    } catch (const std::bad_alloc&) {
-    }  // a command whose result is a Result answers resource_limit instead
-    to_loop_->post(std::move(asked->entry));
-  });
+  try {
+    thread_->post_when_room([this, asked] {
+      try {
+        asked->result = thread_->call(std::ref(asked->command));
+      } catch (const std::bad_alloc&) {
+      }  // a command whose result is a Result answers resource_limit instead
+      to_loop_->post(std::move(asked->entry));
+    });
+  } catch (...) {
+    asked->entry->run = {};  // which keeps `asked`
+    throw;
+  }
 }
 
 void DataPlaneProxy::form(Epoch epoch, Rank rank, EpochPlan plan,

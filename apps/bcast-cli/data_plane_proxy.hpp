@@ -39,7 +39,8 @@ class DataPlaneProxy {
   DataPlaneProxy& operator=(const DataPlaneProxy&) = delete;
 
   // DataPlane's functions, run on the fabric's thread in the order called. One that meets the end of memory
-  // answers resource_limit, and wait() that it knows of nothing. However long that lasts, no answer is lost.
+  // there answers resource_limit, and wait() that it knows of nothing. However long that lasts, no answer is
+  // lost. They throw std::bad_alloc where the caller's thread has no memory to ask; then there is no answer.
   void form(Epoch epoch, Rank rank, EpochPlan plan, Handler<Result<std::vector<session::PeerBlob>>> answer);
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);

@@ -5,6 +5,7 @@
 
 #include <cassert>
 #include <limits>
+#include <new>
 #include <string>
 
 #include "controlplane/auth/tls_context.hpp"
@@ -153,6 +154,16 @@ Result<bool> TlsSession::handshake() {
   const int error = SSL_get_error(ssl, done);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return false;
   return handshake_failure(ssl, !state_->credentials.ring);
+}
+
+std::array<std::byte, 16> TlsSession::exported() const {
+  assert(established_);
+  constexpr std::string_view kLabel = "EXPORTER-rdmc-connection";
+  std::array<std::byte, 16> value;
+  if (SSL_export_keying_material(state_->ssl.get(), reinterpret_cast<unsigned char*>(value.data()),
+                                 value.size(), kLabel.data(), kLabel.size(), nullptr, 0, 0) != 1)
+    throw std::bad_alloc();  // nothing else can fail
+  return value;
 }
 
 Result<std::size_t> TlsSession::read(std::span<std::byte> plaintext) {

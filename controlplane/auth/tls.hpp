@@ -5,6 +5,7 @@
 // threads; a TlsSession belongs to one thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -83,6 +84,9 @@ class TlsSession {
   Result<std::size_t> read(std::span<std::byte> plaintext);
   /// Encrypts all of `plaintext` (not empty, at most 16 KiB gives one record). Errors: protocol_error.
   Result<void> write(std::span<const std::byte> plaintext);
+  /// A value that this session's two ends share and nobody can make equal in two sessions (a channel binding,
+  /// RFC 9266). Only once established. Throws std::bad_alloc.
+  std::array<std::byte, 16> exported() const;
   /// Encrypts our close_notify.
   void close();
 

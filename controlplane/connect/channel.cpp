@@ -48,4 +48,8 @@ Address Channel::local() const {
   return end_->local();
 }
 
+std::optional<std::array<std::byte, 16>> Channel::binding() const {
+  return end_->binding();
+}
+
 }  // namespace rdmc::control

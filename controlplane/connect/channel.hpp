@@ -5,9 +5,11 @@
 // no handler runs. Destroying without close() cuts the connection at once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "dataplane/base/address.hpp"
@@ -56,6 +58,10 @@ class Channel {
   std::size_t queued_bytes() const;
   const Address& peer() const;
   Address local() const;
+  /// A value that both ends of the connection share and nobody can make equal in two connections, not even
+  /// who is an end of both (from TLS's exporter, RFC 9266). None where the connection is not encrypted, nor
+  /// of a part of one that several channels share. Throws std::bad_alloc.
+  std::optional<std::array<std::byte, 16>> binding() const;
 
  private:
   void abandon();
@@ -76,6 +82,7 @@ class ChannelEnd {
   virtual std::size_t queued_bytes() const = 0;
   virtual const Address& peer() const = 0;
   virtual Address local() const = 0;
+  virtual std::optional<std::array<std::byte, 16>> binding() const { return std::nullopt; }
   virtual const std::shared_ptr<LoopCore>& core() const = 0;
 };
 

@@ -183,6 +183,10 @@ void ChannelProtocol::write(std::span<const std::byte> plaintext) {
   if (!written) fail_with(written.error().code, written.error().what);
 }
 
+std::optional<std::array<std::byte, 16>> ChannelProtocol::binding() const {
+  return tls_ && tls_->established() ? std::optional(tls_->exported()) : std::nullopt;
+}
+
 void ChannelProtocol::goodbye() {
   write(encode_length(kGoodbye));
   if (!tls_) return;

@@ -3,6 +3,7 @@
 // the peer come out; no socket, no clock. The driver (connection.hpp) owns it; the loop's thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -45,6 +46,9 @@ class ChannelProtocol {
   void write(std::span<const std::byte> plaintext);
   /// The last thing to write.
   void goodbye();
+
+  /// Of the TLS session that carries the channel, once it is established; none of one that is not encrypted.
+  std::optional<std::array<std::byte, 16>> binding() const;
 
   /// What waits to be sent; the driver consumes it.
   std::vector<std::byte>& output() { return output_; }

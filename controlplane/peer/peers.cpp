@@ -190,9 +190,15 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
                        .ended = later(&Impl::ended),
                        .idle = later(&Impl::idle)});
     if (!dials) return make_room(*connection);
-    const auto nonce = random_token(), secret = random_token();
+    const auto nonce = random_token(), secret = secret_of(*connection);
     if (!nonce || !secret) return drop(*connection, nonce ? secret.error() : nonce.error());
     connection->introduce(selection_.dial(number, *nonce, *secret));
+  }
+
+  /// Of a connection that we dial. Where it is encrypted, nobody can give two connections the same one.
+  static Result<Token> secret_of(const Connection& connection) {
+    if (const auto binding = connection.binding()) return *binding;
+    return random_token();
   }
 
   /// Of connections that others have made and do not use, the oldest goes when there are too many.
@@ -218,6 +224,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
       ++counters_.dialed;
       return follow(from, selection_.on_answer(from.number, hello));
     }
+    if (const auto binding = from.binding(); binding && *binding != hello.secret)
+      return ended(from, {Errc::protocol_error,
+                          to_string(from.peer()) + ": its secret is not that of this TLS connection"});
     const auto nonce = random_token();
     if (!nonce) return drop(from, nonce.error());
     ++counters_.accepted;
@@ -229,7 +238,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
         idle(*other.connection);
   }
 
-  void asked(Connection& from, const Known& known) { follow(from, selection_.on_known(from.number, known)); }
+  void asked(Connection& from, const Known& known) {
+    const Selection::Step step = selection_.on_known(from.number, known);
+    // The other side is about to use the one that is chosen.
+    for (const auto& [number, other] : connections_)
+      if (other.connection->identity == from.identity && other.connection->channels() == 0)
+        idle(*other.connection);
+    follow(from, step);
+  }
   void chosen(Connection& from, const Choice& choice) {
     follow(from, selection_.on_choice(from.number, choice));
   }

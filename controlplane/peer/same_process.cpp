@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 namespace rdmc::peer {
 
@@ -14,9 +15,10 @@ Proof proof_of(const Token& secret, const Identity& reader, const Identity& writ
   std::ranges::copy(nonce, said.begin() + 2 * sizeof(Token));
   Proof proof{};
   unsigned length = proof.size();
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(said.data()), said.size(),
-       reinterpret_cast<unsigned char*>(proof.data()), &length);
+  const auto* const made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                                reinterpret_cast<const unsigned char*>(said.data()), said.size(),
+                                reinterpret_cast<unsigned char*>(proof.data()), &length);
+  if (made == nullptr) throw std::bad_alloc();  // nothing else can fail
   return proof;
 }
 

@@ -110,6 +110,11 @@ void Groups::remove(GroupNumber number) {
   if (groups_.erase(number) > 0) tell();
 }
 
+std::shared_ptr<LocalGroup> Groups::take(GroupNumber number) {
+  auto taken = groups_.extract(number);
+  return taken.empty() ? nullptr : std::move(taken.mapped());
+}
+
 std::optional<MemberId> Groups::coordinator() const {
   for (const Member& member : view_.members)
     if (!channels_->is_absent(member.id)) return member.id;
@@ -176,7 +181,8 @@ void Groups::on(MemberId from, State state) {
 }
 
 void Groups::note(MemberId from, State state) {
-  wishes_.note(from, state);
+  // What a member that has been removed said before it knew is no new wish.
+  if (view_.find(from) != nullptr || state.view > view_.epoch) wishes_.note(from, state);
   states_[from] = std::move(state);
 }
 

@@ -54,6 +54,8 @@ class Groups {
   /// Errors: already_exists, resource_limit, cancelled (the membership is over).
   Result<void> add(GroupNumber number, const std::shared_ptr<LocalGroup>& group);
   void remove(GroupNumber number);
+  /// The group is none of ours any more, which the caller tells the coordinator. Needs no memory.
+  std::shared_ptr<LocalGroup> take(GroupNumber number);
   /// Tells the coordinator how our groups stand.
   void tell();
   void send(MemberId member, const Message& message) { channels_->send(member, message); }

@@ -223,15 +223,17 @@ void MemberGroup::Impl::all_close(std::uint64_t epoch) {
   const auto done = [this](const Result<void>&) {
     if (const auto closed = take_closed()) closed({});
   };
+  const auto kept = groups.take(setup_.number);
   if (!node_->destroy_group(setup_.number, done)) done({});
-  groups.remove(setup_.number);
+  groups.tell();
 }
 
-/// The end comes first: to remove the group may take memory.
+/// Its upcall may make the group again. That the others hear of it comes last, because it may take memory.
 void MemberGroup::Impl::give_up(const Error& cause) {
   Groups& groups = *groups_;
+  const auto kept = groups.take(setup_.number);
   end(cause);
-  groups.remove(setup_.number);
+  groups.tell();
 }
 
 /// The last upcall comes from the thread of all others, behind them. Nothing here needs memory.

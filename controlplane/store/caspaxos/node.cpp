@@ -43,7 +43,8 @@ const Configuration& Node::known() const {
 
 void Node::say(Client client, Reply reply) {
   reply.acceptor = acceptor_.kept().id;
-  if (!is_silent())
+  if (failure_) reply.known = {};  // it may never have become durable
+  if (failure_ || !is_silent())
     replies_.push_back({client, std::move(reply)});
   else if (waiting_.size() < 2 * kMostWaiting)  // beyond, whoever asks asks again
     waiting_.push_back({client, std::move(reply), silent_until_});

@@ -520,6 +520,40 @@ BOOST_AUTO_TEST_CASE(who_fails_the_handshake_is_told_to_the_listener_or_to_nobod
   BOOST_TEST(one.dial(told_nobody.listener->address()).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(with_a_key_a_connection_has_the_secret_of_its_tls_session_or_ends) {
+  auto loop = control::ControlLoop::create().value();
+  const control::ChannelOptions keyed{
+      .security = control::TlsContext::create(control::ClusterKey::generate().value()).value()};
+  const auto peers = Peers::create(*loop, keyed).value();
+  const auto listener = peers->listen(kAny, {.channel = keyed}).value();
+  for (const bool is_honest : {true, false}) {
+    std::optional<control::Channel> ours;
+    std::promise<std::optional<Bytes>> answer;
+    control::Connecting dialing;
+    loop->call([&] {
+      dialing = control::connect(
+          *loop, "127.0.0.1", listener.address().port, keyed, seconds(60),
+          [&](Result<control::Channel> made) {
+            ours.emplace(std::move(made.value()));
+            ours->start([&](const Bytes& said) { answer.set_value(said); },
+                        [&](const Error&) {
+                          if (!is_honest) answer.set_value(std::nullopt);
+                        });
+            Hello hello{.identity = {}, .nonce = {}, .secret = ours->binding().value(), .proofs = {}};
+            hello.identity.incarnation.fill(std::byte{1});
+            if (!is_honest) hello.secret[15] ^= std::byte{1};
+            BOOST_REQUIRE(ours->send(encode(hello)));
+          });
+    });
+    BOOST_TEST(answer.get_future().get().has_value() == is_honest);
+    loop->call([&] {
+      dialing = {};
+      ours.reset();
+    });
+  }
+  BOOST_TEST(peers->counters().refused == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(one_unused_connection_too_many_takes_the_place_of_the_oldest_and_used_ones_stay) {
   const port::test::MostDescriptors many(4096);
   Host one, other;

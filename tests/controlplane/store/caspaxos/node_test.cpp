@@ -97,6 +97,19 @@ BOOST_FIXTURE_TEST_CASE(nobody_hears_of_a_forced_configuration_that_its_node_can
   BOOST_TEST(all_serve());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_node_whose_disk_fails_before_it_may_speak_says_so_and_not_what_it_could_not_keep,
+                        Serving) {
+  for (const std::size_t lost : {0u, 2u}) start(lost);
+  hold_disk(1);
+  BOOST_TEST(!ask(1, Survive{.force = true}, seconds(2)).has_value());
+  nodes[1]->fail({Errc::resource_limit, "no space"});
+  const auto reply = ask(1, StateRequest{});
+  BOOST_TEST_REQUIRE(reply.has_value());
+  BOOST_TEST((std::get<NodeState>(reply->body).stage == Stage::failed));
+  BOOST_TEST(reply->known.epoch == 0U);
+  BOOST_TEST(refusal_of(1, Query{"g", 1}).contains("no space"));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_node_that_has_lost_its_state_is_forced_into_no_epoch_of_its_former_life, Serving) {
   cut(1);
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
