@@ -93,25 +93,38 @@ class Joined {
                                            .key_file = options.key_file,
                                            .insecure = options.key_file.empty(),
                                            .fabric = options.fabric},
-                                          {.installed = [this](const View& view) {
-                                            const std::lock_guard lock(mutex_);
-                                            members_ = view.members.size();
-                                            changed_.notify_all();
-                                          }}))) {}
+                                          {.installed =
+                                               [this](const View& view) {
+                                                 const std::lock_guard lock(mutex_);
+                                                 members_ = view.members.size();
+                                                 changed_.notify_all();
+                                               },
+                                           .removed =
+                                               [this](const View&) {
+                                                 const std::lock_guard lock(mutex_);
+                                                 is_removed_ = true;
+                                                 changed_.notify_all();
+                                               }}))) {}
   void wait(std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return members_ == count; });
+    changed_.wait(lock, [&] { return is_removed_ || members_ == count; });
+    if (is_removed_) give_up(kRemoved);
   }
   /// Into the windows of all others.
   void write() {
     const std::vector<std::byte> bytes(Membership::kMostBytes);
-    must(membership_->write(0, bytes));
+    if (!membership_->write(0, bytes)) give_up(kRemoved);
   }
 
  private:
+  static constexpr const char* kRemoved =
+      "the others have removed this process from the view, because they did not hear it for so long: the "
+      "machine is too busy for this measurement";
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t members_ = 0;
+  bool is_removed_ = false;
   std::unique_ptr<Membership> membership_;
 };
 

@@ -33,9 +33,11 @@ void Engine::stop() noexcept {
   waiter_.wake();
 }
 
+/// Those that are there when it begins: others may post as fast as these run, and agents need their turns.
 std::size_t Engine::run_tasks() {
+  const auto waiting = static_cast<std::size_t>(queue_->tasks.size());
   std::size_t done = 0;
-  for (Task task; done < kQueueDepth && queue_->tasks.try_pop(task); ++done) {
+  for (Task task; done < waiting && queue_->tasks.try_pop(task); ++done) {
     try {
       task();
     } catch (const std::bad_alloc&) {
@@ -126,7 +128,8 @@ void Engine::pause() {
 
 void Engine::run() {
   while (!stopping_) turn(seconds(3600));
-  run_tasks();
+  while (run_tasks() != 0) {
+  }
 }
 
 }  // namespace rdmc::engine

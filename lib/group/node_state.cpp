@@ -58,17 +58,22 @@ void Node::State::leave() {
   left.set_value();
 }
 
+/// What it does for groups they go on with in the next turn, and nothing else may wake the engine for that.
 std::size_t Node::State::work(Time now) {
+  std::size_t done = 0;
   if (disconnects_all_) {
     peers->disconnect_all({Errc::cancelled, "disconnected"});
     disconnects_all_ = false;
+    ++done;
   }
-  if (all_run_.exchange(false))
-    for (const auto& group : all_groups()) group->run();
-  if (!leaving_) return tidy_groups() ? 1 : 0;
+  if (all_run_.exchange(false)) {
+    for_each_group(&group::NodeGroup::run);
+    ++done;
+  }
+  if (!leaving_) return done + (tidy_groups() ? 1 : 0);
   ++leaving_->turns;
   if (may_leave(now)) leave();
-  return 0;
+  return done;
 }
 
 Time Node::State::next_deadline() const {
@@ -76,11 +81,20 @@ Time Node::State::next_deadline() const {
   return leaving_->turns <= kLastTurns || peers->is_quiet() ? Time{} : leaving_->latest;
 }
 
-std::vector<std::shared_ptr<group::NodeGroup>> Node::State::all_groups() {
-  const std::lock_guard lock(mutex);
-  std::vector<std::shared_ptr<group::NodeGroup>> all;
-  for (const auto& [number, group] : groups) all.push_back(group);
-  return all;
+/// The upcalls of one may make others and end them. Needs no memory.
+void Node::State::for_each_group(void (group::NodeGroup::*action)()) {
+  std::optional<GroupNumber> last;
+  for (;;) {
+    std::shared_ptr<group::NodeGroup> group;
+    {
+      const std::lock_guard lock(mutex);
+      const auto next = last ? groups.upper_bound(*last) : groups.begin();
+      if (next == groups.end()) return;
+      last = next->first;
+      group = next->second;
+    }
+    ((*group).*action)();
+  }
 }
 
 std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
@@ -92,7 +106,7 @@ std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
 /// What groups cannot do in their own upcalls; and those that are over are forgotten. False: nothing.
 bool Node::State::tidy_groups() {
   if (!std::exchange(some_changed, false)) return false;
-  for (const auto& group : all_groups()) group->tidy();
+  for_each_group(&group::NodeGroup::tidy);
   const std::lock_guard lock(mutex);
   std::erase_if(groups, [&](const auto& entry) {
     if (!entry.second->is_over()) return false;

@@ -10,8 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "controlplane/peer/context.hpp"
 #include "lib/group/node_counters.hpp"
@@ -59,7 +59,7 @@ struct Node::State final : private engine::Agent {
     some_changed = true;
   }
   bool tidy_groups();
-  std::vector<std::shared_ptr<group::NodeGroup>> all_groups();
+  void for_each_group(void (group::NodeGroup::*action)());
   void begin_leaving(Time now);
   bool may_leave(Time now) const;
   void leave();

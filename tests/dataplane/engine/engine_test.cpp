@@ -1,6 +1,7 @@
 #include "dataplane/engine/engine.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <functional>
 #include <memory>
 #include <semaphore>
 #include <thread>
@@ -150,6 +151,23 @@ BOOST_AUTO_TEST_CASE(work_posted_before_stop_is_done_before_run_returns) {
   engine.stop();
   engine.run();
   BOOST_TEST(done);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_does_what_was_posted_before_it_and_leaves_later_work_to_the_next) {
+  FakeWaiter waiter;
+  Engine engine(waiter, kNoSpin);
+  std::size_t done = 0;
+  const std::function<void()> post_another = [&] {
+    BOOST_REQUIRE(engine.post([&] {
+      ++done;
+      post_another();
+    }));
+  };
+  post_another();
+  engine.poll(Time{});
+  BOOST_TEST(done == 1U);
+  engine.poll(Time{});
+  BOOST_TEST(done == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_full_queue_refuses_work_by_name) {

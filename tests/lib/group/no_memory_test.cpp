@@ -4,6 +4,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <deque>
+#include <future>
 
 #include "controlplane/peer/context.hpp"
 #include "tests/failing_memory.hpp"
@@ -140,4 +141,18 @@ BOOST_DATA_TEST_CASE(a_group_whose_members_thread_lacks_memory_fails_by_name_and
   }
   BOOST_TEST_MESSAGE(spared << " allocations");
   BOOST_TEST(spared > 0);
+}
+
+/// What its callbacks hold ends with the group.
+BOOST_AUTO_TEST_CASE(a_group_that_is_over_goes_although_its_nodes_thread_has_no_memory) {
+  std::promise<void> gone;
+  Groups groups;
+  GroupCallbacks on;
+  on.stable = [held = std::shared_ptr<void>(nullptr, [&](void*) { gone.set_value(); })](std::uint64_t) {};
+  BOOST_TEST_REQUIRE(
+      groups.nodes[0].create_group(kGroup, {NodeId{0}}, NodeId{0}, {.epoch = 1}, std::move(on)).has_value());
+  BOOST_TEST_REQUIRE(
+      groups.nodes[0].destroy_group(kGroup, [](const Result<void>&) { fail_allocations(0); }).has_value());
+  BOOST_TEST((gone.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready));
+  groups.threads[0]->call(end_failures);
 }

@@ -54,7 +54,7 @@ struct Forgetful {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_end_is_told_once_however_long_the_loop_lacks_memory) {
-  for (long spared = 0; spared < 60; spared += all_or(4L, 20L)) BOOST_TEST_CONTEXT("allocation " << spared) {
+  for (long spared = 0; spared < 69; spared += all_or(3L, 22L)) BOOST_TEST_CONTEXT("allocation " << spared) {
       const OneStore store;
       Forgetful one(store, spared);
       Process two(store, "two");
