@@ -128,8 +128,7 @@ void Engine::pause() {
 
 void Engine::run() {
   while (!stopping_) turn(seconds(3600));
-  while (run_tasks() != 0) {
-  }
+  for (std::size_t done = 0, now = 1; now != 0 && done < kQueueDepth; done += now) now = run_tasks();
 }
 
 }  // namespace rdmc::engine
