@@ -12,7 +12,6 @@ int main(int argc, char** argv) {
   if (!job) return std::fprintf(stderr, "%s\n", job.error().what.c_str()), 1;
   auto options = rdmc::membership_options(*job);
   if (!options) return std::fprintf(stderr, "%s\n", options.error().what.c_str()), 1;
-  options->fabric = "udp";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 
   rdmc::MembershipCallbacks told;

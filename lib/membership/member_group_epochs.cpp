@@ -52,10 +52,12 @@ bool MemberGroup::Impl::is_taken(NodeId node, MemberId by_another_than) const {
          std::ranges::any_of(state_.participants, has_it);
 }
 
-/// The older of two members offers; the younger one, which has dialed it, asks it to.
+/// The older of two members offers; the younger one, which has dialed it, asks it to. Each offer is of a new
+/// queue pair: what the other one did with an earlier offer may have reached the one that was offered then.
 void MemberGroup::Impl::connect_with(MemberId member) {
   if (is_taken(node_of(member), member)) return;
   if (is_younger_than(member)) return groups_->send(member, NodeWanted{setup_.number});
+  forget_connection(member);
   auto blob = node_->offer(node_of(member));
   if (!blob) return give_up(blob.error());
   const std::uint64_t serial = offered_[member] = groups_->next_number();
@@ -89,10 +91,7 @@ void MemberGroup::Impl::on_answer(MemberId from, std::uint64_t serial, const Byt
 
 /// Whoever is in no view yet that we have gets an offer when it is.
 void MemberGroup::Impl::on_wanted(MemberId from) {
-  const bool is_known = groups_->view().find(from) != nullptr;
-  if (!is_known || is_younger_than(from) || is_taken(node_of(from), from)) return;
-  forget_connection(from);
-  connect_with(from);
+  if (groups_->view().find(from) != nullptr && !is_younger_than(from)) connect_with(from);
 }
 
 void MemberGroup::Impl::set_connected(MemberId member) {
@@ -103,7 +102,7 @@ void MemberGroup::Impl::set_connected(MemberId member) {
 void MemberGroup::Impl::forget_connection(MemberId member) {
   std::erase(state_.connected, member);
   offered_.erase(member);
-  if (node_->is_connected(node_of(member))) node_->disconnect(node_of(member));
+  node_->disconnect(node_of(member));
 }
 
 void MemberGroup::Impl::check_connections() {

@@ -153,6 +153,22 @@ BOOST_AUTO_TEST_CASE(a_root_sends_what_it_has_queued_before_another_one_follows_
   BOOST_TEST(receiver.is_without_gaps());
 }
 
+BOOST_AUTO_TEST_CASE(a_group_begins_over_every_fabric_though_members_ask_for_connections_again) {
+  for (const char* const fabric : {"shm", "auto", "shm", "auto", "shm", "auto"}) {
+    const OneStore store;
+    std::vector<std::unique_ptr<Process>> processes;
+    for (const char* const name : {"a", "b", "c"}) {
+      MembershipOptions options = options_for(store.address(), name);
+      options.fabric = fabric;
+      processes.push_back(std::make_unique<Process>(options));
+      processes.back()->make_part();
+      BOOST_TEST_REQUIRE(processes.front()->sees(processes.size()));
+    }
+    for (const auto& process : processes)
+      BOOST_TEST(process->part->is_in(3, processes.front()->id()), fabric);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_member_with_other_options_stays_out_and_is_told_why) {
   Members members(2);
   BOOST_TEST(members.are_in(2, members[0].id()));
