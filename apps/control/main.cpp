@@ -179,7 +179,8 @@ int main(int argc, char** argv) {
   CLI::App* const kept = serve_command->add_option_group("kept", "where it keeps the views");
   kept->add_option("--directory", node.directory, "on the disk");
   kept->add_flag("--memory", memory,
-                 "nowhere: after a restart it gets them from the two others, which must both have kept them");
+                 "in memory: after a restart, one of three gets them from the two others, and one alone "
+                 "starts with none");
   kept->require_option(1);
   serve_command->add_option("--listen", node.listen,
                             fmt::format("ADDR[:PORT]; its address among --nodes, or {}", kAlone));

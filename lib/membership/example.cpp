@@ -1,6 +1,6 @@
 // example [ENGINE]: the processes that mpirun, srun or RDMC_HOSTS name together agree on who is there. What
 // is typed at the root goes to all others, line by line. Kill any process: the others go on, and if it was
-// the root, the next one sends. A process whose input ends leaves.
+// the root, the next one sends. A process whose input ends is seen as dead by the others.
 #include <cstdio>
 #include <deque>
 #include <iostream>

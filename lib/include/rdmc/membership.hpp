@@ -50,9 +50,12 @@ struct View {
 
 /// Where views are agreed: in the nodes of an embedded store or in etcd, one of the two.
 struct ViewStoreOptions {
-  /// The embedded store's, one or three, in the same order in every process. `rdmc_control serve` is one.
+  /// The addresses of the embedded store's nodes, one or three, in the same order in every process. A node is
+  /// a process `rdmc_control serve` (port 7701 if none is given), or runs inside a member: see `runs`. It has
+  /// a port of its own, not that of a member.
   std::vector<Address> nodes{};
-  /// This process runs the node with this index. The first start of three nodes needs all three.
+  /// This process runs the node with this index; without it, the process only asks the nodes. When three
+  /// nodes start for the first time, the store serves, and processes can join, as soon as all three are up.
   std::optional<std::size_t> runs{};
   /// The folder in which the node that this process runs keeps its state; empty: it keeps it in memory.
   std::string directory{};
@@ -95,9 +98,9 @@ struct UnreachableMember {
 struct MembershipCallbacks {
   /// The view is agreed. Nothing of an earlier epoch has any effect here any more, and the window is zeroed.
   std::function<void(const View&)> installed;
-  /// This process is no member any more: it has left, or the others have removed it. Or memory has run out
-  /// here: then the view is the last one, with this process, and the others remove it soon. This is the last
-  /// upcall. To come back, join again.
+  /// This process is no member any more: it has left, or the others have removed it. The view is the one
+  /// without this process. Or memory has run out here: then the view is the last one, with this process, and
+  /// the others remove it soon. This is the last upcall. To come back, join again.
   std::function<void(const View&)> removed;
   /// A message of broadcast().
   std::function<void(MemberId from, std::span<const std::byte> bytes)> delivered;
@@ -144,8 +147,9 @@ struct GroupView {
 };
 
 struct MemberGroupOptions {
-  /// Of the group: algorithm, block_bytes and small_bytes, which are the same at every member (another
-  /// member's group ends with invalid_argument), and receive_timeout.
+  /// Of these options the group takes algorithm, block_bytes and small_bytes, which are the same at every
+  /// member (another member's group ends with invalid_argument), and receive_timeout. Leave the others as
+  /// they are: the library itself sets can_continue, joins and epoch.
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
   std::size_t first_members = 1;
@@ -163,7 +167,8 @@ struct MemberGroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   std::function<void(std::uint64_t count)> stable;
   std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
-  /// Something has failed. The group goes on by itself: `continued` or `ended` follows, or this once more.
+  /// The node has found that a member failed, and messages stand still. `continued` or `ended` follows, or
+  /// this once more. Where the view without that member comes first, there is only `continued`.
   std::function<void(const Error& cause)> interrupted;
   /// The group begins, or goes on: every member has the messages below `next`. A member
   /// that has joined gets the messages from `next` on. Messages from `next` on that had begun are cancelled;
@@ -187,9 +192,11 @@ class MemberGroup {
   MemberGroup(const MemberGroup&) = delete;
   MemberGroup& operator=(const MemberGroup&) = delete;
 
-  /// Root: as Node::send. Errors: invalid_argument (not the root; too long), would_block (the group has not
-  /// begun, or is being continued; the queue is full; or another member is to be the root), cancelled (the
-  /// group is over or being closed).
+  /// Root: as Node::send. That it is accepted is no promise to outlive this process: what all others have
+  /// is told by `stable`, and where a new root goes on by GroupView::next. Errors: invalid_argument (not the
+  /// root; too long), would_block (the group has not begun, or is being continued: try again at `continued`;
+  /// the queue is full: at `reusable` or `stable`; or another member is to be the root), cancelled (the group
+  /// is over or being closed).
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   /// Receiver: as Node::post_receive_buffer. Errors: those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
@@ -248,7 +255,9 @@ class Membership {
   /// member), cancelled (the membership is over).
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
   /// removed() follows when the others have agreed; not while the store cannot be reached. Before the first
-  /// view it follows at once. The process that runs the only node of a store leaves last.
+  /// view it follows at once. The view is changed in the store, which needs two of three nodes: so a process
+  /// that runs a node goes on running it until the others have left, and the one with the only node leaves
+  /// last. Whoever does not want to wait destroys the membership; the others see a death.
   void leave();
 
   /// True while this process may serve what it owns in the view of `epoch`. Call it after reading a value and

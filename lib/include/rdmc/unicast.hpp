@@ -325,13 +325,15 @@ class Endpoint {
 
   /// Takes up to out.size() completions and returns how many; waits for the first at most `longest`. Where
   /// the endpoint has no thread of its own, this gives it its turns - also with an empty `out`, for one turn
-  /// - and only the thread that created it may call it. Not in an upcall.
+  /// - and only the thread that created it may call it: in any other thread it does nothing and returns 0.
+  /// Not in an upcall.
   std::size_t poll(std::span<Completion> out, Duration longest = {});
 
   /// Without an own thread, for a loop of the application's: a descriptor that is readable while the engine
   /// has something to do, as Node::descriptor(). Any of epoll, poll and io_uring can watch it. When it is,
   /// call poll() until it returns less than `out` has room for: completions that were not taken do not make
-  /// it readable. Errors: invalid_argument (the endpoint has a thread of its own), unsupported (by this
+  /// it readable. With `completed` upcalls there are none to take, and one call is enough. Watch it
+  /// level-triggered. Errors: invalid_argument (the endpoint has a thread of its own), unsupported (by this
   /// fabric), resource_limit.
   Result<int> descriptor();
 
