@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_once_however_long_the_loop_lacks_memory) {
   for (long spared = 0; spared < 69; spared += all_or(3L, 22L)) BOOST_TEST_CONTEXT("allocation " << spared) {
       const OneStore store;
       Forgetful one(store, spared);
+      BOOST_TEST_REQUIRE(one.told.wait([&] { return one.members == 1; }));  // the oldest, so the root
       Process two(store, "two");
       Part& part = two.make_part();
       BOOST_TEST_REQUIRE(one.told.wait([&] { return one.participants == 2; }));
