@@ -11,6 +11,7 @@ Result<void> NodeGroup::open(Peers& peers, const GroupConfig& config) {
   if (!group) return std::unexpected(group.error());
   group_ = std::move(*group);
   peers_ = &peers;
+  links_made_ = peers.links_made();
   config_ = config;
   is_root_ = value_of(config.rank) == 0;
   return {};
@@ -21,6 +22,7 @@ Result<void> NodeGroup::join(Peers& peers, const GroupConfig& config) {
   if (!succession) return std::unexpected(succession.error());
   succession_ = std::move(*succession);
   peers_ = &peers;
+  links_made_ = peers.links_made();
   config_ = config;
   joins_ = true;
   phase_ = Phase::continuing;

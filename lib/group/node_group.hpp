@@ -160,6 +160,7 @@ class NodeGroup final : public Survivor {
   bool& some_changed_;
   NodeCounts& counts_;
   Peers* peers_ = nullptr;
+  std::uint64_t links_made_ = 0;  // by our node, when the present epoch began
   GroupConfig config_;
   std::unique_ptr<Group> group_;            // of the first epoch
   std::unique_ptr<Succession> succession_;  // of each later one

@@ -98,12 +98,14 @@ void NodeGroup::tidy() {
 }
 
 /// Not before everybody has ended the epoch before: then nobody writes into the messages any more. Those who
-/// are left out are not waited for.
+/// are left out are not waited for, and lose their connections, but not those that they have made since: a
+/// member that was left out may be back, and about to join.
 void NodeGroup::begin_next() {
   if (succession_) succession_->end({Errc::cancelled, "a later epoch was begun"});
   for (const NodeId member : members_) {
     if (std::ranges::find(next_->ranking.members, member) == next_->ranking.members.end())
-      peers_->disconnect(PeerId{value_of(member)}, {Errc::peer_failed, "it was left out of a group"});
+      peers_->disconnect(PeerId{value_of(member)}, {Errc::peer_failed, "it was left out of a group"},
+                         links_made_);
   }
   if (!is_released()) return;
   const Next next = *std::exchange(next_, std::nullopt);
@@ -118,6 +120,7 @@ void NodeGroup::begin_next() {
   auto made = Succession::create(*peers_, config_, *this);
   if (!made) return fail_with(std::nullopt, made.error());
   succession_ = std::move(*made);
+  links_made_ = peers_->links_made();
   group_.reset();
   succession_->begin();
 }

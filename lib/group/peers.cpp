@@ -28,7 +28,8 @@ Result<Link*> Peers::link_to(PeerId peer) {
   auto made = Link::create(fabric_, peer, config_.link);
   if (!made) return std::unexpected(made.error());
   lost_.reserve(lost_.size() + links_.size() + 1);  // so that none needs memory to be lost
-  links_.push_back({.link = std::move(*made)});
+  links_.push_back({.link = std::move(*made), .number = links_made_ + 1});
+  ++links_made_;
   return links_.back().link.get();
 }
 
@@ -64,8 +65,9 @@ bool Peers::is_quiet() const {
   return std::ranges::all_of(links_, [](const Entry& entry) { return entry.link->is_quiet(); });
 }
 
-void Peers::disconnect(PeerId peer, const Error& cause) {
-  if (Link* const link = find(peer)) lose(*link, cause);
+void Peers::disconnect(PeerId peer, const Error& cause, std::uint64_t made) {
+  const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link->peer() == peer; });
+  if (found != links_.end() && found->number <= made) lose(*found->link, cause);
 }
 
 void Peers::disconnect_all(const Error& cause) {

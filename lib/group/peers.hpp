@@ -5,6 +5,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -69,7 +71,11 @@ class Peers final : public engine::Agent {
   std::optional<std::uint64_t> host_of(PeerId peer) const;
   std::uint64_t own_host() const { return config_.link.host; }
   /// Ends the link: groups with that peer fail with `cause`, and from its return on the peer reaches nothing.
-  void disconnect(PeerId peer, const Error& cause);
+  /// Only if the link is one of the first `made`: a later one may be for a later life of the peer.
+  void disconnect(PeerId peer, const Error& cause,
+                  std::uint64_t made = std::numeric_limits<std::uint64_t>::max());
+  /// How many links have been made.
+  std::uint64_t links_made() const { return links_made_; }
   void disconnect_all(const Error& cause);
 
   /// For groups: the link, made if there is none.
@@ -101,12 +107,14 @@ class Peers final : public engine::Agent {
 
   struct Entry {
     std::unique_ptr<Link> link;
+    std::uint64_t number = 0;  // 1 is the first one that was made
     std::uint64_t frames = 0;  // sent at the last look whether it is silent
   };
 
   fabric::Fabric& fabric_;
   PeersConfig config_;
   std::vector<Entry> links_;
+  std::uint64_t links_made_ = 0;
   std::vector<std::unique_ptr<Link>> lost_;  // until the end of the turn
   std::array<GroupPart*, kMostGroups> parts_{};
   std::uint32_t parts_end_ = 0;  // indices below were used

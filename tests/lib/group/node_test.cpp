@@ -263,4 +263,27 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_is_left_out_loses_its_connection_and_not_the_next_one) {
+  for (const bool is_back : {false, true}) {
+    std::vector<Heard> heard(3);
+    Nodes nodes(3);
+    for (std::uint32_t i = 0; i < 3; ++i)
+      BOOST_REQUIRE(
+          nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {.can_continue = true}, heard[i].callbacks()));
+    if (is_back) {
+      nodes[2].disconnect(NodeId{0});
+      nodes[0].disconnect(NodeId{2});
+      const auto offer = nodes[0].offer(NodeId{2}), answer = nodes[2].offer(NodeId{0});
+      BOOST_REQUIRE((offer && answer));
+      BOOST_REQUIRE((nodes[0].connect(NodeId{2}, *answer) && nodes[2].connect(NodeId{0}, *offer)));
+    }
+    for (const std::size_t i : {0, 1})
+      BOOST_REQUIRE(nodes[i].continue_group(kGroup, 1, {NodeId{0}, NodeId{1}}, NodeId{0}));
+    for (const std::size_t i : {0, 1})
+      BOOST_TEST(heard[i].wait_until([&] { return heard[i].continued.has_value(); }));
+    BOOST_TEST(nodes[0].is_connected(NodeId{2}) == is_back);
+    BOOST_TEST(!nodes[1].is_connected(NodeId{2}));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
