@@ -54,7 +54,8 @@ std::size_t Carrier::work(Time) {
   std::size_t done = 0;
   for (const auto& trunk : trunks_) {
     try {
-      done += trunk->work(kicked);
+      const std::size_t done_here = trunk->work(kicked);
+      done += done_here + trunk->end_turn(done_here + thread_->last_progress());
     } catch (const std::bad_alloc&) {  // for what this peer has sent; it goes, and with it what it took
       trunk->lose(ENOBUFS);
     }

@@ -196,11 +196,16 @@ void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
 }
 
 void Peering::lose_trunk(int error) {
+  end_trunk([error](Trunk& trunk) { trunk.lose(error); });
+}
+
+template <typename End>
+void Peering::end_trunk(End end) {
   if (carrier_ == nullptr) return;
   on_carrier(
-      [this, error]() -> Result<void> {
+      [this, end]() -> Result<void> {
         // Its last owner is to be on this thread.
-        if (const auto trunk = std::exchange(trunk_, nullptr)) trunk->lose(error);
+        if (const auto trunk = std::exchange(trunk_, nullptr)) end(*trunk);
         return {};
       },
       [](const Result<void>&) {});
@@ -212,7 +217,8 @@ void Peering::give_up(const Error& cause) {
   patience_ = {};
   stack_.peerings_.erase(process_.number());
   finish(std::unexpected(cause));
-  lose_trunk(cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET);
+  const int error = cause.code == Errc::timed_out ? ETIMEDOUT : ECONNRESET;
+  end_trunk([error](Trunk& trunk) { trunk.leave(error); });
   if (is_ready_) {
     const std::lock_guard lock(stack_.lock_);
     std::erase_if(stack_.known_, [&](const auto& known) { return known.second.mux == mux_; });

@@ -29,7 +29,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   static void find(Stack& stack, const peer::Peer& process, const Address& at);
   /// Another process wants to share a trunk.
   static void on_request(Stack& stack, peer::Request request);
-  /// Ends the trunk on the carrier's thread, where it lived, later.
+  /// Ends the trunk on the carrier's thread, where it lived, later, and hears nothing more from it.
   void lose_trunk(int error);
 
  private:
@@ -44,6 +44,8 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   static bool has_too_many(const Stack& stack, const peer::Peer& process);
   bool is_lost() const;
   void make_trunk(std::vector<std::byte> their_blob);
+  template <typename End>
+  void end_trunk(End end);
   template <typename Work, typename Then>
   void on_carrier(Work work, Then then);
   void on_trunk(const Result<fabric::ConnectionBlob>& ours);

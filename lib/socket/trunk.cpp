@@ -49,8 +49,9 @@ std::size_t Trunk::work(bool kicked) {
     for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
     if (count < completions.size() || done >= kHeardAtOnce) break;  // the rest in the next turn
   }
-  if (well && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
-  if (well && (done != 0 || kicked)) {
+  const bool are_all_heard = count < completions.size();
+  if (well && are_all_heard && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
+  if (well && !leaving_ && (done != 0 || kicked)) {
     if (!lock.owns_lock()) lock.lock();
     const auto said = say(lock);
     if (said)
@@ -62,6 +63,12 @@ std::size_t Trunk::work(bool kicked) {
   if (lock.owns_lock()) lock.unlock();
   lose(well.error().code == Errc::protocol_error ? EPROTO : ECONNRESET);
   return done + 1;
+}
+
+std::size_t Trunk::end_turn(std::size_t done) {
+  if (!leaving_ || is_lost()) return 0;
+  if (leaving_->last_turns.are_over(done)) lose(leaving_->error);
+  return 1;
 }
 
 /// The memory for lanes, once: from who dialled, where the two are on one host. Null: not yet.

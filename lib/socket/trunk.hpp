@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "controlplane/peer/last_turns.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "lib/group/link.hpp"
 #include "lib/socket/fair_mutex.hpp"
@@ -36,6 +38,12 @@ class Trunk {
   void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }
   /// Every connection ends with `error`, and nothing is sent or received. Takes the lock.
   void lose(int error);
+  /// The peer is gone: the trunk is lost when all that has arrived is heard, and says nothing more.
+  void leave(int error) {
+    if (!leaving_) leaving_.emplace(Leaving{.error = error, .last_turns = {}});
+  }
+  /// After each turn, with what this trunk and the fabric found to do in it; returns how much it has done.
+  std::size_t end_turn(std::size_t done);
   bool is_lost() const { return !link_->is_open(); }
   /// All that the connections have said has arrived. With the lock.
   bool is_quiet() const {
@@ -52,11 +60,17 @@ class Trunk {
   void make_slots(std::unique_lock<FairMutex>& lock);
   Result<std::size_t> write_chunks();
 
+  struct Leaving {
+    int error = 0;
+    peer::LastTurns last_turns;
+  };
+
   fabric::Fabric& fabric_;
   FairMutex& lock_;
   std::shared_ptr<Mux> mux_;
   std::unique_ptr<group::Link> link_;
   std::function<void()> on_lost_;
+  std::optional<Leaving> leaving_;
   bool has_lanes_ = false;
   std::unique_ptr<fabric::MemoryRegion> slots_region_;
   std::deque<std::pair<std::shared_ptr<Stream>, Chunk>> under_way_;  // the oldest completes first

@@ -10,10 +10,6 @@
 namespace rdmc::unicast {
 namespace {
 
-/// An acknowledgement leaves in the turn after the one in which its message came, and more may have arrived
-/// that no turn has seen: a link that ends gets so many turns at least, then those that find something to do,
-/// up to the most.
-constexpr int kLeastLastTurns = 3, kMostLastTurns = 64;
 /// The control plane hears of a peer's end about as soon as the fabric does.
 constexpr Duration kWordPatience = seconds(5);
 /// Of completions of one link in one turn: others get theirs.
@@ -196,7 +192,6 @@ Time DataPath::next_deadline() const {
 
 std::size_t DataPath::turn(Entry& entry, Time now) {
   Link& link = *entry.link;
-  if (entry.ending) ++entry.ending->turns;
   std::size_t done = link.post_asked();
   std::size_t count = 0, taken = 0;
   do {
@@ -219,12 +214,11 @@ std::size_t DataPath::take_completions(Entry& entry) {
   return count;
 }
 
-bool DataPath::may_finish(const Entry& entry, std::size_t done, Time now) const {
+bool DataPath::may_finish(Entry& entry, std::size_t done, Time now) const {
   if (!entry.ending) return false;
-  const Ending& ending = *entry.ending;
+  Ending& ending = *entry.ending;
   if (ending.word_until) return now >= *ending.word_until;
-  if (ending.at_once || ending.turns >= kMostLastTurns) return true;
-  return ending.turns >= kLeastLastTurns && done + thread_->last_progress() == 0;
+  return ending.at_once || ending.last_turns.are_over(done + thread_->last_progress());
 }
 
 /// Its keys go first, then what the queue pair has told, then what it has not.

@@ -105,7 +105,7 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   struct Ending {
     Error cause;
     bool at_once = false;
-    int turns = 0;
+    peer::LastTurns last_turns = {};
     /// The queue pair failed. Until then the peer may say on the control plane why, or that it has heard what
     /// we refused.
     std::optional<Time> word_until = std::nullopt;
@@ -125,7 +125,7 @@ class DataPath final : private engine::Agent, public std::enable_shared_from_thi
   std::size_t take_completions(Entry& entry);
   std::size_t turn(Entry& entry, Time now);
   void on_fault(Entry& entry, Link::Fault fault, Time now);
-  bool may_finish(const Entry& entry, std::size_t done, Time now) const;
+  bool may_finish(Entry& entry, std::size_t done, Time now) const;
   void finish(Entry& entry);
   void deliver(const std::shared_ptr<Link>& link, std::span<const Completion> completions);
   void count(const Completion& completion);
