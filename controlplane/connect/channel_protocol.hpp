@@ -47,7 +47,8 @@ class ChannelProtocol {
   /// The last thing to write.
   void goodbye();
 
-  /// Of the TLS session that carries the channel, once it is established; none of one that is not encrypted.
+  /// The exporter value of the TLS session that carries the channel, once the session is established. A
+  /// channel that is not encrypted has none.
   std::optional<std::array<std::byte, 16>> binding() const;
 
   /// What waits to be sent; the driver consumes it.

@@ -1,9 +1,11 @@
 #include "controlplane/connect/listener.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <cassert>
 #include <chrono>
+#include <cstddef>
 #include <list>
 #include <new>
 
@@ -18,6 +20,47 @@ using boost::system::error_code;
 constexpr int kAcceptsPerTurn = 32;
 /// Without descriptors or memory accept() fails at once and for as long as nobody gives any back.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+/// Room for one operation of asio's, so that waiting for the next connection never lacks memory.
+struct Room {
+  alignas(std::max_align_t) std::array<std::byte, 256> bytes;
+  bool is_taken = false;
+};
+
+template <typename T>
+struct InRoom {
+  using value_type = T;
+
+  explicit InRoom(Room& place) : room(&place) {}
+  template <typename Other>
+  InRoom(const InRoom<Other>& other) : room(other.room) {}
+
+  T* allocate(std::size_t count) {
+    static_assert(sizeof(T) <= sizeof(Room::bytes) && alignof(T) <= alignof(std::max_align_t));
+    if (count != 1 || std::exchange(room->is_taken, true)) throw std::bad_alloc();
+    return reinterpret_cast<T*>(room->bytes.data());
+  }
+  void deallocate(T*, std::size_t) { room->is_taken = false; }
+  template <typename Other>
+  bool operator==(const InRoom<Other>& other) const {
+    return room == other.room;
+  }
+
+  Room* room;
+};
+
+/// A handler whose operation lies in a room of something that the handler keeps.
+template <typename Handler>
+struct Roomed {
+  using allocator_type = InRoom<std::byte>;
+  allocator_type get_allocator() const { return InRoom<std::byte>(room); }
+  void operator()(error_code error) { handler(error); }
+
+  Handler handler;
+  Room& room;
+};
+template <typename Handler>
+Roomed(Handler, Room&) -> Roomed<Handler>;
 
 }  // namespace
 
@@ -63,17 +106,28 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
 
  private:
   void arm() {
-    socket_.async_wait(LoopSocket::Wait::wait_read, [self = shared_from_this()](error_code error) {
+    const auto on_readable = [self = shared_from_this()](error_code error) {
       if (!error && !self->closed_) self->on_readable();
-    });
+    };
+    socket_.async_wait(LoopSocket::Wait::wait_read, Roomed{on_readable, arming_});
   }
 
   template <typename Function>
   void pause(Function then) {
-    pause_.expires_after(kAcceptPause);
-    pause_.async_wait([self = shared_from_this(), then](error_code error) {
+    const auto on_time = [self = shared_from_this(), then](error_code error) {
       if (!error && !self->closed_) then();
-    });
+    };
+    pause_.expires_after(kAcceptPause);
+    pause_.async_wait(Roomed{on_time, pausing_});
+  }
+
+  /// At once, if there is no memory for the timer.
+  void arm_later() {
+    try {
+      pause([this] { arm(); });
+    } catch (const std::bad_alloc&) {
+      arm();
+    }
   }
 
   /// Whoever came when there was no memory is gone; others are let in as soon as there is some.
@@ -82,7 +136,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
       accept_some();
     } catch (const std::bad_alloc&) {
       ++counters.accept_failures;
-      if (!closed_) pause([this] { arm(); });
+      if (!closed_) arm_later();
     }
   }
 
@@ -95,7 +149,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
         ++counters.accept_failures;
         // Somebody who has not proved anything holds a descriptor that would do.
         drop_oldest();
-        return pause([this] { arm(); });
+        return arm_later();
       }
       if (handshakes_.size() >= std::max<std::size_t>(options_.max_unauthenticated, 1)) drop_oldest();
       if (!closed_) admit(std::move(*socket), peer);
@@ -154,6 +208,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
   Descriptor pending_socket_;  // until the loop takes it
   LoopSocket socket_;
   boost::asio::steady_timer pause_;
+  Room arming_, pausing_;
   std::list<std::shared_ptr<Connection>> handshakes_;  // oldest first
   int in_handler_ = 0;
   bool closed_ = false;
