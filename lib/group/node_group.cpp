@@ -82,26 +82,29 @@ bool NodeGroup::wants_to_run() {
 
 void NodeGroup::run() {
   tidy();
-  execute_commands();
+  execute_commands(kCommandsPerTurn);
 }
 
-/// In their order, although the upcalls of one may lead here again. The group's end comes last: it stays
-/// asked for when a command before it meets the end of memory.
-void NodeGroup::execute_commands() {
+/// In their order, although the upcalls of one may lead here again; those beyond `at_most` in the next turn.
+/// The group's end comes last: it stays asked for when a command before it meets the end of memory.
+void NodeGroup::execute_commands(std::size_t at_most) {
   bool ends = false;
-  {
-    const std::lock_guard lock(mutex_);
-    told_ = false;
-    ends = destroy_.has_value();
-    if (executing_.empty()) executing_.swap(commands_);
-    for (; !commands_.empty(); commands_.pop_front()) executing_.push_back(std::move(commands_.front()));
-  }
-  while (!executing_.empty()) {
+  for (; at_most > 0; --at_most) {
+    if (executing_.empty()) {
+      const std::lock_guard lock(mutex_);
+      told_ = false;
+      executing_.swap(commands_);
+      ends = executing_.empty();
+      if (ends) break;
+    }
     Command command = std::move(executing_.front());
     executing_.pop_front();
     std::visit([this](auto& one) { execute(one); }, command);
   }
-  if (ends) execute_destroy();
+  if (ends)
+    execute_destroy();
+  else
+    has_more_ = some_changed_ = true;
 }
 
 void NodeGroup::execute(Send& send) {

@@ -26,6 +26,8 @@ class NodeGroup final : public Survivor {
  public:
   /// Commands that wait for the engine.
   static constexpr std::size_t kMostCommands = 1 << 16;
+  /// Of them, executed in one turn of the engine: whatever else it drives has its turns in between.
+  static constexpr std::size_t kCommandsPerTurn = 1024;
   /// Messages that were sent and whose memory is not the application's again.
   static constexpr std::uint64_t kMostQueued = 1 << 16;
   using Destroyed = std::function<void(Result<void>)>;
@@ -105,7 +107,7 @@ class NodeGroup final : public Survivor {
   };
 
   Result<void> may_call() const;
-  void execute_commands();
+  void execute_commands(std::size_t at_most);
   void execute(Send& send);
   void execute(Buffer& buffer);
   void execute(Release& release);
@@ -168,7 +170,8 @@ class NodeGroup final : public Survivor {
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
   std::optional<Destroyed> destroy_;  // what comes after all commands
-  std::deque<Command> executing_;     // the engine's
+  std::deque<Command> executing_;     // the engine's, before all others
+  bool has_more_ = false;             // than one turn executes
   bool told_ = false;                 // that there are commands
   std::uint64_t next_send_ = 0;
   bool is_root_ = false, destroying_ = false;

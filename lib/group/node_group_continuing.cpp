@@ -87,7 +87,7 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
     succession_->end({Errc::cancelled, "a later epoch was begun"});
   all_recovered_ = false;  // that was in an earlier succession
   set_phase(Phase::continuing);
-  execute_commands();  // what was sent before has a number
+  execute_commands(2 * kMostCommands);  // what was sent before has a number
   some_changed_ = true;
   return {};
 }
@@ -95,6 +95,7 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
 void NodeGroup::tidy() {
   if (next_) begin_next();
   finish();
+  if (std::exchange(has_more_, false)) execute_commands(kCommandsPerTurn);
 }
 
 /// Not before everybody has ended the epoch before: then nobody writes into the messages any more. Those who

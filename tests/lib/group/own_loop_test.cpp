@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "dataplane/base/descriptor.hpp"
+#include "lib/group/node_group.hpp"
 #include "tests/lib/group/nodes.hpp"
 
 namespace rdmc::testing {
@@ -201,6 +202,26 @@ BOOST_AUTO_TEST_CASE(more_commands_than_the_queue_holds_all_run) {
   }).join();
   pair.run_until_stable(kWays[0], kMessages);
   BOOST_TEST(pair.heard[1].delivered.size() == std::size_t{kMessages});
+}
+
+BOOST_AUTO_TEST_CASE(no_turn_executes_more_commands_than_the_others_on_the_thread_can_wait_for) {
+  Pair pair("shm");
+  constexpr std::uint64_t kMessages = 5 * group::NodeGroup::kCommandsPerTurn;
+  const std::byte byte{7};
+  std::thread([&] {
+    for (std::uint64_t i = 0; i < kMessages; ++i)
+      BOOST_TEST_REQUIRE(pair.nodes[0]->send(kGroup, {&byte, 1}).has_value());
+  }).join();
+  std::uint64_t most = 0;
+  while (pair.heard[0].stable < kMessages) {
+    const std::uint64_t before = pair.heard[0].reusable;
+    pair.nodes[0]->poll({});
+    most = std::max(most, pair.heard[0].reusable - before);
+    pair.nodes[1]->poll({});
+  }
+  BOOST_TEST(most > 0u);
+  BOOST_TEST(most <= group::NodeGroup::kCommandsPerTurn);
+  BOOST_TEST(pair.heard[1].delivered.size() == kMessages);
 }
 
 BOOST_AUTO_TEST_CASE(a_node_with_a_thread_of_its_own_has_no_descriptor) {
