@@ -181,7 +181,7 @@ void Groups::on(MemberId from, State state) {
 }
 
 void Groups::note(MemberId from, State state) {
-  // What a member that has been removed said before it knew is no new wish.
+  // A member that has been removed may speak before it knows of that: what it says then is no new wish.
   if (view_.find(from) != nullptr || state.view > view_.epoch) wishes_.note(from, state);
   states_[from] = std::move(state);
 }

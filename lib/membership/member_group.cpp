@@ -12,6 +12,9 @@ MemberGroup::~MemberGroup() {
 Result<std::uint64_t> MemberGroup::send(std::span<const std::byte> bytes) {
   return impl_->send(bytes);
 }
+std::vector<MemberId> MemberGroup::connected() const {
+  return impl_->connected();
+}
 Result<void> MemberGroup::post_receive_buffer(std::span<std::byte> buffer) {
   return impl_->post_receive_buffer(buffer);
 }
@@ -67,6 +70,16 @@ Result<void> MemberGroup::Impl::post_receive_buffer(std::span<std::byte> buffer)
   auto posted = node_->post_receive_buffer(setup_.number, buffer);
   if (!posted) return in_turn(posted.error());
   return posted;
+}
+
+std::vector<MemberId> MemberGroup::Impl::connected() const {
+  std::vector<MemberId> members;
+  {
+    const std::lock_guard lock(mutex_);
+    members = connected_;
+  }
+  std::erase_if(members, [this](MemberId member) { return !node_->is_connected(node_of(member)); });
+  return members;
 }
 
 Result<void> MemberGroup::Impl::change_root(MemberId member) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "lib/membership/groups.hpp"
 
@@ -33,6 +34,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
 
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
+  std::vector<MemberId> connected() const;
   Result<void> change_root(MemberId member);
   Result<void> close(std::function<void(Result<void>)> closed);
   /// Nothing is called any more.
@@ -68,6 +70,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void connect_with(MemberId member);
   void on_answer(MemberId from, std::uint64_t serial, const member_groups::Bytes& blob);
   void set_connected(MemberId member);
+  void set_unconnected(MemberId member);
   void forget_connection(MemberId member);
   bool is_taken(NodeId node, MemberId by_another_than) const;
   bool is_younger_than(MemberId member) const;
@@ -94,6 +97,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   mutable std::mutex mutex_;                                 // of what follows
   std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present one, and those to come
   std::function<void(Result<void>)> closed_;
+  std::vector<MemberId> connected_;  // as in state_
 };
 
 }  // namespace rdmc

@@ -96,11 +96,21 @@ void MemberGroup::Impl::on_wanted(MemberId from) {
 
 void MemberGroup::Impl::set_connected(MemberId member) {
   state_.connected.push_back(member);
+  {
+    const std::lock_guard lock(mutex_);
+    connected_ = state_.connected;
+  }
   groups_->tell();
 }
 
-void MemberGroup::Impl::forget_connection(MemberId member) {
+void MemberGroup::Impl::set_unconnected(MemberId member) {
   std::erase(state_.connected, member);
+  const std::lock_guard lock(mutex_);
+  std::erase(connected_, member);
+}
+
+void MemberGroup::Impl::forget_connection(MemberId member) {
+  set_unconnected(member);
   offered_.erase(member);
   node_->disconnect(node_of(member));
 }
@@ -109,7 +119,7 @@ void MemberGroup::Impl::check_connections() {
   const auto connected = state_.connected;
   for (const MemberId member : connected) {
     if (node_->is_connected(node_of(member))) continue;
-    std::erase(state_.connected, member);
+    set_unconnected(member);
     connect_with(member);
     if (groups_ == nullptr) return;
   }

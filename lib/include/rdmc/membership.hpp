@@ -147,9 +147,9 @@ struct GroupView {
 };
 
 struct MemberGroupOptions {
-  /// Of these options the group takes algorithm, block_bytes and small_bytes, which are the same at every
-  /// member (another member's group ends with invalid_argument), and receive_timeout. Leave the others as
-  /// they are: the library itself sets can_continue, joins and epoch.
+  /// The group takes four of these options. Three are the same at every member: algorithm, block_bytes and
+  /// small_bytes; where a member has made others, its part ends with invalid_argument. The fourth is
+  /// receive_timeout. Leave all others as they are: the library itself sets can_continue, joins and epoch.
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
   std::size_t first_members = 1;
@@ -198,6 +198,9 @@ class MemberGroup {
   /// the queue is full: at `reusable` or `stable`; or another member is to be the root), cancelled (the group
   /// is over or being closed).
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
+  /// The other members that have made this group and are connected with this one, in no order. It tells whom
+  /// a group waits for that does not begin: it begins when `first_members` are all connected with each other.
+  std::vector<MemberId> connected() const;
   /// Receiver: as Node::post_receive_buffer. Errors: those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
   /// Another member becomes the root, although nobody has died. Soon after, the root's send() says

@@ -92,6 +92,25 @@ BOOST_AUTO_TEST_CASE(a_group_begins_with_its_first_members_and_closes_when_all_w
   BOOST_TEST(failed_with(members.part(0).group->send({}), Errc::cancelled));
 }
 
+BOOST_AUTO_TEST_CASE(a_group_that_has_not_begun_tells_who_is_there) {
+  OneStore store;
+  Process one(store, "one");
+  BOOST_TEST_REQUIRE(one.sees(1));
+  Process two(store, "two");
+  BOOST_TEST_REQUIRE((one.sees(2) && two.sees(2)));
+  MemberGroupOptions options;
+  options.first_members = 2;
+  one.make_part(options);
+  BOOST_TEST(one.part->group->connected().empty());
+  two.make_part(options);
+  BOOST_TEST(one.part->is_in(2, one.id()));
+  BOOST_TEST((one.part->group->connected() == std::vector{two.id()}));
+  BOOST_TEST((two.part->group->connected() == std::vector{one.id()}));
+  two.part.reset();
+  BOOST_TEST(one.part->is_in(1, one.id()));
+  BOOST_TEST(one.part->group->connected().empty());
+}
+
 BOOST_AUTO_TEST_CASE(who_joins_gets_the_messages_from_then_on) {
   Members members(2);
   BOOST_TEST(members.are_in(2, members[0].id()));
