@@ -83,17 +83,29 @@ int members(const Options& options, StoreSession& store) {
   return kDone;
 }
 
+/// The member with that id or address, or else the only one of that name.
+Result<view::MemberId> member_of(const view::View& view, const std::string& text) {
+  const auto has_it = [&](const view::Member& member) {
+    return id_text(member.id) == text || to_string(member.address) == text;
+  };
+  const auto named = std::ranges::find_if(view.members, has_it);
+  if (named != view.members.end()) return named->id;
+  const auto count = std::ranges::count(view.members, text, &view::Member::name);
+  if (count == 1) return std::ranges::find(view.members, text, &view::Member::name)->id;
+  if (count == 0) return fail(Errc::not_found, "no member '" + text + "'");
+  return fail(Errc::invalid_argument,
+              std::to_string(count) + " members are called '" + text + "': name one by its id or address");
+}
+
 /// The view is changed in the store, as members change it: they learn it there.
 int remove(const Options& options, StoreSession& store) {
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);
     if (!view) return complain(view.error());
-    const auto named = std::ranges::find_if(view->members, [&](const view::Member& member) {
-      return id_text(member.id) == options.member || to_string(member.address) == options.member;
-    });
-    if (named == view->members.end())
-      return complain({Errc::not_found, "no member '" + options.member + "' in '" + options.group + "'"});
-    *view = rdmc::view::without(*view, named->id);
+    const auto member = member_of(*view, options.member);
+    if (!member)
+      return complain({member.error().code, "in group '" + options.group + "': " + member.error().what});
+    *view = rdmc::view::without(*view, *member);
     const auto result = store.swap(options.group, *view);
     if (!result) return complain(result.error());
     if (!result->swapped) continue;
@@ -168,7 +180,7 @@ int main(int argc, char** argv) {
       app.add_subcommand("views", "every group, its epoch and how many are in it");
   CLI::App* const members_command = with_group("members", "who is in a group");
   CLI::App* const remove_command = with_group("remove", "makes a view without a member");
-  remove_command->add_option("MEMBER", options.member, "its id or address, as members prints them")
+  remove_command->add_option("MEMBER", options.member, "its id, address or name, as members prints them")
       ->required();
   CLI::App* const watch_command =
       with_group("watch", "prints each view of a group, from the one that stands");

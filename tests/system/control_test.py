@@ -353,7 +353,7 @@ class InEtcd(Etcd):
         urllib.request.urlopen(f"{self.url}/v3/kv/put", body, SECONDS).close()
 
     def test_views_members_remove_and_watch(self):
-        self.put("g", view(3, member(1, b"one"), member(2, b"two")))
+        self.put("g", view(3, member(1, b"one"), member(2, b"two"), member(3, b"two")))
         watch = self.start(CONTROL, "watch", "g", "--count", "2", *self.store, stdout=subprocess.PIPE, text=True)
         with watch.stdout:
             self.assertEqual(json.loads(watch.stdout.readline())["epoch"], 3)
@@ -361,11 +361,15 @@ class InEtcd(Etcd):
             self.assertEqual((code, [one["group"] for one in map(json.loads, out.splitlines())]), (DONE, ["g"]))
             code, out, _ = run("members", "g", *self.store)
             self.assertEqual([(one["name"], one["address"]) for one in json.loads(out)["members"]],
-                             [("one", "10.0.0.1:77"), ("two", "10.0.0.2:77")])
-            self.assertEqual(run("remove", "g", "10.0.0.9:77", *self.store)[0], NOT_FOUND)
-            self.assertEqual(run("remove", "g", f"{1:016x}", *self.store)[0], DONE)
+                             [("one", "10.0.0.1:77"), ("two", "10.0.0.2:77"), ("two", "10.0.0.3:77")])
+            for nobody in "10.0.0.9:77", "three":
+                self.assertEqual(run("remove", "g", nobody, *self.store)[0], NOT_FOUND)
+            code, _, errors = run("remove", "g", "two", *self.store)
+            self.assertEqual(code, FAILED)
+            self.assertIn("2 members are called 'two'", errors)
+            self.assertEqual(run("remove", "g", "one", *self.store)[0], DONE)
             last = json.loads(watch.stdout.readline())
-        self.assertEqual((last["epoch"], [one["name"] for one in last["members"]]), (4, ["two"]))
+        self.assertEqual((last["epoch"], [one["name"] for one in last["members"]]), (4, ["two", "two"]))
         self.assertEqual(watch.wait(SECONDS), DONE)
 
     def test_what_is_no_view_is_said_to_be_none(self):
