@@ -70,8 +70,8 @@ class Acceptor {
   bool adopt(const Configuration& next);
   /// `next` begins here, with this state.
   void activate(Registers registers);
-  /// What it keeps begins an epoch with itself as the only acceptor, at place `self` of `nodes`, in the run
-  /// `earliest_run` or later.
+  /// Begins an epoch with the registers that it keeps. It is the only acceptor of that epoch, at place `self`
+  /// of `nodes`, in the run `earliest_run` or later.
   void survive(std::size_t self, std::size_t nodes, std::uint64_t earliest_run);
 
   bool has_state() const { return kept_.active.epoch != 0; }
