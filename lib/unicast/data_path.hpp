@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "controlplane/peer/fabric_thread.hpp"
+#include "controlplane/peer/last_turns.hpp"
 #include "lib/unicast/link.hpp"
 
 namespace rdmc::unicast {
