@@ -1,74 +1,66 @@
 // The memory that an application gives to a call. A page of it may not be there: it was swapped out, or it
 // belongs to a file on a slow server, or userfaultfd withholds it. Then the call waits for the page, and it
-// must not hold the sockets' lock meanwhile. So a few bytes are copied through a bounce buffer on the call's
-// own stack, before the lock is taken or after it was let go of. For more bytes the call lets go of the lock,
-// touches the pages, and takes the lock again. One call's thread.
+// must not hold the sockets' lock meanwhile. So a call touches the pages that it will need before it takes
+// the lock. How many bytes a receive will write is known with the lock alone: a few are copied through a
+// bounce buffer on the call's own stack, which is emptied after the lock was let go of; for more the call
+// lets go of the lock, touches the pages, and takes the lock again. One call's thread.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <utility>
 
 namespace rdmc::sockets {
 
-/// A copy of so many bytes takes about as long as letting go of a lock that nobody else wants.
-inline constexpr std::size_t kMostBounced = 1024;
+/// A copy of so many bytes takes less time than touching a page to be written.
+inline constexpr std::size_t kMostBounced = 256;
+
+inline constexpr std::size_t kPageBytes = 4096;
 
 /// Has the kernel bring the pages of `bytes` that are not there, to be read.
 inline void touch(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPage = 4096;
-  for (std::size_t at = 0; at < bytes.size(); at += kPage)
+  for (std::size_t at = 0; at < bytes.size(); at += kPageBytes)
     (void)*static_cast<const volatile std::byte*>(&bytes[at]);
   if (!bytes.empty()) (void)*static_cast<const volatile std::byte*>(&bytes.back());
 }
 
 /// The same, to be written. No byte changes, whoever else writes there.
 inline void touch_for_writing(std::span<std::byte> bytes) {
-  constexpr std::size_t kPage = 4096;
   const auto touch_one = [](std::byte& byte) {
     const std::atomic_ref shared(byte);
     std::byte value = shared.load(std::memory_order_relaxed);
     // The processor writes it although it is the same.
     shared.compare_exchange_strong(value, value, std::memory_order_relaxed);
   };
-  for (std::size_t at = 0; at < bytes.size(); at += kPage) touch_one(bytes[at]);
+  for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) touch_one(bytes[at]);
   if (!bytes.empty()) touch_one(bytes.back());
 }
-
-/// What a call sends: a copy of it if it is little. Made before the lock is taken.
-class BytesToSend {
- public:
-  explicit BytesToSend(std::span<const std::byte> callers) : bytes_(callers) {
-    if (callers.data() == nullptr || callers.size() > kMostBounced) return;
-    std::memcpy(bounce_.data(), callers.data(), callers.size());
-    bytes_ = std::span(bounce_).first(callers.size());
-    is_copy_ = true;
-  }
-  BytesToSend(const BytesToSend&) = delete;
-  BytesToSend& operator=(const BytesToSend&) = delete;
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-  bool is_copy() const { return is_copy_; }
-
- private:
-  std::span<const std::byte> bytes_;
-  bool is_copy_ = false;
-  std::array<std::byte, kMostBounced> bounce_;
-};
 
 /// What a call has received and the caller does not have yet. Outlives the lock, and is then copied.
 class Bounce {
  public:
   Bounce() {}
+  /// Without the lock: touches the first page of what is received into, if that is too much to be bounced.
+  explicit Bounce(std::span<std::byte> out) {
+    if (out.data() == nullptr || out.size() <= kMostBounced) return;
+    touch_for_writing(out.first(1));
+    touched_ = out.first(
+        std::min(out.size(), kPageBytes - reinterpret_cast<std::uintptr_t>(out.data()) % kPageBytes));
+  }
   ~Bounce() { deliver(); }
   Bounce(const Bounce&) = delete;
   Bounce& operator=(const Bounce&) = delete;
 
   bool is_empty() const { return count_ == 0; }
+  /// How many of the first bytes of `out` lie in the page that was touched.
+  std::size_t touched(std::span<const std::byte> out) const {
+    return out.data() == touched_.data() ? std::min(touched_.size(), out.size()) : 0;
+  }
   /// To be filled when it is empty, at most kMostBounced bytes.
   std::span<std::byte> room(std::size_t most) {
     return std::span(bytes_).first(std::min(most, bytes_.size()));
@@ -86,6 +78,7 @@ class Bounce {
   }
 
  private:
+  std::span<const std::byte> touched_;
   std::byte* to_ = nullptr;
   std::size_t count_ = 0;
   std::array<std::byte, kMostBounced> bytes_;

@@ -56,6 +56,7 @@ Process& Process::instance() {
 }
 
 std::expected<Stack*, int> Process::stack_for(int fd) {
+  if (Stack* const stack = of_all_.load(std::memory_order_acquire)) return stack;
   const std::lock_guard lock(mutex_);
   if (has_ended_) return std::unexpected(EBADF);
   if (is_inherited(fd)) return std::unexpected(EOPNOTSUPP);
@@ -67,6 +68,7 @@ std::expected<Stack*, int> Process::stack_for(int fd) {
     }
     stack_ = new Stack(options_of_environment());
   }
+  if (inherited_.empty()) of_all_.store(stack_, std::memory_order_release);
   return stack_;
 }
 
@@ -89,6 +91,7 @@ void Process::end() {
   {
     const std::lock_guard lock(process.mutex_);
     process.has_ended_ = true;
+    process.of_all_ = nullptr;
   }
   if (process.stack_ != nullptr) process.stack_->end();
 }
@@ -111,6 +114,7 @@ void Process::in_child() {
   if (process.stack_ != nullptr)
     for (const int fd : process.stack_->descriptors()) known[fd] = ::fcntl(fd, F_GETFD);
   process.stack_ = nullptr;
+  process.of_all_ = nullptr;
   rdmc::close_inherited();
   const int nothing = known.empty() ? -1 : ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   for (const auto& [fd, flags] : known) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <expected>
 #include <map>
 #include <mutex>
@@ -32,6 +33,8 @@ class Process {
   bool is_inherited(int fd);
 
   std::mutex mutex_;
+  /// The stack, as long as it is every descriptor's: no call need look closer then, or wait for another.
+  std::atomic<Stack*> of_all_ = nullptr;
   Stack* stack_ = nullptr;
   bool is_registered_ = false, has_ended_ = false;
   std::map<int, ino_t> inherited_;  // a number that means another file by now is the application's

@@ -71,6 +71,7 @@ void Stack::end() {
   {
     const Lock lock(lock_);
     dials.swap(dials_);
+    for (auto& [at, dial] : dials) dial.waiting.clear();
   }
   dials.clear();  // ends the attempts, which wait for the loop
   const std::vector<Carrier*> last = loop_->call([this] {
@@ -111,7 +112,7 @@ std::vector<int> Stack::descriptors() const {
 
 Answer Stack::add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like) {
   const int fd = kernel.get();
-  auto held = std::make_shared<OpenSocket>(std::move(kernel), ipv6, std::move(socket));
+  auto held = boost::make_local_shared<OpenSocket>(std::move(kernel), ipv6, std::move(socket));
   held->non_blocking = (flags & SOCK_NONBLOCK) != 0;
   if (like) {  // what an accepted socket has of its listener
     held->linger_seconds = like->linger_seconds;

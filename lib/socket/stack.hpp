@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <boost/smart_ptr/make_local_shared.hpp>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -139,7 +140,8 @@ class Stack final : private Opens {
  private:
   friend class Peering;
   using Lock = std::unique_lock<FairMutex>;
-  using Held = std::shared_ptr<OpenSocket>;
+  /// Taken, passed on and let go of with the lock alone, so that its count needs no atomic operation.
+  using Held = boost::local_shared_ptr<OpenSocket>;
 
   // stack.cpp
   std::expected<Held, int> find(int fd) const;
@@ -170,7 +172,7 @@ class Stack final : private Opens {
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
 
   // stack_copies.cpp
-  static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool ours,
+  static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool is_touched,
                           const void* caller);
   static Answer send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::byte> bytes);
   static Answer receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek, Bounce& bounce);

@@ -145,16 +145,18 @@ Answer Stack::accept(int fd, sockaddr* address, socklen_t* length, int flags) {
   OpenSocket& socket = *sockets_.at(static_cast<int>(*added));
   socket.local = taken->asked.to;
   socket.peer = taken->asked.from;
-  lock.unlock();
-  if (address != nullptr) (void)get_name(static_cast<int>(*added), address, length, true);
+  if (address != nullptr) {
+    const Unlocked unlocked(lock);
+    (void)get_name(static_cast<int>(*added), address, length, true);
+  }
   return added;
 }
 
 Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  const Held socket = *found;
+  const Held socket = std::move(*found);
   const auto to = parse(address, length, socket->ipv6);
   if (!to) return std::unexpected(to.error());
   if (socket->group) return join(lock, socket, *to);
@@ -295,6 +297,7 @@ void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mu
     if (is_wildcard(socket->local)) set_host(socket->local, local);
     (*mux)->open(stream, socket->local, at);
   }
+  dial.waiting.clear();  // with the lock
 }
 
 }  // namespace rdmc::sockets

@@ -17,10 +17,10 @@ constexpr int kTries = 4;
 
 }  // namespace
 
-/// `bytes` are the caller's, unless they are `ours`.
-Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool ours,
+/// `is_touched`: the first kMostCopied bytes were, just now.
+Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool is_touched,
                         const void* caller) {
-  if (ours) return socket.send(bytes, caller);
+  if (is_touched && bytes.size() <= kMostBounced) return socket.send(bytes, caller);
   const auto stream = socket.stream();
   if (Endpoint* const endpoint = socket.endpoint()) {
     if (bytes.size() > Stream::kMostCopied) return send_draft(lock, *endpoint, bytes);
@@ -31,7 +31,8 @@ Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> b
     }
     return stream->end_copy(std::move(*copy));
   }
-  bool lends = false;
+  bool lends = stream->would_lend(bytes.size(), caller);
+  if (is_touched && (!lends || bytes.size() <= Stream::kMostCopied)) return socket.send(bytes, caller);
   do {
     lends = stream->would_lend(bytes.size(), caller);
     const Unlocked unlocked(lock);
@@ -88,7 +89,8 @@ std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::spa
     const Unlocked unlocked(lock);
     bounce.deliver();
   }
-  for (std::size_t touched = 0;;) {
+  if (out.size() <= kMostBounced) return bounce.room(out.size());
+  for (std::size_t touched = bounce.touched(out);;) {
     const std::size_t here = std::min(out.size(), socket.unread() + 1);
     if (touched == 0 && here <= kMostBounced) return bounce.room(out.size());
     if (here <= touched) return out.first(touched);
@@ -99,11 +101,11 @@ std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::spa
 }
 
 Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out, bool peek, Bounce& bounce) {
-  const auto stream = socket.stream();
   std::size_t done = 0;
   while (!peek && done < out.size()) {
-    auto chunk = stream->take_chunk(out.size() - done);
+    auto chunk = socket.stream()->take_chunk(out.size() - done);
     if (!chunk) break;
+    const auto stream = socket.stream();  // the socket may get another one while there is no lock
     {
       const Unlocked unlocked(lock);
       std::memcpy(out.data() + done, chunk->bytes.data(), chunk->bytes.size());
@@ -118,7 +120,8 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
   bounce.keep(room, out, got.value_or(0));
   if (!got && got.error() != EAGAIN) return got;
   done = got.value_or(0);
-  if (done == out.size() || !stream->may_be_lent()) return got;
+  if (done == out.size() || !socket.stream()->may_be_lent()) return got;
+  const auto stream = socket.stream();
   done += receive_lent(lock, *stream, out.subspan(done), peek ? done : 0, peek);
   return done != 0 ? Answer(done) : got;
 }

@@ -3,8 +3,10 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "dataplane/base/clock.hpp"
@@ -16,26 +18,26 @@ bool Stack::may_wait(const OpenSocket& socket, int flags) {
 }
 
 void Stack::raise_broken_pipe(Lock& lock) {
-  lock.unlock();
+  const Unlocked unlocked(lock);
   ::raise(SIGPIPE);  // to this thread
 }
 
-Answer Stack::send(int fd, std::span<const std::byte> callers, int flags) {
-  const BytesToSend to_send(callers);  // before the lock
-  const auto bytes = to_send.bytes();
+Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
+  bool is_touched = bytes.data() != nullptr;
+  if (is_touched) touch(bytes.first(std::min(bytes.size(), Stream::kMostCopied)));
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)) != 0) return std::unexpected(EOPNOTSUPP);
   if (bytes.data() == nullptr && !bytes.empty()) return std::unexpected(EFAULT);
-  const Held socket = *found;
+  const Held socket = std::move(*found);
   const bool waits = may_wait(*socket, flags);
   const Time deadline = deadline_of(socket->send_timeout);
   // Why no more goes is for the next call to say.
   const auto goes_on = [&] { return (socket->socket.events() & (POLLERR | POLLHUP)) == 0; };
   std::size_t done = 0;
   const auto send_rest = [&](const void* caller) {
-    return send_some(lock, socket->socket, bytes.subspan(done), to_send.is_copy(), caller);
+    return send_some(lock, socket->socket, bytes.subspan(done), std::exchange(is_touched, false), caller);
   };
   const auto take_back = [&] {
     const auto gone = socket->socket.stream()->take_back(&done);
@@ -66,15 +68,15 @@ Answer Stack::send(int fd, std::span<const std::byte> callers, int flags) {
 
 Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
                       std::optional<rdmc_member_event>* event) {
-  Bounce bounce;  // outlives the lock
+  Bounce bounce(out);  // outlives the lock
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const bool of_messages = (*found)->socket.keeps_messages();
   const int known = MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | (of_messages ? MSG_TRUNC : 0);
   if ((flags & ~known) != 0) return std::unexpected(EOPNOTSUPP);
   if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
-  const Held socket = *found;
+  const Held socket = std::move(*found);
   if (of_messages) return receive_whole(lock, socket, out, flags, said, event, bounce);
   const bool waits = may_wait(*socket, flags);
   const bool peek = (flags & MSG_PEEK) != 0;

@@ -57,9 +57,9 @@ std::shared_ptr<const void> Stack::owner_of(std::span<const std::byte> bytes) co
 
 Answer Stack::send_in_place(int fd, std::span<const std::byte> bytes, int flags, std::uint64_t& number) {
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  const Held socket = *found;
+  const Held socket = std::move(*found);
   if (!is_of_bytes(*socket)) return std::unexpected(EOPNOTSUPP);
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) != 0) return std::unexpected(EOPNOTSUPP);
   const auto owner = owner_of(bytes);
@@ -74,9 +74,9 @@ Answer Stack::send_in_place(int fd, std::span<const std::byte> bytes, int flags,
 
 Answer Stack::wait_sent(int fd, std::uint64_t number, int flags) {
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  const Held socket = *found;
+  const Held socket = std::move(*found);
   if (!is_of_bytes(*socket) || socket->socket.backlog() != nullptr) return std::unexpected(EOPNOTSUPP);
   if ((flags & ~MSG_DONTWAIT) != 0) return std::unexpected(EOPNOTSUPP);
   if (!socket->socket.stream()->has_given(number)) return std::unexpected(EINVAL);
@@ -88,9 +88,9 @@ Answer Stack::wait_sent(int fd, std::uint64_t number, int flags) {
 
 Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
   Lock lock(lock_);
-  const auto found = find(fd);
+  auto found = find(fd);
   if (!found) return std::unexpected(found.error());
-  const Held socket = *found;
+  const Held socket = std::move(*found);
   if (!is_of_bytes(*socket)) return std::unexpected(EOPNOTSUPP);
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) != 0) return std::unexpected(EOPNOTSUPP);
   if (bytes == nullptr) return std::unexpected(EFAULT);
