@@ -118,11 +118,12 @@ Result<void> Trunk::on_chunk(const fabric::Completion& completion) {
 }
 
 /// For large messages of the peer's. Without memory they are copied, as small ones are. The memory is made
-/// and registered without the lock, which takes milliseconds.
+/// and registered without the lock, which takes milliseconds where a NIC pins it. Elsewhere a slot gets pages
+/// when it is first written to: most trunks never use all of theirs.
 void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
   constexpr std::size_t kBytes = SlotMemory::kSlots * SlotMemory::kSlotBytes;
   lock.unlock();
-  auto arena = fabric_.make_arena(kBytes);
+  auto arena = fabric_.make_arena(kBytes, memory::Touch::when_used);
   auto region = arena ? fabric_.register_memory(arena->bytes().first(kBytes))
                       : Result<std::unique_ptr<fabric::MemoryRegion>>(std::unexpected(arena.error()));
   lock.lock();
