@@ -99,12 +99,14 @@ Result<view::MemberId> member_of(const view::View& view, const std::string& text
 
 /// The view is changed in the store, as members change it: they learn it there.
 int remove(const Options& options, StoreSession& store) {
+  std::string text = options.member;  // its id, once it was found: a process of its name may join meanwhile
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);
     if (!view) return complain(view.error());
-    const auto member = member_of(*view, options.member);
+    const auto member = member_of(*view, text);
     if (!member)
       return complain({member.error().code, "in group '" + options.group + "': " + member.error().what});
+    text = id_text(*member);
     *view = rdmc::view::without(*view, *member);
     const auto result = store.swap(options.group, *view);
     if (!result) return complain(result.error());

@@ -49,7 +49,7 @@ struct InRoom {
   Room* room;
 };
 
-/// A handler whose operation lies in a room of something that the handler keeps.
+/// A handler with the memory of its asio operation. The handler keeps that memory's owner alive.
 template <typename Handler>
 struct Roomed {
   using allocator_type = InRoom<std::byte>;
@@ -121,7 +121,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     pause_.async_wait(Roomed{on_time, pausing_});
   }
 
-  /// At once, if there is no memory for the timer.
+  /// Arms after a pause, or at once if there is no memory for the timer.
   void arm_later() {
     try {
       pause([this] { arm(); });

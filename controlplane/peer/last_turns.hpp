@@ -1,7 +1,6 @@
-// The last turns of a connection that ends in order, or whose peer the control plane says is gone. What the
-// peer has said last may have arrived and be heard in none of the turns so far: a NIC acknowledges it before
-// this process looks. And an acknowledgement of ours leaves in the turn after the one in which its message
-// was heard.
+// At its end a connection gets 3 to 64 more turns. The peer's last messages may have arrived although no turn
+// has heard them: a NIC acknowledges them before this process looks. Our own acknowledgement leaves one turn
+// after its message was heard.
 #pragma once
 
 #include <cstddef>

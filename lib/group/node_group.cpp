@@ -81,30 +81,35 @@ bool NodeGroup::wants_to_run() {
 }
 
 void NodeGroup::run() {
+  has_more_ = true;
   tidy();
-  execute_commands(kCommandsPerTurn);
 }
 
-/// In their order, although the upcalls of one may lead here again; those beyond `at_most` in the next turn.
-/// The group's end comes last: it stays asked for when a command before it meets the end of memory.
+/// Executes at most `at_most` commands in their order. The others wait for the next turn. An upcall may call
+/// this again. The group's end comes last: it stays asked for when a command before it meets the end of
+/// memory.
 void NodeGroup::execute_commands(std::size_t at_most) {
-  bool ends = false;
   for (; at_most > 0; --at_most) {
-    if (executing_.empty()) {
-      const std::lock_guard lock(mutex_);
-      told_ = false;
-      executing_.swap(commands_);
-      ends = executing_.empty();
-      if (ends) break;
-    }
+    if (executing_.empty() && !take_commands()) return;
     Command command = std::move(executing_.front());
     executing_.pop_front();
     std::visit([this](auto& one) { execute(one); }, command);
   }
-  if (ends)
-    execute_destroy();
-  else
-    has_more_ = some_changed_ = true;
+  has_more_ = some_changed_ = true;
+}
+
+/// False: there are none. Then the group comes to its end, if that was asked for.
+bool NodeGroup::take_commands() {
+  {
+    const std::lock_guard lock(mutex_);
+    told_ = false;
+    executing_.swap(commands_);
+    if (!executing_.empty()) return true;
+    if (!destroy_) return false;
+    done_ = std::exchange(destroy_, std::nullopt);
+  }
+  execute_destroy();
+  return false;
 }
 
 void NodeGroup::execute(Send& send) {
@@ -158,11 +163,6 @@ void NodeGroup::execute(Release& release) {
 }
 
 void NodeGroup::execute_destroy() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!destroy_) return;
-    done_ = std::exchange(destroy_, std::nullopt);
-  }
   for (const auto& [message, held] : held_)
     if (held.view) group().release_view(message);
   next_.reset();

@@ -26,7 +26,7 @@ class NodeGroup final : public Survivor {
  public:
   /// Commands that wait for the engine.
   static constexpr std::size_t kMostCommands = 1 << 16;
-  /// Of them, executed in one turn of the engine: whatever else it drives has its turns in between.
+  /// At most so many are executed at a time, so that the engine's other pollers get their turns.
   static constexpr std::size_t kCommandsPerTurn = 1024;
   /// Messages that were sent and whose memory is not the application's again.
   static constexpr std::uint64_t kMostQueued = 1 << 16;
@@ -108,6 +108,7 @@ class NodeGroup final : public Survivor {
 
   Result<void> may_call() const;
   void execute_commands(std::size_t at_most);
+  bool take_commands();
   void execute(Send& send);
   void execute(Buffer& buffer);
   void execute(Release& release);
@@ -170,8 +171,8 @@ class NodeGroup final : public Survivor {
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
   std::optional<Destroyed> destroy_;  // what comes after all commands
-  std::deque<Command> executing_;     // the engine's, before all others
-  bool has_more_ = false;             // than one turn executes
+  std::deque<Command> executing_;     // the engine executes these first
+  bool has_more_ = false;             // commands are left for the next turn
   bool told_ = false;                 // that there are commands
   std::uint64_t next_send_ = 0;
   bool is_root_ = false, destroying_ = false;

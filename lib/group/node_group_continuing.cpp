@@ -98,9 +98,9 @@ void NodeGroup::tidy() {
   if (std::exchange(has_more_, false)) execute_commands(kCommandsPerTurn);
 }
 
-/// Not before everybody has ended the epoch before: then nobody writes into the messages any more. Those who
-/// are left out are not waited for, and lose their connections, but not those that they have made since: a
-/// member that was left out may be back, and about to join.
+/// The next epoch begins when everybody has ended the present one: then nobody writes into the messages any
+/// more. Members that are left out are not waited for. Their connections from before the present epoch end.
+/// Later ones stay: such a member may be back, and about to join.
 void NodeGroup::begin_next() {
   if (succession_) succession_->end({Errc::cancelled, "a later epoch was begun"});
   for (const NodeId member : members_) {

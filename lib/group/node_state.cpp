@@ -58,8 +58,8 @@ void Node::State::leave() {
   left.set_value();
 }
 
-/// It counts what it does for groups as work: the groups go on with it in the next turn, and nothing else may
-/// wake the engine for that.
+/// It counts what it does for groups as work: the groups go on with it in the next turn, and perhaps nothing
+/// else wakes the engine.
 std::size_t Node::State::work(Time now) {
   std::size_t done = 0;
   if (disconnects_all_) {

@@ -71,7 +71,7 @@ class Peers final : public engine::Agent {
   std::optional<std::uint64_t> host_of(PeerId peer) const;
   std::uint64_t own_host() const { return config_.link.host; }
   /// Ends the link: groups with that peer fail with `cause`, and from its return on the peer reaches nothing.
-  /// Only if the link is one of the first `made`: a later one may be for a later life of the peer.
+  /// Only if it is among the first `made` links; a later one may belong to a process that has come back.
   void disconnect(PeerId peer, const Error& cause,
                   std::uint64_t made = std::numeric_limits<std::uint64_t>::max());
   /// How many links have been made.

@@ -26,10 +26,10 @@ Result<void> MemberGroup::Impl::open(Groups& groups) {
 }
 
 void MemberGroup::Impl::on_view(const View& view) {
-  const auto connected = state_.connected;
-  for (const MemberId member : connected)
+  std::vector<MemberId> peers = state_.connected;
+  for (const auto& [member, serial] : offered_) peers.push_back(member);
+  for (const MemberId member : peers)
     if (view.find(member) == nullptr) forget_connection(member);
-  std::erase_if(offered_, [&](const auto& offered) { return view.find(offered.first) == nullptr; });
   if (!setup_.options.root || view.members.empty()) return;
   state_.wish = setup_.options.root(view);
   state_.wish_stands = true;
@@ -95,11 +95,12 @@ void MemberGroup::Impl::on_wanted(MemberId from) {
 }
 
 void MemberGroup::Impl::set_connected(MemberId member) {
-  state_.connected.push_back(member);
+  state_.connected.reserve(state_.connected.size() + 1);
   {
     const std::lock_guard lock(mutex_);
-    connected_ = state_.connected;
+    connected_.push_back(member);
   }
+  state_.connected.push_back(member);
   groups_->tell();
 }
 

@@ -1,9 +1,10 @@
 // The memory that an application gives to a call. A page of it may not be there: it was swapped out, or it
 // belongs to a file on a slow server, or userfaultfd withholds it. Then the call waits for the page, and it
 // must not hold the sockets' lock meanwhile. So a call touches the pages that it will need before it takes
-// the lock. How many bytes a receive will write is known with the lock alone: a few are copied through a
-// bounce buffer on the call's own stack, which is emptied after the lock was let go of; for more the call
-// lets go of the lock, touches the pages, and takes the lock again. One call's thread.
+// the lock. Only under the lock can a receive learn how many bytes it will write. So into a buffer of a few
+// bytes it copies through a bounce buffer on the call's own stack, which is emptied after the lock was let go
+// of; if it needs more pages than the first one of a larger buffer, it lets go of the lock, touches them, and
+// takes the lock again. One call's thread.
 #pragma once
 
 #include <algorithm>
@@ -57,9 +58,11 @@ class Bounce {
   Bounce& operator=(const Bounce&) = delete;
 
   bool is_empty() const { return count_ == 0; }
-  /// How many of the first bytes of `out` lie in the page that was touched.
-  std::size_t touched(std::span<const std::byte> out) const {
-    return out.data() == touched_.data() ? std::min(touched_.size(), out.size()) : 0;
+  /// How many of the first bytes of `out` lie in the page that was touched just now; asked once, since the
+  /// call may sleep before it asks again.
+  std::size_t take_touched(std::span<const std::byte> out) {
+    const auto touched = std::exchange(touched_, {});
+    return out.data() == touched.data() ? std::min(touched.size(), out.size()) : 0;
   }
   /// To be filled when it is empty, at most kMostBounced bytes.
   std::span<std::byte> room(std::size_t most) {

@@ -29,7 +29,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   static void find(Stack& stack, const peer::Peer& process, const Address& at);
   /// Another process wants to share a trunk.
   static void on_request(Stack& stack, peer::Request request);
-  /// Ends the trunk on the carrier's thread, where it lived, later, and hears nothing more from it.
+  /// Has the carrier's thread end the trunk soon. What nobody has heard by then is lost.
   void lose_trunk(int error);
 
  private:

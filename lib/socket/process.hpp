@@ -33,7 +33,7 @@ class Process {
   bool is_inherited(int fd);
 
   std::mutex mutex_;
-  /// The stack, as long as it is every descriptor's: no call need look closer then, or wait for another.
+  /// The stack, while no descriptor was our parent's: then a call needs no mutex. Else null.
   std::atomic<Stack*> of_all_ = nullptr;
   Stack* stack_ = nullptr;
   bool is_registered_ = false, has_ended_ = false;

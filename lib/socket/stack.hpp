@@ -140,7 +140,7 @@ class Stack final : private Opens {
  private:
   friend class Peering;
   using Lock = std::unique_lock<FairMutex>;
-  /// Taken, passed on and let go of with the lock alone, so that its count needs no atomic operation.
+  /// Copied and destroyed only while the lock is held, so that its count need not be atomic.
   using Held = boost::local_shared_ptr<OpenSocket>;
 
   // stack.cpp

@@ -286,8 +286,9 @@ void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mu
     dial = std::move(found->second);
     dials_.erase(found);
   }
+  const auto waiting = std::move(dial.waiting);  // goes before the lock, whatever is thrown
   if (mux) known_[at] = {*mux, local};
-  for (const Held& socket : dial.waiting) {
+  for (const Held& socket : waiting) {
     const auto& stream = socket->socket.stream();
     if (stream->state() != Stream::State::connecting || socket->peer != at) continue;
     if (!mux) {
@@ -297,7 +298,6 @@ void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mu
     if (is_wildcard(socket->local)) set_host(socket->local, local);
     (*mux)->open(stream, socket->local, at);
   }
-  dial.waiting.clear();  // with the lock
 }
 
 }  // namespace rdmc::sockets

@@ -90,7 +90,7 @@ std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::spa
     bounce.deliver();
   }
   if (out.size() <= kMostBounced) return bounce.room(out.size());
-  for (std::size_t touched = bounce.touched(out);;) {
+  for (std::size_t touched = bounce.take_touched(out);;) {
     const std::size_t here = std::min(out.size(), socket.unread() + 1);
     if (touched == 0 && here <= kMostBounced) return bounce.room(out.size());
     if (here <= touched) return out.first(touched);

@@ -61,7 +61,8 @@ std::size_t Trunk::work(bool kicked) {
   }
   if (well) return done;
   if (lock.owns_lock()) lock.unlock();
-  lose(well.error().code == Errc::protocol_error ? EPROTO : ECONNRESET);
+  const int error = leaving_ ? leaving_->error : ECONNRESET;
+  lose(well.error().code == Errc::protocol_error ? EPROTO : error);
   return done + 1;
 }
 
@@ -118,8 +119,8 @@ Result<void> Trunk::on_chunk(const fabric::Completion& completion) {
 }
 
 /// For large messages of the peer's. Without memory they are copied, as small ones are. The memory is made
-/// and registered without the lock, which takes milliseconds where a NIC pins it. Elsewhere a slot gets pages
-/// when it is first written to: most trunks never use all of theirs.
+/// and registered without the lock, because a NIC pins it, which takes milliseconds. Elsewhere a slot gets
+/// pages when it is first written to: most trunks never use all of theirs.
 void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
   constexpr std::size_t kBytes = SlotMemory::kSlots * SlotMemory::kSlotBytes;
   lock.unlock();

@@ -38,7 +38,7 @@ class Trunk {
   void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }
   /// Every connection ends with `error`, and nothing is sent or received. Takes the lock.
   void lose(int error);
-  /// The peer is gone: the trunk is lost when all that has arrived is heard, and says nothing more.
+  /// The peer is gone. The trunk says nothing more, and is lost when all that has arrived was heard.
   void leave(int error) {
     if (!leaving_) leaving_.emplace(Leaving{.error = error, .last_turns = {}});
   }

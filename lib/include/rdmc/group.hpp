@@ -231,13 +231,13 @@ class Node {
   /// that the survivors have together; only blocks that somebody lacks are sent, by whoever has most of them.
   /// All survivors call it with the same list, members and whoever is to join, the same root - any of them -
   /// and the same epoch, higher than any before; who they are is the application's to agree upon. May be
-  /// called again, with a higher epoch, when that fails or others are lost meanwhile. The connections that
-  /// the group had to members that are left out are ended, and all groups with them; one that was offered
-  /// since stays. Whoever is to join is connected with all others, and calls create_group with `joins`. Until
-  /// continued() sends are refused; post_receive_buffer and incoming() serve what is delivered. Errors:
-  /// not_found, invalid_argument (not `can_continue`; one twice, without us or the root; no higher epoch; one
-  /// that joins a group whose racks were named), peer_failed (one that joins is not connected: nothing has
-  /// changed), cancelled (it is being destroyed).
+  /// called again, with a higher epoch, when that fails or others are lost meanwhile. Connections to
+  /// members that are left out are ended, and so are all groups that use them. A connection that was offered
+  /// after the present epoch began stays. Whoever is to join is connected with all others, and calls
+  /// create_group with `joins`. Until continued() sends are refused; post_receive_buffer and incoming() serve
+  /// what is delivered. Errors: not_found, invalid_argument (not `can_continue`; one twice, without us or the
+  /// root; no higher epoch; one that joins a group whose racks were named), peer_failed (one that joins is
+  /// not connected: nothing has changed), cancelled (it is being destroyed).
   Result<void> continue_group(GroupNumber group, std::uint64_t epoch, std::vector<NodeId> survivors,
                               NodeId root);
 

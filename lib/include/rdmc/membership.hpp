@@ -148,7 +148,7 @@ struct GroupView {
 
 struct MemberGroupOptions {
   /// The group takes four of these options. Three are the same at every member: algorithm, block_bytes and
-  /// small_bytes; where a member has made others, its part ends with invalid_argument. The fourth is
+  /// small_bytes; a member that chose other values gets `ended` with invalid_argument. The fourth is
   /// receive_timeout. Leave all others as they are: the library itself sets can_continue, joins and epoch.
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
@@ -198,8 +198,9 @@ class MemberGroup {
   /// the queue is full: at `reusable` or `stable`; or another member is to be the root), cancelled (the group
   /// is over or being closed).
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
-  /// The other members that have made this group and are connected with this one, in no order. It tells whom
-  /// a group waits for that does not begin: it begins when `first_members` are all connected with each other.
+  /// The other members that have made this group and are connected with this one, in no order. A group that
+  /// does not begin waits for some of those who are missing here: it begins when `first_members` are all
+  /// connected with each other. Waits for the fabric thread, so a caller holds no lock that an upcall takes.
   std::vector<MemberId> connected() const;
   /// Receiver: as Node::post_receive_buffer. Errors: those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
