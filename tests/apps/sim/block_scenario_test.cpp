@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(it_agrees_with_the_packets_within_two_percent) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_is_faster_than_the_bound) {
-  for (std::uint32_t members = 2; members <= 66; ++members) {
+  for (std::uint32_t members = 2; members <= 66; members += all_or(1U, 4U)) {
     ScenarioOptions options = group_of(members, 40);
     options.blocks = {.latency = {}, .relay_cost = {}, .jitter = {}};
     const ScenarioResult result = run_bcast(options);
