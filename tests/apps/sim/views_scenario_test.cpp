@@ -9,7 +9,7 @@
 namespace rdmc::sim_app {
 namespace {
 
-const std::uint64_t kSeeds = all_or(200, 40);
+const std::uint64_t kSeeds = all_or(200, 20);
 
 /// A figure of each seed of a group of 2 to 9 with one fault, sorted. No violations.
 std::vector<std::uint64_t> figures_of(const char* figure, ViewsFault fault, bool restarts = false) {
