@@ -35,9 +35,10 @@ Result<Job> hostlist_job(std::string_view hosts, std::optional<std::uint32_t> ra
     for (std::uint32_t i = 0; i < members->size(); ++i)
       if (is_ours((*members)[i].name)) ours.push_back(i);
     if (ours.size() != 1)
-      return fail(Errc::invalid_argument,
-                  fmt::format("{} of the hosts '{}' {} this one: say which rank this process has",
-                              ours.empty() ? "none" : "several", hosts, ours.empty() ? "is" : "are"));
+      return fail(
+          Errc::invalid_argument,
+          fmt::format("{} of the hosts '{}' {} this one: say in RDMC_RANK which rank this process has",
+                      ours.empty() ? "none" : "several", hosts, ours.empty() ? "is" : "are"));
     rank = ours.front();
   }
   if (*rank >= members->size())

@@ -138,13 +138,17 @@ void Introductions::begin(const std::shared_ptr<Link>& link, const Endpoint::Tar
 
 void Introductions::dial(ConnectionId id, const Endpoint::Target& to, Duration timeout,
                          fabric::ConnectionBlob blob) {
+  const std::string name = to.name.empty() ? options_.name : to.name;
+  std::string place = "endpoint '" + name + "' at " + to.host + " port " + std::to_string(to.port) + ": ";
   auto answered =
-      step(id, [id](Introductions& self, Result<control::Channel> channel, const peer::Offer& theirs) {
+      step(id, [id, place = std::move(place)](Introductions& self, Result<control::Channel> channel,
+                                              const peer::Offer& theirs) {
+        if (!channel && channel.error().code == Errc::not_found)
+          return self.give_up(id, {Errc::not_found, place + channel.error().what});
         self.on_answer(id, std::move(channel), theirs);
       });
-  find(id)->dialing =
-      peers_.open(to.host, to.port, timeout, service_of(to.name.empty() ? options_.name : to.name),
-                  {greeting(to.private_data), std::move(blob)}, std::move(answered));
+  find(id)->dialing = peers_.open(to.host, to.port, timeout, service_of(name),
+                                  {greeting(to.private_data), std::move(blob)}, std::move(answered));
 }
 
 void Introductions::on_answer(ConnectionId id, Result<control::Channel> channel, const peer::Offer& theirs) {

@@ -110,7 +110,11 @@ BOOST_AUTO_TEST_CASE(nobody_connects_before_the_endpoint_listens) {
   BOOST_REQUIRE(late);
   auto place = other.place();
   place.name = "late";
-  BOOST_TEST(failed_with(us->connect(place, kPatience), Errc::not_found));
+  const auto nobody = us->connect(place, kPatience);
+  BOOST_TEST_REQUIRE(failed_with(nobody, Errc::not_found));
+  BOOST_TEST(
+      nobody.error().what.starts_with("endpoint 'late' at 127.0.0.1 port " + std::to_string(place.port)),
+      nobody.error().what);
   BOOST_REQUIRE((*late)->listen());
   BOOST_TEST(((*late)->address().port != 0 && (*late)->address().port != place.port));
   BOOST_TEST(us->connect(place, kPatience).has_value());
