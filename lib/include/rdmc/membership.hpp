@@ -104,7 +104,7 @@ struct MembershipCallbacks {
   std::function<void(const View&)> removed;
   /// A message of broadcast().
   std::function<void(MemberId from, std::span<const std::byte> bytes)> delivered;
-  /// The view goes on, and cannot change until store_found().
+  /// The view goes on, and cannot change until store_found(). Before the first view: joining goes on trying.
   std::function<void(const Error& cause)> store_lost;
   std::function<void()> store_found;
   /// The store's node that this process runs takes part in nothing any more: its disk has refused a write, it
@@ -147,20 +147,23 @@ struct GroupView {
 };
 
 struct MemberGroupOptions {
-  /// The group takes four of these options. Three are the same at every member: algorithm, block_bytes and
-  /// small_bytes; a member that chose other values gets `ended` with invalid_argument. The fourth is
-  /// receive_timeout. Leave all others as they are: the library itself sets can_continue, joins and epoch.
+  /// The group takes algorithm, block_bytes, small_bytes and receive_timeout. The first three are the same at
+  /// every member: one that chose other values gets `ended` with invalid_argument. Leave all others as they
+  /// are: the library itself sets can_continue, joins and epoch.
   GroupOptions group{};
   /// The group begins when so many members have made it. Members that make it later join it.
   std::size_t first_members = 1;
   /// The root that a view asks for; called on the control loop. The answer of the oldest member of the view
-  /// that is in the group counts, if it names a member of the group. Empty: the root stays until it is gone
-  /// or change_root() is called. When it is gone, the oldest member of the group follows.
+  /// that is in the group counts, if it names a member of the group. Empty: the oldest member of the group
+  /// begins as the root, and stays it until it is gone or change_root() is called. When it is gone, the
+  /// oldest one that is left follows.
   std::function<MemberId(const View&)> root{};
 };
 
 /// Upcalls, as those of GroupCallbacks; any may be empty. Numbers of messages go on across all changes. A
-/// root gets no `delivered` for its own messages; the memory of one is the application's again at `reusable`.
+/// root gets no `delivered` for its own messages. The memory of a message, the root's as well as a
+/// receiver's, is the application's again at `reusable`, and all of it after `ended` or when the group has
+/// closed.
 struct MemberGroupCallbacks {
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
@@ -175,7 +178,7 @@ struct MemberGroupCallbacks {
   /// their memory is the application's.
   std::function<void(const GroupView&)> continued;
   /// The end of the group here, and the last upcall: the membership is over (cancelled), or this member
-  /// cannot take part any more and says why. The others go on without it. It comes on the control thread when
+  /// cannot take part any more and says why. The others go on without it. It comes on the control loop when
   /// the group has not begun here, perhaps before create_group() has returned.
   std::function<void(const Error& cause)> ended;
 };
@@ -198,9 +201,10 @@ class MemberGroup {
   /// the queue is full: at `reusable` or `stable`; or another member is to be the root), cancelled (the group
   /// is over or being closed).
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
-  /// The other members that have made this group and are connected with this one, in no order. A group that
-  /// does not begin waits for some of those who are missing here: it begins when `first_members` are all
-  /// connected with each other. Waits for the fabric thread, so a caller holds no lock that an upcall takes.
+  /// The other members of the view that have made this group and are connected with this one, in no order.
+  /// The group begins when `first_members` are all connected with each other. So a member waits for those of
+  /// its view() who are missing here; where nobody is missing, two others are not connected with each other
+  /// yet. Waits for the fabric thread, so a caller holds no lock that an upcall takes.
   std::vector<MemberId> connected() const;
   /// Receiver: as Node::post_receive_buffer. Errors: those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
@@ -212,8 +216,9 @@ class MemberGroup {
   /// (the group is over).
   Result<void> change_root(MemberId member);
   /// `closed` is called when all members of the group have called this and have all messages, or with why
-  /// that cannot be; it may be called before this returns. Without a store that is reached, a group that has
-  /// lost a member waits. Errors: cancelled (called before, or the group is over).
+  /// that cannot be; it may be called before this returns. On success it is the last upcall, and the group
+  /// may be destroyed; with an error, `ended` follows. Without a store that is reached, a group that has lost
+  /// a member waits. Errors: cancelled (called before, or the group is over).
   Result<void> close(std::function<void(Result<void>)> closed);
 
  private:
@@ -228,7 +233,8 @@ class Membership {
   /// The longest message of broadcast().
   static constexpr std::size_t kMostBytes = 4000;
 
-  /// Begins to join the group, or to form it if nobody is there; installed() says when it is done. Errors:
+  /// Begins to join the group, or to form it if nobody is there; installed() says when it is done. It tries
+  /// until it is, or the membership is destroyed. Errors:
   /// invalid_argument (options that make no sense), already_exists (this Context takes part in that group),
   /// those of the key, of listening, of opening the fabric and of the store's node.
   static Result<std::unique_ptr<Membership>> join(const MembershipOptions& options,
@@ -259,9 +265,10 @@ class Membership {
   /// member), cancelled (the membership is over).
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
   /// removed() follows when the others have agreed; not while the store cannot be reached. Before the first
-  /// view it follows at once. The view is changed in the store, which needs two of three nodes: so a process
-  /// that runs a node goes on running it until the others have left, and the one with the only node leaves
-  /// last. Whoever does not want to wait destroys the membership; the others see a death.
+  /// view it follows at once. The view is changed in the store, which needs two of three nodes. A node that
+  /// this process runs goes on until the membership is destroyed: so the application destroys it when the
+  /// others have left, and where there is only one node, the process that runs it last. Whoever does not want
+  /// to wait destroys the membership without leave(); the others see a death.
   void leave();
 
   /// True while this process may serve what it owns in the view of `epoch`. Call it after reading a value and
