@@ -30,7 +30,7 @@ class Selection {
   /// Of a connection, in this process. Smaller ones are older.
   using Number = std::uint64_t;
 
-  /// What is to be done because a message has come.
+  /// It says what is to be done because a message has come.
   struct Step {
     /// To be said on the connection on which the message came.
     std::optional<std::variant<Known, Choice>> say;

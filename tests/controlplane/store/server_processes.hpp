@@ -9,14 +9,16 @@
 #include <sys/wait.h>
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include "controlplane/connect/socket.hpp"
+#include "tests/controlplane/store/store_client.hpp"
 
 extern char** environ;
 
@@ -62,10 +64,17 @@ class ServerProcesses {
     ::waitpid(server.process, nullptr, 0);
     server.process = -1;
   }
-  /// Waits until the process ends by itself; its exit status, or -1 if it was killed.
+  /// Waits until the process ends by itself; its exit status, or -1 if it was killed, also by this because it
+  /// has not ended within kPatience.
   int wait(std::size_t index) {
+    Server& server = servers_[index];
     int status = 0;
-    ::waitpid(std::exchange(servers_[index].process, -1), &status, 0);
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    while (::waitpid(server.process, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > limit) return kill(index), -1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    server.process = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   bool runs(std::size_t index) const {
