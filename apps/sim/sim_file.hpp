@@ -18,7 +18,7 @@
 namespace rdmc::sim_app {
 
 struct DiskOptions {
-  std::uint64_t bits_per_second = 20'000'000'000;
+  std::uint64_t bits_per_second = 200'000'000'000;
   std::uint64_t full_after_blocks = UINT64_MAX;
 };
 

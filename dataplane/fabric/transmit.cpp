@@ -59,7 +59,8 @@ bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
     SoftwareQueuePair& queue_pair = *answers_.back();
     if (batch_.room() < kMostAnswers && !batch_.send(port_)) return false;
     auto& connected = *queue_pair.connected_;
-    const std::size_t count = connected.connection.poll_answers(now, batch_.space(kMostAnswers));
+    const std::size_t count =
+        connected.connection.poll_answers(now, batch_.space(kMostAnswers), port_.egress(now));
     batch_.seal(count, connected.transmit, port_.info(), arrived_);
     sent += count;
     answers_.pop_back();
@@ -79,7 +80,7 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   const auto space = batch_.space(std::max<std::size_t>(packets / train, 1) * train);
   // Where responses to a READ go along, nothing is known of the order.
   queue_pair.note_in_batch(connected.connection.next_to_leave().value_or(queue_pair.posted_.head()));
-  const std::size_t count = connected.connection.poll_transmit(now, space);
+  const std::size_t count = connected.connection.poll_transmit(now, space, port_.egress(now));
   batch_.seal(count, connected.transmit, port_.info(), arrived_);
   note_deadline(queue_pair);
   queue_pair.had_turn(count * connected.path_mtu);

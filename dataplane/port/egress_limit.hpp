@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "dataplane/base/egress.hpp"
 #include "dataplane/base/types.hpp"
 
 namespace rdmc::port {
@@ -19,21 +20,29 @@ class EgressLimit {
   static constexpr Duration kHold = microseconds(500);
   /// 1 ms at 1 Gb/s. With half of it, eight hosts on 1 Gb/s links were as fast, but lost two hundredths more
   /// to 1 % loss; with twice as much, or no limit, they were two to four hundredths slower without loss.
-  static constexpr std::uint64_t kLeastBytes = 128 << 10, kMostBytes = 4 << 20;
+  static constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
+  /// Added between two looks, at most, beyond what one call adds.
+  static constexpr std::uint64_t kBytesPerLook = 32 << 10;
   /// Looks closer together than this tell more of the scheduler than of the link.
   static constexpr Duration kLeastSpan = microseconds(50);
 
-  /// Whether `bytes` more may have been added since the last look without a new one being due.
-  bool admits_unseen(std::uint64_t bytes) const { return waiting_ + bytes <= kLeastBytes; }
+  /// Whether more may be added without a look.
+  bool admits_unseen() const { return waiting_ + added_ <= kLeastBytes && added_ < kBytesPerLook; }
+  /// So many bytes were added to the queue.
+  void added(std::uint64_t bytes) { added_ += bytes; }
 
   /// `waiting` bytes have not left the host at `now`: whether more may be added. After false, nothing is
   /// added before the next look.
   bool look(std::uint64_t waiting, Time now) {
     if (held_since_ && now - *held_since_ >= kLeastSpan) {
-      learn(waiting, now - *held_since_);
+      learn(waiting_then_, waiting, now - *held_since_, true);
       held_since_.reset();
+    } else if (!held_since_ && waiting > 0 && now - looked_at_ >= kLeastSpan) {
+      learn(waiting_ + added_, waiting, now - looked_at_, false);
     }
     waiting_ = waiting;
+    added_ = 0;
+    looked_at_ = now;
     const bool full = waiting > bytes_;
     if (!full) held_since_.reset();
     if (full && !held_since_) {
@@ -45,19 +54,33 @@ class EgressLimit {
 
   std::uint64_t bytes() const { return bytes_; }
 
+  /// What is added at `now` waits so long, by what the last look saw and what was added since.
+  Egress egress(Time now) const {
+    if (in_hold_ == 0) return {};
+    const double per_ns = in_hold_ / static_cast<double>(kHold.ns);
+    const double left = per_ns * static_cast<double>((now - looked_at_).ns);
+    const double waiting = std::max(0.0, static_cast<double>(waiting_ + added_) - left);
+    return {.wait = Duration{static_cast<std::int64_t>(waiting / per_ns)},
+            .bytes_per_second = static_cast<std::uint64_t>(per_ns * 1e9)};
+  }
+
  private:
-  void learn(std::uint64_t waiting, Duration span) {
-    const auto drained = static_cast<double>(waiting_then_ - std::min(waiting, waiting_then_));
+  /// `before` bytes have become `waiting` ones. `exact`: nothing was added meanwhile and the queue did not
+  /// run dry, or the link is at least so fast.
+  void learn(std::uint64_t before, std::uint64_t waiting, Duration span, bool held) {
+    const auto drained = static_cast<double>(before - std::min(waiting, before));
     const double in_hold = drained * static_cast<double>(kHold.ns) / static_cast<double>(span.ns);
-    // A queue that ran dry tells only that the link is at least so fast.
-    if (waiting == 0 && in_hold < in_hold_) return;
-    in_hold_ += (in_hold - in_hold_) / 8;
+    // A queue that ran dry, or grew late, tells only that the link is at least so fast.
+    if ((waiting == 0 || !held) && in_hold < in_hold_) return;
+    in_hold_ += (in_hold - in_hold_) / (in_hold_ == 0 ? 1 : 8);
     bytes_ = std::clamp(static_cast<std::uint64_t>(in_hold_), kLeastBytes, kMostBytes);
   }
 
   std::uint64_t bytes_ = kLeastBytes;
   double in_hold_ = 0;         ///< bytes that leave in kHold
   std::uint64_t waiting_ = 0;  ///< at the last look
+  std::uint64_t added_ = 0;    ///< since then
+  Time looked_at_{};
   std::optional<Time> held_since_;
   std::uint64_t waiting_then_ = 0;
 };

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/egress.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 
@@ -118,6 +119,9 @@ class Port {
   /// Sends trains in order; returns how many were taken. Fewer than given: the kernel's buffer is full, try
   /// the rest after the next progress. A train that the network refuses for good is dropped and counted.
   virtual std::size_t send_burst(std::span<const TxTrain> trains) = 0;
+
+  /// What waits to leave this host now. A driver that does not know says that nothing does.
+  virtual Egress egress(Time) const { return {}; }
 
   /// Receives what is there, without waiting, at most out.size() trains; bulk flows land as `planner` says.
   /// Empty datagrams are counted and not handed up.

@@ -96,11 +96,17 @@ void SimPort::deliver(Flow& flow, sim::DatagramId id) {
   network_.simulation().wake(owner_);
 }
 
+/// Other processes may share the host's link: the backlog counts, as well as what the limit has learnt.
+bool SimPort::may_add() {
+  const std::uint64_t waiting = network_.send_backlog(host_);
+  return egress_.look(waiting, network_.simulation().now()) && waiting <= send_buffer_bytes_;
+}
+
 std::size_t SimPort::send_burst(std::span<const TxTrain> trains) {
   for (std::size_t i = 0; i < trains.size(); ++i) {
-    if (network_.send_backlog(host_) > send_buffer_bytes_) {
+    if (!may_add()) {
       ++counters_.send_refused;
-      network_.wake_when_drained(owner_, send_buffer_bytes_ / 2);
+      network_.wake_when_drained(owner_, std::min(send_buffer_bytes_, egress_.bytes()) / 2);
       return i;
     }
     ++counters_.system_calls;
@@ -141,6 +147,7 @@ void SimPort::send(const TxTrain& train) {
     ++counters_.datagrams_sent;
     left -= size;
   } while (left > 0);
+  egress_.added(train.total_bytes);
   counters_.bytes_sent += train.total_bytes;
   ++counters_.trains_sent;
 }

@@ -22,8 +22,9 @@ struct SimPortOptions {
   std::uint32_t train_segments = 64;          ///< 1: no segmentation offload
   std::uint32_t receive_train_segments = 64;  ///< 1: datagrams are never merged
   std::uint32_t train_bytes = 65'507;
-  std::uint32_t receive_buffer_bytes = 1 << 20;                ///< of each flow
-  std::uint32_t send_buffer_bytes = EgressLimit::kLeastBytes;  ///< waiting to leave the host; more is refused
+  std::uint32_t receive_buffer_bytes = 1 << 20;  ///< of each flow
+  /// Waiting to leave the host; more is refused, as it is beyond the egress limit.
+  std::uint32_t send_buffer_bytes = 256 << 10;
   bool identification_counts_up = true;
   std::uint16_t shared_port = 4791;  ///< of flow 0, where free; else any
 };
@@ -42,6 +43,7 @@ class SimPort final : public Port {
   void close_flow(FlowId flow) override;
   std::size_t send_burst(std::span<const TxTrain> trains) override;
   std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
+  Egress egress(Time now) const override { return egress_.egress(now); }
   void wait(Time) override {}
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }
@@ -73,11 +75,13 @@ class SimPort final : public Port {
   RxTrain take(Flow& flow, std::size_t count, std::span<iovec> landing, Slot& slot);
   bool fits(const TxTrain& train) const;
   void send(const TxTrain& train);
+  bool may_add();
 
   sim::Network& network_;
   sim::ProcessId owner_;
   sim::HostId host_;
-  std::uint32_t send_buffer_bytes_;
+  std::uint64_t send_buffer_bytes_;
+  EgressLimit egress_;
   PortInfo info_;
   PortCounters counters_;
   std::vector<std::unique_ptr<Flow>> flows_;

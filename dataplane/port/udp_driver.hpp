@@ -48,6 +48,7 @@ class UdpPort final : public Port {
   void wake() noexcept override { readiness_->wake(); }
   Result<std::vector<int>> wait_descriptors() override { return readiness_->descriptors(); }
   Time prepare_wait(Time deadline) override;
+  Egress egress(Time now) const override { return egress_.egress(now); }
   const PortCounters& counters() const noexcept override { return counters_; }
 
  private:
@@ -108,7 +109,6 @@ class UdpPort final : public Port {
 
   EgressLimit egress_;
   std::vector<FlowId> leaving_;        // have sent, and may have something waiting to leave the host
-  std::uint64_t sent_since_look_ = 0;  // bytes
 
   std::array<mmsghdr, kMessagesPerCall> messages_{};
   std::array<SocketAddress, kMessagesPerCall> destinations_;

@@ -66,7 +66,7 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
 /// Whether less than the limit waits to leave this host. Asks the kernel no more than once in a train's
 /// bytes.
 bool UdpPort::may_add() {
-  if (info_.same_host_only || egress_.admits_unseen(sent_since_look_)) return true;
+  if (info_.same_host_only || egress_.admits_unseen()) return true;
   std::uint64_t waiting = 0;
   std::erase_if(leaving_, [&](FlowId id) {
     Flow* const flow = find(id);
@@ -77,14 +77,13 @@ bool UdpPort::may_add() {
     if (flow->leaving) waiting += static_cast<std::uint64_t>(bytes);
     return !flow->leaving;
   });
-  sent_since_look_ = 0;
   return egress_.look(waiting, monotonic_now());
 }
 
 void UdpPort::count_sent(const TxTrain& train) {
   Flow& flow = *find(train.source);
   if (!std::exchange(flow.leaving, true)) leaving_.push_back(train.source);
-  sent_since_look_ += train.total_bytes;
+  egress_.added(train.total_bytes);
   ++counters_.trains_sent;
   counters_.datagrams_sent += segments(train);
   counters_.bytes_sent += train.total_bytes;

@@ -12,12 +12,18 @@ Congestion::Congestion(const Options& options)
       window_(options.enabled ? static_cast<std::uint32_t>(bytes_) : options.window_bytes),
       slow_start_end_(options.window_bytes) {}
 
+Duration Congestion::link_time() const {
+  if (link_ == 0) return {};
+  return nanoseconds(static_cast<std::int64_t>(kTargetBytes * std::uint64_t{1'000'000'000} / link_));
+}
+
 // Section 3.5: alpha / sqrt(cwnd) + beta, with both chosen so that the range ends at the two window sizes.
 Duration Congestion::target() const {
   const double low = 1 / std::sqrt(kScalingLowPackets), high = 1 / std::sqrt(kScalingHighPackets);
   const double packets = std::max(bytes_ / options_.path_mtu, 1.0);
   const double share = std::clamp((1 / std::sqrt(packets) - high) / (low - high), 0.0, 1.0);
-  const Duration base = options_.selective_repeat ? kTargetDelay : kTextbookTargetDelay;
+  Duration base = options_.selective_repeat ? kTargetDelay : kTextbookTargetDelay;
+  if (options_.selective_repeat) base = std::max(base, link_time());
   const Duration range = options_.selective_repeat ? kScalingRange : kTextbookTargetDelay;
   return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
 }

@@ -25,6 +25,10 @@ class Congestion {
   explicit Congestion(const Options& options);
 
   std::uint32_t window() const { return window_; }
+  /// How many bytes our own host's link carries in a second; 0 if that is not known.
+  void set_link(std::uint64_t bytes_per_second) { link_ = bytes_per_second; }
+  /// That kTargetBytes take on our own host's link; 0 if that is not known.
+  Duration link_time() const;
 
   /// `bytes` were newly acknowledged. `rtt` if this told a round trip, `smoothed` the estimate so far;
   /// `limited`: the window, not the application, held transmission back.
@@ -46,6 +50,7 @@ class Congestion {
 
   Options options_;
   double bytes_;  ///< Swift's cwnd
+  std::uint64_t link_ = 0;
   std::uint32_t window_;
   bool slow_start_ = true;
   double slow_start_end_;

@@ -111,23 +111,23 @@ void Connection::on_timer(Time now) {
   if (!impl_->failed()) impl_->fail(impl_->requester.on_timer(now));
 }
 
-std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out) {
+std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out, const Egress& egress) {
   Impl& self = *impl_;
   // After a failure only the NAK that tells the peer about it still leaves.
   if (self.failed() && self.responder.failure() == FailureCause::none) return 0;
   // A long READ of the peer's leaves half of the room to our own requests.
   std::size_t count = 0;
   if (self.responder.is_responding() && !self.failed())
-    count = self.requester.transmit(now, out.first(out.size() / 2));
-  count += self.responder.transmit(now, out.subspan(count));
+    count = self.requester.transmit(now, out.first(out.size() / 2), egress);
+  count += self.responder.transmit(now, out.subspan(count), egress);
   self.fail(self.responder.failure());
-  return self.failed() ? count : count + self.requester.transmit(now, out.subspan(count));
+  return self.failed() ? count : count + self.requester.transmit(now, out.subspan(count), egress);
 }
 
-std::size_t Connection::poll_answers(Time now, std::span<TxPacket> out) {
+std::size_t Connection::poll_answers(Time now, std::span<TxPacket> out, const Egress& egress) {
   Impl& self = *impl_;
   if (self.failed() || self.responder.is_responding()) return 0;
-  return self.responder.transmit(now, out);
+  return self.responder.transmit(now, out, egress);
 }
 
 std::optional<std::uint64_t> Connection::next_to_leave() const {

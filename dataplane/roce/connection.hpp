@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 
+#include "dataplane/base/egress.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/roce/headers.hpp"
@@ -188,9 +189,10 @@ class Connection {
   void on_timer(Time now);
 
   /// Fills `out` with what may be sent now, answers first; returns how many. Payloads refer to posted memory.
-  std::size_t poll_transmit(Time now, std::span<TxPacket> out);
+  /// `egress`: what these packets will meet in their own host.
+  std::size_t poll_transmit(Time now, std::span<TxPacket> out, const Egress& egress = {});
   /// Of the same, only answers: few, small, and awaited. Responses to a READ are not among them.
-  std::size_t poll_answers(Time now, std::span<TxPacket> out);
+  std::size_t poll_answers(Time now, std::span<TxPacket> out, const Egress& egress = {});
   /// The posted work, counted from 0, of which a packet is to leave next; nothing if none waits, or responses
   /// to the peer's READ go with it.
   std::optional<std::uint64_t> next_to_leave() const;

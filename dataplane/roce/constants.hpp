@@ -52,6 +52,10 @@ inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 /// afford to wait out the queues that several flows of one host build at 1 Gb/s (at 2 ms, one packet in a
 /// hundred was sent again for nothing).
 inline constexpr Duration kMinimumTimeout = milliseconds(10);
+/// The first timeout in a row sends one packet whose answer tells what is missing, and changes no window (a
+/// tail loss probe, RFC 8985, section 7): it is there for a message's last packets, behind which nothing
+/// comes.
+inline constexpr Duration kMinimumProbeTimeout = microseconds(500);
 /// Go-back-N keeps its queue short and has everything behind a loss to send again: it asks sooner.
 inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
 /// Before the first round trip has been measured.
@@ -61,6 +65,8 @@ inline constexpr Duration kInitialTimeout = milliseconds(25);
 /// 1 Gb/s link, acknowledgements queue behind trains of the opposite direction, and a sharing flow adds one
 /// of its own.
 inline constexpr Duration kTargetDelay = microseconds(1500);
+/// On a slow link, the time that so many bytes take: blocks of several sources meet at a receiver.
+inline constexpr std::uint32_t kTargetBytes = 512 << 10;
 /// Go-back-N loses the whole queue with each lost packet, so it keeps the queue short.
 inline constexpr Duration kTextbookTargetDelay = microseconds(600);
 /// Flow scaling (section 3.5): a flow with a small window tolerates more delay, which evens out shares and

@@ -33,7 +33,7 @@ class Requester {
   void release() { --outstanding_; }
 
   /// Retransmissions first, then new packets, as far as the window allows.
-  std::size_t transmit(Time now, std::span<TxPacket> out);
+  std::size_t transmit(Time now, std::span<TxPacket> out, const Egress& egress);
 
   /// The posted work, counted from 0, of which a packet is to leave next; nothing if none is waiting.
   std::optional<std::uint64_t> next_to_leave() const;
@@ -79,6 +79,7 @@ class Requester {
     std::uint64_t work = 0;                ///< index in works_
     std::uint32_t charge = 0;              ///< bytes of the window it takes
     Index previous = kNone, next = kNone;  ///< in the list of packets in flight, oldest transmission first
+    std::uint32_t egress_ns = 0;           ///< that its latest transmission waited in this host
     std::uint16_t transmissions = 0;
     PacketState state = PacketState::in_flight;
   };
@@ -134,6 +135,7 @@ class Requester {
   void detect_losses();
   void mark_lost(Sequence s);
   void go_back();
+  Duration least_timeout() const;
   Duration timeout() const;
   Duration patience() const;
 
@@ -147,6 +149,7 @@ class Requester {
   const SequenceSpace space_;
   Congestion congestion_;
   RoundTrip rtt_;
+  std::uint32_t egress_ns_ = 0;  ///< that a packet sent now waits in this host
 
   FixedRing<Posted> works_;
   std::uint32_t outstanding_ = 0;  ///< posted and not yet polled

@@ -86,11 +86,12 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
     arrived_sent_at_ = newest.sent_at;
   }
   if (newest.transmissions != 1) return std::nullopt;
-  Duration rtt = now - newest.sent_at;
-  if (selective) rtt = rtt - nanoseconds(packet.x_ack.delay_ns);
-  rtt = std::max(rtt, nanoseconds(1));
-  rtt_.sample(rtt, now);
-  return rtt;
+  const Duration whole = now - newest.sent_at;
+  Duration network = whole - nanoseconds(newest.egress_ns);
+  if (selective) network = network - nanoseconds(packet.x_ack.delay_ns);
+  network = std::max(network, nanoseconds(1));
+  rtt_.sample(whole, network, now);
+  return network;
 }
 
 void Requester::acknowledge(Sequence s, Time now) {
@@ -108,7 +109,8 @@ void Requester::acknowledge(Sequence s, Time now) {
     --lost_count_;
   }
   const bool again = packet.transmissions > 1;
-  if (packet.state == PacketState::lost || (again && now - packet.sent_at < rtt_.least())) {
+  if (packet.state == PacketState::lost ||
+      (again && now - packet.sent_at < rtt_.least() + nanoseconds(packet.egress_ns))) {
     // It had only been overtaken: found lost but not sent again yet, or answered sooner than any round trip.
     if (expiries_ == 0 && s != refused_) reorder_ = std::min(reorder_ * 2, kMaxReorderPackets);
   } else {
@@ -156,7 +158,9 @@ void Requester::sequence_error(Sequence s, Time now) {
   ++counters_.sequence_naks_received;
   const PacketSlot& packet = slot(s);
   // Of an earlier pass: the packet has been sent again since, and no answer comes sooner than a round trip.
-  if (packet.transmissions > 1 && rtt_.measured() && now - packet.sent_at < rtt_.least()) return;
+  if (packet.transmissions > 1 && rtt_.measured() &&
+      now - packet.sent_at < rtt_.least() + nanoseconds(packet.egress_ns))
+    return;
   if (packet.state != PacketState::in_flight) return;
   congestion_.on_loss(1);
   go_back();

@@ -48,12 +48,14 @@ std::optional<std::uint64_t> Requester::next_to_leave() const {
   return std::nullopt;
 }
 
-std::size_t Requester::transmit(Time now, std::span<TxPacket> out) {
+std::size_t Requester::transmit(Time now, std::span<TxPacket> out, const Egress& egress) {
   if (resume_) {
     if (now < *resume_) return 0;
     resume_.reset();
   }
   if (lost_count_ == 0 && next_ == assigned_) return 0;
+  egress_ns_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(egress.wait.ns, 0, 0xFFFF'FFFF));
+  congestion_.set_link(egress.bytes_per_second);
   const std::uint32_t window = this->window();
   const std::uint32_t spacing =
       std::clamp<std::uint32_t>(window / config_.path_mtu / 4, 1, kMaxPacketsPerAckRequest);
@@ -108,6 +110,7 @@ void Requester::send(Sequence s, bool ask, Time now, TxPacket& out) {
   if (packet.transmissions < 0xFFFF) ++packet.transmissions;
   packet.state = PacketState::in_flight;
   packet.sent_at = now;
+  packet.egress_ns = egress_ns_;
   packet.order = next_order_++;
   in_flight_ += packet.charge;
   append_in_flight(index(s));

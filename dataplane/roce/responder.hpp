@@ -42,7 +42,7 @@ class Responder {
   void end_of_burst();
   /// READ responses and atomic ACKs as far as there is room, then at most one NAK and one acknowledgement:
   /// answers leave in the order of the PSNs they answer.
-  std::size_t transmit(Time now, std::span<TxPacket> out);
+  std::size_t transmit(Time now, std::span<TxPacket> out, const Egress& egress);
   /// READ responses or atomic ACKs are waiting to be sent.
   bool is_responding() const { return responding_ > 0; }
   bool has_answer() const { return due_; }
@@ -110,7 +110,7 @@ class Responder {
   void count_new(Time now);
   Record& record(Sequence s) { return records_[static_cast<std::size_t>(s) & (kWindowPackets - 1)]; }
   void write_nak(TxPacket& out);
-  void write_acknowledgement(Time now, TxPacket& out);
+  void write_acknowledgement(Time now, const Egress& egress, TxPacket& out);
 
   const ConnectionConfig& config_;
   RegionTable& regions_;

@@ -27,13 +27,13 @@ void Responder::repeat_refusal() {
   if (failure_ != FailureCause::none) nak_ = refusal_;
 }
 
-std::size_t Responder::transmit(Time now, std::span<TxPacket> out) {
+std::size_t Responder::transmit(Time now, std::span<TxPacket> out, const Egress& egress) {
   std::size_t count = 0;
   if (notify_ && count < out.size()) write_notification(out[count++]);
   if (is_responding()) {
     // Ours knows that a selective acknowledgement does not speak of responses, and wants it soon.
     const bool ahead = config_.selective_repeat && due_ && failure_ == FailureCause::none;
-    if (ahead && count < out.size()) write_acknowledgement(now, out[count++]);
+    if (ahead && count < out.size()) write_acknowledgement(now, egress, out[count++]);
     count += respond(now, out.subspan(count));
     if (is_responding()) return count;
   }
@@ -41,7 +41,7 @@ std::size_t Responder::transmit(Time now, std::span<TxPacket> out) {
   if (failure_ != FailureCause::none) return count;
   // A textbook requester gets its answer at once; ours are told more by one answer to the whole burst.
   const bool now_due = due_ || (!config_.selective_repeat && wanted_) || next_deadline() <= now;
-  if (now_due && count < out.size()) write_acknowledgement(now, out[count++]);
+  if (now_due && count < out.size()) write_acknowledgement(now, egress, out[count++]);
   return count;
 }
 
@@ -85,7 +85,7 @@ void Responder::write_nak(TxPacket& out) {
   if (!config_.selective_repeat) wanted_ = due_ = false;
 }
 
-void Responder::write_acknowledgement(Time now, TxPacket& out) {
+void Responder::write_acknowledgement(Time now, const Egress& egress, TxPacket& out) {
   const bool selective = config_.selective_repeat;
   std::size_t used =
       write_bth(out.header.data(), {.opcode = selective ? Opcode::x_acknowledge : Opcode::acknowledge,
@@ -95,7 +95,8 @@ void Responder::write_acknowledgement(Time now, TxPacket& out) {
   out.payload = {};
   if (selective) {
     const auto words = static_cast<std::size_t>(std::max<Sequence>(end_ - next_ + 31, 0) / 32);
-    const std::int64_t delay = std::clamp<std::int64_t>((now - newest_at_).ns, 0, 0xFFFF'FFFF);
+    const Duration waited = now - newest_at_ + egress.wait;
+    const std::int64_t delay = std::clamp<std::int64_t>(waited.ns, 0, 0xFFFF'FFFF);
     used += write_x_ack(out.header.data() + used, {.newest = space_.psn(newest_),
                                                    .delay_ns = static_cast<std::uint32_t>(delay),
                                                    .words = static_cast<std::uint8_t>(words)});

@@ -68,9 +68,15 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
+/// A probe is one packet, so it may be early; where the link is slow, what is still on its way takes longer.
+Duration Requester::least_timeout() const {
+  if (!config_.selective_repeat) return kTextbookMinimumTimeout;
+  const Duration link = congestion_.link_time();
+  return expiries_ == 0 && rtt_.measured() ? kMinimumProbeTimeout + link / 2 : kMinimumTimeout + link;
+}
+
 Duration Requester::timeout() const {
-  const Duration usual = config_.selective_repeat ? kMinimumTimeout : kTextbookMinimumTimeout;
-  const Duration least = std::max(usual, config_.minimum_timeout);
+  const Duration least = std::max(least_timeout(), config_.minimum_timeout);
   // Bounded before it is doubled, too: a host that was frozen for a day measures a round trip of a day.
   const Duration measured = std::min(rtt_.timeout(least), config_.ack_timeout);
   const Duration doubled = measured * (std::int64_t{1} << std::min(backoff_, 16U));

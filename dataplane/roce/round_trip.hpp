@@ -12,27 +12,31 @@ namespace rdmc::roce {
 
 class RoundTrip {
  public:
-  void sample(Duration rtt, Time now) {
+  /// `whole`: from a packet's transmission to its answer. `network`: without what both had to wait in the two
+  /// hosts.
+  void sample(Duration whole, Duration network, Time now) {
     if (!measured_) {
       measured_ = true;
-      smoothed_ = least_ = least_before_ = rtt;
-      variation_ = rtt / 2;
+      smoothed_ = whole;
+      least_ = least_before_ = network;
+      variation_ = whole / 2;
       period_start_ = now;
       return;
     }
-    const Duration error = rtt - smoothed_;
+    const Duration error = whole - smoothed_;
     variation_ = variation_ + (Duration{error.ns < 0 ? -error.ns : error.ns} - variation_) / 4;
     smoothed_ = smoothed_ + error / 8;
     if (now - period_start_ >= kLeastRoundTripPeriod) {
       period_start_ = now;
-      least_before_ = std::exchange(least_, rtt);
+      least_before_ = std::exchange(least_, network);
     }
-    least_ = std::min(least_, rtt);
+    least_ = std::min(least_, network);
   }
 
   bool measured() const { return measured_; }
+  /// Of whole round trips.
   Duration smoothed() const { return smoothed_; }
-  /// Of the present and the previous period: the path without its queues.
+  /// Of the network's part, in the present and the previous period: the path without its queues.
   Duration least() const { return std::min(least_, least_before_); }
   Duration timeout(Duration minimum) const {
     return measured_ ? std::max(minimum, smoothed_ + variation_ * 4) : kInitialTimeout;

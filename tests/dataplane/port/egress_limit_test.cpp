@@ -22,12 +22,26 @@ struct Host {
   std::uint64_t longest = 0;
 
   void turn(Duration until_next) {
-    while (limit.look(static_cast<std::uint64_t>(waiting), now)) waiting += kTrain;
+    while (limit.look(static_cast<std::uint64_t>(waiting), now)) add(kTrain);
     longest = std::max(longest, static_cast<std::uint64_t>(waiting));
+    wait_for(until_next);
+  }
+  void add(std::uint64_t bytes) {
+    waiting += static_cast<double>(bytes);
+    limit.added(bytes);
+  }
+  void wait_for(Duration until_next) {
     const double leaves = bytes_per_ns * static_cast<double>(until_next.ns);
     idle_ns += std::max(0.0, leaves - waiting) / bytes_per_ns;
     waiting = std::max(0.0, waiting - leaves);
     now = now + until_next;
+  }
+  /// Within a twentieth of the truth.
+  void check_egress() const {
+    const Egress told = limit.egress(now);
+    RC_ASSERT(std::abs(static_cast<double>(told.bytes_per_second) / (bytes_per_ns * 1e9) - 1) < 0.05);
+    RC_ASSERT(std::abs(static_cast<double>(told.wait.ns) - waiting / bytes_per_ns) <
+              0.05 * (waiting / bytes_per_ns) + 20'000);
   }
 };
 
@@ -76,13 +90,46 @@ BOOST_AUTO_TEST_CASE(a_link_that_became_slow_is_noticed) {
   BOOST_TEST(host.limit.bytes() == EgressLimit::kLeastBytes);
 }
 
-BOOST_AUTO_TEST_CASE(less_than_the_least_limit_is_added_without_a_look) {
+BOOST_AUTO_TEST_CASE(the_rate_of_the_link_and_the_wait_in_front_of_it_are_told) {
+  property("rates from 10 Mb/s to 50 Gb/s, full queues", [] {
+    Host host{.bytes_per_ns = bytes_per_ns(*rc::gen::inRange(10, 50'000) / 1000.0)};
+    for (int i = 0; i < 300; ++i) host.turn(microseconds(*rc::gen::inRange(60, 200)));
+    host.check_egress();
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_that_is_never_full_tells_the_rate_of_the_link_too) {
+  property("never more than 48 KB, as a small window has it", [] {
+    Host host{.bytes_per_ns = bytes_per_ns(*rc::gen::inRange(10, 500) / 1000.0)};
+    for (int i = 0; i < 3000; ++i) {
+      host.wait_for(microseconds(*rc::gen::inRange(60, 200)));
+      if (host.waiting > 32'000) continue;
+      RC_ASSERT(host.limit.look(static_cast<std::uint64_t>(host.waiting), host.now));
+      host.add(16'000);
+    }
+    host.check_egress();
+  });
+}
+
+BOOST_AUTO_TEST_CASE(of_a_queue_that_nobody_saw_drain_nothing_is_told) {
   EgressLimit limit;
-  BOOST_TEST(limit.admits_unseen(EgressLimit::kLeastBytes));
-  BOOST_TEST(!limit.admits_unseen(EgressLimit::kLeastBytes + 1));
-  BOOST_TEST(limit.look(60'000, Time{1}));
-  BOOST_TEST(limit.admits_unseen(EgressLimit::kLeastBytes - 60'000));
-  BOOST_TEST(!limit.admits_unseen(EgressLimit::kLeastBytes - 59'999));
+  for (int i = 1; i < 100; ++i) {
+    BOOST_TEST(limit.look(0, Time{} + microseconds(100 * i)));
+    limit.added(10'000);
+    BOOST_TEST(limit.egress(Time{} + microseconds(100 * i)).wait.ns == 0);
+    BOOST_TEST(limit.egress(Time{} + microseconds(100 * i)).bytes_per_second == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_little_is_added_without_a_look) {
+  EgressLimit limit;
+  BOOST_TEST(limit.admits_unseen());
+  limit.added(EgressLimit::kBytesPerLook);
+  BOOST_TEST(!limit.admits_unseen());
+  BOOST_TEST(limit.look(EgressLimit::kLeastBytes - 1000, Time{1}));
+  BOOST_TEST(limit.admits_unseen());
+  limit.added(1001);
+  BOOST_TEST(!limit.admits_unseen());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -17,7 +17,7 @@ In marked(int psn) {
 struct Controlled {
   void round() {
     now = now + kRoundTrip;
-    path.sample(kRoundTrip, now);
+    path.sample(kRoundTrip, kRoundTrip, now);
     for (int i = 0; i < 2; ++i) congestion.on_acknowledge(kRoundTrip, path, 1024, false, now);
   }
   static constexpr Duration kRoundTrip = microseconds(100);
@@ -129,6 +129,51 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
   BOOST_TEST((pause() > microseconds(20) && pause() < microseconds(40)));
   s.wait(pause());
   BOOST_TEST(s.sent().size() == 4u);
+}
+
+namespace {
+
+/// How many packets are under way at once after a round trip of 0.1 ms and 64 of 5 ms, of which each packet
+/// waits `egress` in our own host.
+std::size_t packets_under_way(Duration egress) {
+  Script s({.path_mtu = 4096, .selective_repeat = true, .congestion_control = true});
+  std::size_t under_way = 0;
+  int acknowledged = -1;
+  for (int round = 0; round <= 64; ++round) {
+    while (s.post(SendOpcode::write, 1 << 20)) continue;
+    under_way = s.sent().size();
+    s.wait(round == 0 ? microseconds(100) : milliseconds(5));
+    s.set_egress({.wait = egress});
+    for (std::size_t i = 0; i < under_way; ++i) ++acknowledged, s.x_ack(acknowledged, acknowledged);
+    s.completions();
+  }
+  return under_way;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_queue_in_our_own_host_is_no_congestion) {
+  BOOST_TEST(packets_under_way(microseconds(4900)) == (1U << 20) / 4096);
+  BOOST_TEST(packets_under_way({}) < 100U);
+}
+
+BOOST_AUTO_TEST_CASE(an_acknowledgement_tells_how_long_it_waits_in_its_host) {
+  Script s({.selective_repeat = true});
+  s.in({.opcode = Opcode::x_write_last, .psn = 0, .bytes = 8, .ask = true, .length = 8});
+  s.wait(microseconds(7));
+  s.set_egress({.wait = microseconds(300)});
+  BOOST_TEST(s.out().size() == 1U);
+  BOOST_TEST(s.acknowledgement_delay() == 307'000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_slow_link_is_given_the_time_of_half_a_megabyte) {
+  Congestion congestion(
+      {.enabled = true, .selective_repeat = true, .path_mtu = 8192, .window_bytes = 1 << 20});
+  const Duration fast = congestion.target();
+  congestion.set_link(1'250'000'000);
+  BOOST_TEST(congestion.target().ns == fast.ns);
+  congestion.set_link(12'500'000);
+  BOOST_TEST(congestion.target().ns == (fast - kTargetDelay).ns + std::int64_t{kTargetBytes} * 80);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -59,6 +59,10 @@ class Script {
   }
 
   Connection& connection() { return connection_; }
+  /// What packets meet in this host from now on.
+  void set_egress(const Egress& egress) { egress_ = egress; }
+  /// Of the latest selective acknowledgement that was sent.
+  std::uint32_t acknowledgement_delay() const { return acknowledgement_delay_; }
   RegionTable& regions() { return regions_; }
   std::span<std::byte> memory() { return memory_; }
   Time now() const { return now_; }
@@ -184,7 +188,7 @@ class Script {
   Lines sent(std::size_t room = 2048) {
     Lines lines;
     std::array<TxPacket, 2048> packets;
-    const std::size_t count = connection_.poll_transmit(now_, std::span(packets).first(room));
+    const std::size_t count = connection_.poll_transmit(now_, std::span(packets).first(room), egress_);
     for (const TxPacket& packet : std::span(packets).first(count)) lines.push_back(describe(packet));
     return lines;
   }
@@ -284,7 +288,8 @@ class Script {
       fmt::format_to(std::back_inserter(line), "@{}", last_payload_ - memory_.data());
     return line;
   }
-  std::string describe_answer(const Packet& packet) const {
+  std::string describe_answer(const Packet& packet) {
+    acknowledgement_delay_ = packet.x_ack.delay_ns;
     const auto psn = packet.bth.psn - receive_first_;
     const std::uint8_t syndrome = packet.aeth.syndrome;
     if (kind_of(syndrome) == AethKind::receiver_not_ready) return fmt::format("rnr {}", psn);
@@ -304,6 +309,8 @@ class Script {
                        packet.x_ack.newest - receive_first_, bits);
   }
 
+  Egress egress_;
+  std::uint32_t acknowledgement_delay_ = 0;
   Psn send_first_, receive_first_;
   std::vector<std::byte> memory_, source_;
   std::vector<std::vector<std::byte>> receives_;
