@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 
@@ -23,6 +24,12 @@ def run(command, environment=None):
     if done.returncode != 0:
         raise Failed(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
     return done.stdout
+
+
+def bits_per_second(rate):
+    """Of a rate as tc writes it: 200mbit."""
+    number, unit = re.fullmatch(r"(\d+)([kmg])bit", rate).groups()
+    return int(number) * {"k": 10**3, "m": 10**6, "g": 10**9}[unit]
 
 
 def report(*command, environment=None):

@@ -89,8 +89,8 @@ struct SendTexts {
   std::string launch = "agent";
   bool resume = false;
   std::string topology;
-  std::string algorithm{relay::to_string(relay::Algorithm::host_pipeline)};
-  std::string block_size;
+  std::string algorithm = "auto";
+  std::string block_size = "auto";
   std::string connect_within;
   std::string suspect_after;
   std::string limit_rate;
@@ -139,8 +139,9 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
                  "unless given")
       ->type_name("FILE");
   app.add_option("--block-size", texts.block_size,
-                 "bytes relayed as one, 4K to 2M; auto: by the same model; by the file's size, unless given")
-      ->type_name("SIZE|auto");
+                 "bytes relayed as one, 4K to 2M; auto: by the same model")
+      ->type_name("SIZE|auto")
+      ->capture_default_str();
   app.add_option("--uplink-rate", texts.uplink_rate,
                  "for auto: what a rack's uplink carries, if that is less than its hosts could use")
       ->type_name("RATE");
@@ -195,9 +196,7 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
     return fail(Errc::invalid_argument, fmt::format("--algorithm: '{}' is unknown; there are {},auto",
                                                     texts.algorithm, joined(relay::algorithm_names())));
   send.algorithm = algorithm;
-  if (texts.block_size == "auto") {
-    send.block_size = 0;
-  } else if (!texts.block_size.empty()) {
+  if (texts.block_size != "auto") {
     std::uint64_t size = 0;
     if (auto done = take("--block-size", parse_size(texts.block_size), size); !done) return done;
     if (auto done = check_block_size(size); !done) return done;

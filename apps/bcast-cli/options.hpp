@@ -48,9 +48,9 @@ struct SendOptions {
   bool overwrite = false;
   bool json = false;
   bool dry_run = false;
-  std::optional<relay::Algorithm> algorithm = relay::Algorithm::host_pipeline;  ///< none: auto
+  std::optional<relay::Algorithm> algorithm;  ///< none: auto
   std::optional<Topology> topology;          ///< of --topology; else addresses tell
-  std::optional<std::uint32_t> block_size;   ///< by the file's size, unless given; 0: auto
+  std::optional<std::uint32_t> block_size;   ///< none: auto
   std::optional<std::uint64_t> uplink_rate;  ///< of a rack, bits per second: for auto
   Duration suspect_after = kDefaultSuspectAfter;
   Duration connect_within = kDefaultConnectWithin;

@@ -52,20 +52,23 @@ RackOf racks_of(const Topology& topology, const std::vector<control::Host>& host
 
 /// What is known of the paths before anybody is connected.
 relay::PathParameters paths(const SendOptions& options) {
-  relay::PathParameters path;
+  relay::PathParameters path = relay::kUnmeasured;
   if (options.limit_rate)
     path.bits_per_second = std::min(path.bits_per_second, static_cast<double>(*options.limit_rate));
   path.uplink_bits_per_second = static_cast<double>(options.uplink_rate.value_or(0));
   return path;
 }
 
-/// Nothing: by the file's size.
+constexpr std::size_t kTasksGuessed = 16;
+
+/// Nothing: by the file's size, as it is best in the memory of one machine.
 std::optional<std::uint32_t> block_size(const SendOptions& options) {
-  if (options.block_size != 0U) return options.block_size;
+  if (options.block_size || options.local_receivers > 0) return options.block_size;
   std::error_code unreadable;  // which opening it will tell
   const auto bytes = std::filesystem::file_size(options.source, unreadable);
   if (unreadable) return std::nullopt;
-  const auto receivers = std::max<std::size_t>(options.hosts.size(), options.local_receivers);
+  // Of a job's tasks it is not yet known how many there are.
+  const auto receivers = options.hosts.empty() ? kTasksGuessed : options.hosts.size();
   const relay::MessageShape message{.members = static_cast<std::uint32_t>(receivers + 1), .bytes = bytes};
   return relay::choose(message, paths(options), {.algorithm = options.algorithm, .block_bytes = {}})
       .block_bytes;

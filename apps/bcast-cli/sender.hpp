@@ -122,6 +122,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void form(const session::FormRequested& request);
   Result<Address> data_address() const;
   Ranking rank(const session::ParametersNeeded& needed);
+  bool racks_are_hosts() const;
   void choose_algorithm(const relay::Racks& racks, std::uint32_t members);
   void notice_answer(Duration after);
   void tear_down(std::move_only_function<void()> then);

@@ -71,31 +71,33 @@ void Sender::notice_answer(Duration after) {
 void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
   relay::PathParameters path = *config_.auto_paths;
   if (quickest_answer_) path.hop_seconds = quickest_answer_->seconds() / 2;
-  const relay::MessageShape message{members, racks, VirtualBlocks(config_.job.shape, epoch_blocks_).size()};
+  const relay::MessageShape message{members, racks, VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
+                                    racks_are_hosts()};
   const auto choice =
       relay::choose(message, path, {.algorithm = {}, .block_bytes = config_.job.shape.block_size});
   config_.wishes.algorithm = choice.algorithm;
-  reporter_.say(
-      fmt::format("auto: {} in blocks of {} bytes", relay::to_string(choice.algorithm), choice.block_bytes));
 }
 
 /// As the user's file says, or as far as addresses tell; of hosts they do.
 Ranking Sender::rank(const session::ParametersNeeded& needed) {
   std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
-  const bool is_named = !config_.wishes.racks.empty();
-  const bool by_host = config_.wishes.algorithm == relay::Algorithm::host_pipeline;
-  if (is_named) {
+  if (!config_.wishes.racks.empty()) {
     const auto ranking = rank_by_rack(members, config_.wishes.racks);
-    if (!by_host) return ranking;
+    if (!racks_are_hosts()) return ranking;
     members = ranking.members;
   }
   std::vector<std::pair<session::MemberId, Address>> placed;
   for (const session::MemberId member : members)
     placed.emplace_back(member, member == session::kRoot ? data_address().value_or(Address{})
                                                          : receiver(member).channel->peer());
-  if (by_host) return rank_by_host(placed);
-  return rank_by_address(placed);
+  return racks_are_hosts() ? rank_by_host(placed) : rank_by_address(placed);
+}
+
+/// Where the algorithm is chosen, the racks that the user names count, and else the hosts.
+bool Sender::racks_are_hosts() const {
+  if (config_.auto_paths) return config_.wishes.racks.empty();
+  return is_for_hosts(config_.wishes.algorithm);
 }
 
 /// Ours, as the receivers see us; of several the one that most know, rather one that other hosts can reach.

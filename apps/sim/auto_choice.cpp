@@ -37,7 +37,8 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
 void choose(ScenarioOptions& options, Auto what) {
   if (!what.algorithm && !what.block_size) return;
   const auto choice =
-      relay::choose({options.members, options.racks, options.size_bytes}, probe_paths(options),
+      relay::choose({options.members, options.racks, options.size_bytes},
+                    what.probes ? probe_paths(options) : relay::kUnmeasured,
                     {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
                      .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
   options.algorithm = choice.algorithm;

@@ -27,7 +27,7 @@ constexpr std::uint32_t kMostBlockBytes = 8 << 20;
 constexpr std::uint32_t kMembersForBlocks = 256;
 constexpr std::uint32_t kMostMembersOfPackets = 1024;
 constexpr std::uint32_t kMostMembers = 65'536;
-constexpr std::uint32_t kBlockModelBlockBytes = 256 << 10;
+constexpr std::uint64_t kDefaultWindow = 32 << 20;  // as rdmc_bcast's
 constexpr const char* kOnlyPackets = "With --model packets";
 constexpr const char* kOnlyBlocks = "With --model blocks";
 
@@ -154,7 +154,7 @@ std::string check_model(const CLI::App& bcast, const ScenarioOptions& options) {
 int main(int argc, char** argv) {
   ScenarioOptions options;
   bool json = false, go_back_n = false;
-  rdmc::ScheduleOptions schedule;
+  rdmc::ScheduleOptions schedule;  // nothing given: as rdmc_bcast
   std::string faults = "none", model;
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
   app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
@@ -170,8 +170,8 @@ int main(int argc, char** argv) {
       ->transform(rdmc::size_value());
   bcast
       ->add_option("--block-size", options.block_bytes,
-                   "bytes of a block (K, M allowed); default 64K, with --model blocks 256K; auto: by a model "
-                   "of what they cost")
+                   "bytes of a block (K, M allowed); default: as rdmc_bcast; auto: by a model fitted to short "
+                   "messages")
       ->transform(rdmc::size_or_auto_value())
       ->check(CLI::Range(0U, kMostBlockBytes));
   schedule.declare(*bcast);
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
       ->transform(rdmc::rate_value());
   bcast
       ->add_option("--window", options.window_bytes,
-                   "bytes of a member's ring, if the pipeline needs fewer (K, M allowed)")
+                   "bytes of a member's ring (K, M allowed); default: as rdmc_bcast")
       ->transform(rdmc::size_value());
   bcast->add_option("--rate", options.rate, "of every link, bits per second (k, m, g allowed)")
       ->transform(rdmc::rate_value());
@@ -222,13 +222,17 @@ int main(int argc, char** argv) {
   options.racks = *racks;
   if (model == "blocks" || (model.empty() && options.members >= kMembersForBlocks)) {
     options.model = rdmc::sim_app::Model::blocks;
-    if (bcast->count("--block-size") == 0) options.block_bytes = kBlockModelBlockBytes;
   }
   if (const std::string error = check_model(*bcast, options); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
-  rdmc::sim_app::choose(options, {.algorithm = !schedule.chosen(), .block_size = options.block_bytes == 0});
+  if (bcast->count("--window") == 0) options.window_bytes = kDefaultWindow;
+  const bool any_algorithm = !schedule.is_given(), any_block_size = bcast->count("--block-size") == 0;
+  rdmc::sim_app::choose(
+      options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = false});
+  rdmc::sim_app::choose(options, {.algorithm = !any_algorithm && !schedule.chosen(),
+                                  .block_size = !any_block_size && options.block_bytes == 0});
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);

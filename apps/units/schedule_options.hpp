@@ -13,7 +13,7 @@ namespace rdmc {
 
 /// Texts of the options, until all are known.
 struct ScheduleOptions {
-  std::string algorithm{relay::to_string(relay::Algorithm::binomial_pipeline)};
+  std::string algorithm;  ///< what it is without the option; empty: the program says what happens then
   std::vector<std::uint32_t> rack_sizes;
 
   void declare(CLI::App& app) {
@@ -26,7 +26,8 @@ struct ScheduleOptions {
         ->delimiter(',');
   }
 
-  /// Nothing for auto.
+  bool is_given() const { return !algorithm.empty(); }
+  /// Nothing for auto, or if it is not given.
   std::optional<relay::Algorithm> chosen() const { return relay::algorithm_of(algorithm); }
   /// Errors: invalid_argument, naming --racks.
   Result<relay::Racks> racks(std::uint32_t members) const {

@@ -20,12 +20,13 @@ enum class Algorithm : std::uint8_t {
   hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
   host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each
   two_trees = 6,          ///< down two binary trees in turn: few neighbours, each at an even pace
+  host_trees = 8,         ///< two trees between hosts, a chain inside each
 };
 
 inline constexpr std::array kAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
     Algorithm::sequential,        Algorithm::hybrid,        Algorithm::host_pipeline,
-    Algorithm::two_trees};
+    Algorithm::two_trees,         Algorithm::host_trees};
 
 constexpr std::string_view to_string(Algorithm algorithm) {
   switch (algorithm) {
@@ -36,6 +37,7 @@ constexpr std::string_view to_string(Algorithm algorithm) {
     case Algorithm::hybrid: return "hybrid";
     case Algorithm::host_pipeline: return "host_pipeline";
     case Algorithm::two_trees: return "two_trees";
+    case Algorithm::host_trees: return "host_trees";
   }
   return "";
 }
@@ -50,6 +52,11 @@ constexpr std::optional<Algorithm> algorithm_of(std::uint32_t number) {
   for (const Algorithm algorithm : kAlgorithms)
     if (static_cast<std::uint32_t>(algorithm) == number) return algorithm;
   return std::nullopt;
+}
+
+/// Whether the racks of its members are hosts, whose members reach each other through memory.
+constexpr bool is_for_hosts(Algorithm algorithm) {
+  return algorithm == Algorithm::host_pipeline || algorithm == Algorithm::host_trees;
 }
 
 /// How one message travels.

@@ -43,13 +43,16 @@ CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t
 }
 
 /// Inside a host a block takes no time on a link, only hops.
-CriticalPath path_between(const Racks& hosts, std::uint64_t bytes, std::uint32_t block_bytes,
+CriticalPath path_between(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                           const PathParameters& path) {
-  const auto count = static_cast<std::uint32_t>(hosts.all().size());
+  const auto hosts = static_cast<std::uint32_t>(message.racks.all().size());
+  const auto between =
+      algorithm == Algorithm::host_trees ? Algorithm::two_trees : Algorithm::binomial_pipeline;
   std::uint32_t most = 1;
-  for (const Rack& host : hosts.all()) most = std::max(most, host.members);
-  const double fill = fill_of(count, block_count(bytes, block_bytes), path);
-  return pipelined(fill, static_cast<double>(depth_of(count) + most - 1), bytes, block_bytes);
+  for (const Rack& host : message.racks.all()) most = std::max(most, host.members);
+  CriticalPath way = critical_path(between, {.members = hosts, .bytes = message.bytes}, block_bytes, path);
+  way.hops += most - 1;
+  return way;
 }
 
 /// Where the root sends the message so many times.
@@ -94,7 +97,10 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
       if (message.racks.is_known()) return path_through(message.racks, message.bytes, block_bytes, path);
       break;
     case Algorithm::host_pipeline:
-      if (message.racks.are_shared()) return path_between(message.racks, message.bytes, block_bytes, path);
+    case Algorithm::host_trees:
+      if (message.racks.are_shared()) return path_between(algorithm, message, block_bytes, path);
+      if (algorithm == Algorithm::host_trees)
+        return critical_path(Algorithm::two_trees, message, block_bytes, path);
       break;
     case Algorithm::binomial_pipeline: break;
   }
@@ -172,8 +178,10 @@ Choice choose(const MessageShape& message, const PathParameters& path, const Fix
     for (std::size_t i = 1; i < sizes.size(); ++i) sizes[i] = 2 * sizes[i - 1];
     return sizes;
   }();
-  const std::span<const Algorithm> algorithms =
-      fixed.algorithm ? std::span(&*fixed.algorithm, 1) : std::span<const Algorithm>(kAutoAlgorithms);
+  std::span<const Algorithm> algorithms = kAutoAlgorithms;
+  if (message.racks_are_hosts && message.racks.are_shared()) algorithms = kHostAlgorithms;
+  if (message.racks_are_hosts && message.racks.all().size() == 1) algorithms = kOneHostAlgorithms;
+  if (fixed.algorithm) algorithms = std::span(&*fixed.algorithm, 1);
   const std::span<const std::uint32_t> block_sizes =
       fixed.block_bytes ? std::span(&*fixed.block_bytes, 1) : std::span<const std::uint32_t>(kBlockSizes);
   return cheapest(message, path, algorithms, block_sizes);

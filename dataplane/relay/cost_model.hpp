@@ -28,11 +28,16 @@ struct PathParameters {
   double drift = 2.8, drift_of_pairs = 3.5;
 };
 
+/// What a file's sender takes its paths for before it has measured anything: 10 Gb/s, and processes that have
+/// a core to themselves.
+inline constexpr PathParameters kUnmeasured{.block_seconds = 1e-6};
+
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
 struct MessageShape {
   std::uint32_t members = 2;
   Racks racks{};
   std::uint64_t bytes = 0;
+  bool racks_are_hosts = false;  ///< whose members reach each other through memory
 };
 
 /// The longest way to the last member: message bytes over a link, blocks, hops. Nothing for one member.
@@ -41,8 +46,8 @@ struct CriticalPath {
   double blocks = 0;
   double hops = 0;
 };
-/// Of `path` only the drift counts. Of the host pipeline the way between hosts, beside which steps inside one
-/// are short.
+/// Of `path` only the drift counts. Of the host plans the way between hosts, beside which steps inside one are
+/// short.
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path);
 
@@ -65,18 +70,22 @@ struct Choice {
 Choice cheapest(const MessageShape& message, const PathParameters& path,
                 std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes);
 
-/// What `auto` chooses among. The host pipeline is for racks that are hosts, and then there is nothing to
-/// choose.
+/// What `auto` chooses among where members of a rack are no nearer to each other than their uplink makes them.
 inline constexpr std::array kAutoAlgorithms{Algorithm::binomial_pipeline, Algorithm::binomial_tree,
-                                            Algorithm::chain, Algorithm::sequential, Algorithm::hybrid};
+                                            Algorithm::chain,             Algorithm::sequential,
+                                            Algorithm::two_trees,         Algorithm::hybrid};
+/// … where several members share hosts, of which each takes a block over its link once, …
+inline constexpr std::array kHostAlgorithms{Algorithm::host_pipeline, Algorithm::host_trees};
+/// … and where all are on one host, whose memory is no link that blocks could meet on.
+inline constexpr std::array kOneHostAlgorithms{Algorithm::binomial_pipeline};
 
 /// What is given; the rest is `auto`.
 struct Fixed {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint32_t> block_bytes;
 };
-/// The cheapest of kAutoAlgorithms and of blocks from kLeastAutoBlock to
-/// kMostAutoBlock, as far as they are not given.
+/// The cheapest of what there is to choose among, and of blocks from kLeastAutoBlock to kMostAutoBlock, as far
+/// as they are not given.
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed);
 
 }  // namespace rdmc::relay

@@ -18,6 +18,9 @@ Schedule::AnyPlan Schedule::plan_of(Algorithm algorithm, Rank rank, std::uint32_
     case Algorithm::host_pipeline:
       if (racks.are_shared()) return HostPipeline(rank, racks);
       break;
+    case Algorithm::host_trees:
+      if (racks.are_shared()) return HostTrees(rank, racks);
+      return TwoTrees(rank, members);
     case Algorithm::two_trees: return TwoTrees(rank, members);
   }
   return BinomialPipeline(rank, members);
@@ -98,6 +101,7 @@ std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members) {
   switch (algorithm) {
     case Algorithm::chain:
     case Algorithm::host_pipeline:
+    case Algorithm::host_trees:
     case Algorithm::hybrid: return members;
     case Algorithm::sequential: return 1;
     case Algorithm::two_trees:

@@ -136,7 +136,7 @@ std::uint32_t Succession::rack_of(std::size_t rank) const {
 relay::Algorithm Succession::round_algorithm() const {
   using enum relay::Algorithm;
   const bool are_hosts =
-      config_.automatic ? config_.automatic->racks_are_hosts : config_.algorithm == host_pipeline;
+      config_.automatic ? config_.automatic->racks_are_hosts : relay::is_for_hosts(config_.algorithm);
   const bool are_racks = config_.automatic || config_.algorithm == hybrid;
   return are_hosts ? host_pipeline : are_racks ? hybrid : binomial_pipeline;
 }

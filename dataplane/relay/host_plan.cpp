@@ -1,4 +1,4 @@
-#include "dataplane/relay/host_pipeline.hpp"
+#include "dataplane/relay/host_plan.hpp"
 
 namespace rdmc::relay {
 namespace {
@@ -12,7 +12,8 @@ std::optional<std::uint64_t> moving(std::uint64_t step, std::uint64_t first, std
 
 }  // namespace
 
-HostPipeline::HostPipeline(Rank rank, Racks hosts)
+template <typename Between>
+HostPlan<Between>::HostPlan(Rank rank, Racks hosts)
     : rank_(value_of(rank)),
       hosts_(std::move(hosts)),
       index_(hosts_.index_of(rank_)),
@@ -20,13 +21,16 @@ HostPipeline::HostPipeline(Rank rank, Racks hosts)
       place_(rank_ - host_.head),
       between_(Rank{static_cast<std::uint32_t>(index_)}, static_cast<std::uint32_t>(hosts_.all().size())) {}
 
-/// No block b leaves the pipeline between hosts later than in its step b + depth; the root has all at once.
-std::uint64_t HostPipeline::entry(std::size_t index, std::uint64_t place) const {
-  const std::uint64_t waits = index == 0 ? 0 : depth_of(static_cast<std::uint32_t>(hosts_.all().size()));
+/// A block is with everybody as many steps after it may leave the root as a message of one block takes. The
+/// root's own host need not wait.
+template <typename Between>
+std::uint64_t HostPlan<Between>::entry(std::size_t index, std::uint64_t place) const {
+  const std::uint64_t waits = index == 0 ? 0 : between_.steps(1);
   return 2 * waits + place;
 }
 
-std::uint64_t HostPipeline::steps(std::uint64_t blocks) const {
+template <typename Between>
+std::uint64_t HostPlan<Between>::steps(std::uint64_t blocks) const {
   const std::uint64_t between = between_.steps(blocks);
   std::uint64_t last = between == 0 ? 0 : 2 * between - 1;
   const auto all = hosts_.all();
@@ -35,7 +39,8 @@ std::uint64_t HostPipeline::steps(std::uint64_t blocks) const {
   return last;
 }
 
-StepTransfers HostPipeline::at(std::uint64_t step, std::uint64_t blocks) const {
+template <typename Between>
+StepTransfers HostPlan<Between>::at(std::uint64_t step, std::uint64_t blocks) const {
   StepTransfers now;
   if (is_head() && step % 2 == 0 && step / 2 < between_.steps(blocks)) {
     now = between_.at(step / 2, blocks);
@@ -51,28 +56,32 @@ StepTransfers HostPipeline::at(std::uint64_t step, std::uint64_t blocks) const {
   return now;
 }
 
-std::optional<Transfer> HostPipeline::first_receive() const {
+template <typename Between>
+std::optional<Transfer> HostPlan<Between>::first_receive() const {
   if (!is_head()) return Transfer{Rank{rank_ - 1}, 0};
   auto first = between_.first_receive();
   if (first) first->peer = head_of(first->peer);
   return first;
 }
 
-std::vector<Rank> HostPipeline::sources() const {
+template <typename Between>
+std::vector<Rank> HostPlan<Between>::sources() const {
   if (!is_head()) return {Rank{rank_ - 1}};
   auto all = between_.sources();
   for (Rank& host : all) host = head_of(host);
   return all;
 }
 
-std::vector<Rank> HostPipeline::destinations() const {
+template <typename Between>
+std::vector<Rank> HostPlan<Between>::destinations() const {
   auto all = is_head() ? between_.destinations() : std::vector<Rank>{};
   for (Rank& host : all) host = head_of(host);
   if (has_next()) all.push_back(Rank{rank_ + 1});
   return all;
 }
 
-std::optional<std::uint64_t> HostPipeline::next_receive_from(Rank source, std::uint64_t step,
+template <typename Between>
+std::optional<std::uint64_t> HostPlan<Between>::next_receive_from(Rank source, std::uint64_t step,
                                                              std::uint64_t blocks) const {
   if (!is_head()) {
     if (value_of(source) + 1 != rank_) return std::nullopt;
@@ -86,7 +95,8 @@ std::optional<std::uint64_t> HostPipeline::next_receive_from(Rank source, std::u
   return next;
 }
 
-std::optional<std::uint64_t> HostPipeline::next_send(std::uint64_t step, std::uint64_t end,
+template <typename Between>
+std::optional<std::uint64_t> HostPlan<Between>::next_send(std::uint64_t step, std::uint64_t end,
                                                      std::uint64_t blocks) const {
   std::optional<std::uint64_t> next;
   if (has_next()) {
@@ -99,19 +109,24 @@ std::optional<std::uint64_t> HostPipeline::next_send(std::uint64_t step, std::ui
   return between ? 2 * *between : next;
 }
 
-Pace HostPipeline::pace() const {
+template <typename Between>
+Pace HostPlan<Between>::pace() const {
   if (!is_head()) return {.stride = 2, .lead = entry() + 1, .lag = entry() + 1};
   const std::uint64_t between = 2 * between_.pace().lag;
   return {.stride = 2, .lead = 0, .lag = has_next() ? std::max(between, entry() + 1) : between};
 }
 
-std::uint64_t HostPipeline::minimum_slots() const {
+template <typename Between>
+std::uint64_t HostPlan<Between>::minimum_slots() const {
   const auto all = hosts_.all();
   const bool others_wait =
       std::ranges::any_of(all.subspan(1), [](const Rack& host) { return host.members > 1; });
   return others_wait
-             ? std::max(between_.minimum_slots(), depth_of(static_cast<std::uint32_t>(all.size())) + 1)
+             ? std::max(between_.minimum_slots(), between_.steps(1) + 1)
              : between_.minimum_slots();
 }
+
+template class HostPlan<BinomialPipeline>;
+template class HostPlan<TwoTrees>;
 
 }  // namespace rdmc::relay

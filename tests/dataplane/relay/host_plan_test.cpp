@@ -1,12 +1,12 @@
 // Hosts as vertices of the binomial pipeline.
-#include "dataplane/relay/host_pipeline.hpp"
+#include "dataplane/relay/host_plan.hpp"
 
 #include <rapidcheck.h>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/relay/plans.hpp"
 
-BOOST_AUTO_TEST_SUITE(host_pipeline_test)
+BOOST_AUTO_TEST_SUITE(host_plan_test)
 
 using namespace rdmc;
 using namespace rdmc::relay;

@@ -1,23 +1,25 @@
-// The binomial pipeline between hosts, of which each is one vertex, and a chain inside each: the network
-// carries every block to a host once, and memory carries it on. Of the racks that a group knows each is a
-// host here, and its head the host's representative.
+// A plan between hosts, each of which takes part as one member, and a chain inside each: the network carries
+// every block to a host once, and memory carries it on. Of the racks that a group knows each is a host here,
+// and its head the host's representative.
 //
 // Representatives trade blocks in the even steps and pass each on to the first of their host in an odd one;
 // from there it goes on by one member a step. So everybody still sends and receives at most one block a step,
-// and the whole takes twice the pipeline's steps and the longest chain's. Steps inside a host are short: what
-// a message takes is the network's half. A plain value; any thread.
+// and the whole takes twice the steps of the plan between hosts and the longest chain's. Steps inside a host
+// are short: what a message takes is the network's half. A plain value; any thread.
 #pragma once
 
 #include "dataplane/relay/binomial_pipeline.hpp"
 #include "dataplane/relay/racks.hpp"
+#include "dataplane/relay/two_trees.hpp"
 
 namespace rdmc::relay {
 
-class HostPipeline {
+template <typename Between>
+class HostPlan {
  public:
   /// rank < hosts.members().
-  HostPipeline(Rank rank, Racks hosts);
-  HostPipeline of(Rank rank) const { return {rank, hosts_}; }
+  HostPlan(Rank rank, Racks hosts);
+  HostPlan of(Rank rank) const { return {rank, hosts_}; }
 
   std::uint64_t steps(std::uint64_t blocks) const;
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
@@ -44,9 +46,11 @@ class HostPipeline {
   std::size_t index_;  // of our host
   Rack host_;
   std::uint32_t place_;  // in it, from 0
-  BinomialPipeline between_;
+  Between between_;
 };
 
-static_assert(Plan<HostPipeline>);
+using HostPipeline = HostPlan<BinomialPipeline>;
+using HostTrees = HostPlan<TwoTrees>;
+static_assert(Plan<HostPipeline> && Plan<HostTrees>);
 
 }  // namespace rdmc::relay
