@@ -20,13 +20,14 @@ enum class Algorithm : std::uint8_t {
   hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
   host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each
   two_trees = 6,          ///< down two binary trees in turn: few neighbours, each at an even pace
+  circulant = 7,          ///< along a circulant graph, optimal in steps as well, with one part for everybody
   host_trees = 8,         ///< two trees between hosts, a chain inside each
 };
 
 inline constexpr std::array kAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
     Algorithm::sequential,        Algorithm::hybrid,        Algorithm::host_pipeline,
-    Algorithm::two_trees,         Algorithm::host_trees};
+    Algorithm::two_trees,         Algorithm::circulant,     Algorithm::host_trees};
 
 constexpr std::string_view to_string(Algorithm algorithm) {
   switch (algorithm) {
@@ -37,6 +38,7 @@ constexpr std::string_view to_string(Algorithm algorithm) {
     case Algorithm::hybrid: return "hybrid";
     case Algorithm::host_pipeline: return "host_pipeline";
     case Algorithm::two_trees: return "two_trees";
+    case Algorithm::circulant: return "circulant";
     case Algorithm::host_trees: return "host_trees";
   }
   return "";
@@ -57,6 +59,13 @@ constexpr std::optional<Algorithm> algorithm_of(std::uint32_t number) {
 /// Whether the racks of its members are hosts, whose members reach each other through memory.
 constexpr bool is_for_hosts(Algorithm algorithm) {
   return algorithm == Algorithm::host_pipeline || algorithm == Algorithm::host_trees;
+}
+
+/// Whether a member's first source depends on the message's block count. Where it does not, a member may
+/// grant room for the first block of a message whose length it does not know. Where it does, the length is
+/// announced before anything is granted.
+constexpr bool first_source_needs_length(Algorithm algorithm) {
+  return algorithm == Algorithm::circulant;
 }
 
 /// How one message travels.

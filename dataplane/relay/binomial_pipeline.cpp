@@ -46,10 +46,13 @@ StepTransfers BinomialPipeline::only_block(std::uint64_t step) const {
   return now;
 }
 
-std::optional<Transfer> BinomialPipeline::first_receive() const {
+std::optional<Transfer> BinomialPipeline::first_receive(std::uint64_t blocks) const {
   if (rank_ == 0) return std::nullopt;
   for (std::uint64_t step = 0;; ++step) {
-    if (auto first = at(step, kMaxBlocks).receive) return first;
+    auto first = at(step, kMaxBlocks).receive;
+    if (!first) continue;
+    first->block = std::min(first->block, blocks - 1);
+    return first;
   }
 }
 

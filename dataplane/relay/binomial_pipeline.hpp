@@ -18,7 +18,7 @@ class BinomialPipeline {
   }
   /// O(log members).
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
-  std::optional<Transfer> first_receive() const;
+  std::optional<Transfer> first_receive(std::uint64_t blocks) const;
   std::vector<Rank> sources() const { return peers(false, true); }
   std::vector<Rank> destinations() const { return peers(true, false); }
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;

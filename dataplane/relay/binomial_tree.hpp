@@ -27,7 +27,7 @@ class BinomialTree {
     if (rank_ > 0 && round + 1 == first_round()) now.receive = Transfer{parent(), block};
     return now;
   }
-  std::optional<Transfer> first_receive() const {
+  std::optional<Transfer> first_receive(std::uint64_t) const {
     if (rank_ == 0) return std::nullopt;
     return Transfer{parent(), 0};
   }

@@ -22,7 +22,7 @@ class Chain {
       now.receive = Transfer{Rank{rank_ - 1}, step + 1 - rank_};
     return now;
   }
-  std::optional<Transfer> first_receive() const {
+  std::optional<Transfer> first_receive(std::uint64_t) const {
     if (rank_ == 0) return std::nullopt;
     return Transfer{Rank{rank_ - 1}, 0};
   }

@@ -23,11 +23,15 @@ CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint3
           .hops = hops};
 }
 
-/// The block times beside the message's that a binomial pipeline takes. members >= 2.
-double fill_of(std::uint32_t members, std::uint64_t blocks, const PathParameters& path) {
-  const double most = std::has_single_bit(members) ? path.drift : path.drift_of_pairs;
-  const double drift = std::min(most, 1 + static_cast<double>(blocks) / 4);
+/// The block times beside the message's that a plan of the fewest steps takes. members >= 2.
+double fill_of(std::uint32_t members, std::uint64_t blocks, double most_drift) {
+  const double drift = std::min(most_drift, 1 + static_cast<double>(blocks) / 4);
   return static_cast<double>(depth_of(members) - 1) * drift;
+}
+
+/// Those that a binomial pipeline takes.
+double fill_of(std::uint32_t members, std::uint64_t blocks, const PathParameters& path) {
+  return fill_of(members, blocks, std::has_single_bit(members) ? path.drift : path.drift_of_pairs);
 }
 
 CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t block_bytes,
@@ -92,6 +96,10 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::binomial_tree: return repeated(depth, depth, message.bytes, block_bytes);
     case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
     case Algorithm::two_trees: return pipelined(2 * depth - 2, depth, message.bytes, block_bytes);
+    case Algorithm::circulant: {
+      const double fill = fill_of(message.members, block_count(message.bytes, block_bytes), path.drift);
+      return pipelined(fill, depth, message.bytes, block_bytes);
+    }
     case Algorithm::chain: return pipelined(others - 1, others, message.bytes, block_bytes);
     case Algorithm::hybrid:
       if (message.racks.is_known()) return path_through(message.racks, message.bytes, block_bytes, path);
@@ -118,7 +126,7 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message) {
       continue;
     }
     // Roles repeat after two rounds of all dimensions, long before a message of this many blocks is through.
-    const std::uint64_t period = 2 * std::uint64_t{std::bit_width(message.members)};
+    const std::uint64_t period = 2 * depth_of(message.members);
     const std::uint64_t begin = member.steps(1) + 4 * period;
     std::uint64_t received = 0;
     std::map<Rank, std::uint64_t> from;

@@ -24,7 +24,7 @@ struct PathParameters {
   double hop_seconds = 20e-6;         ///< from the end of a block's sending until it is passed on
   /// How many block times each dimension of a binomial pipeline behind the first costs: 1 if all go in step.
   /// Off the beat, blocks of several sources meet at a receiver; with pairs they do so more often. Messages
-  /// of a few blocks drift less. Measured in the simulator.
+  /// of a few blocks drift less. Measured in the simulator. The circulant graph has no pairs.
   double drift = 2.8, drift_of_pairs = 3.5;
 };
 

@@ -57,9 +57,9 @@ StepTransfers HostPlan<Between>::at(std::uint64_t step, std::uint64_t blocks) co
 }
 
 template <typename Between>
-std::optional<Transfer> HostPlan<Between>::first_receive() const {
+std::optional<Transfer> HostPlan<Between>::first_receive(std::uint64_t blocks) const {
   if (!is_head()) return Transfer{Rank{rank_ - 1}, 0};
-  auto first = between_.first_receive();
+  auto first = between_.first_receive(blocks);
   if (first) first->peer = head_of(first->peer);
   return first;
 }

@@ -23,7 +23,7 @@ class HostPlan {
 
   std::uint64_t steps(std::uint64_t blocks) const;
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
-  std::optional<Transfer> first_receive() const;
+  std::optional<Transfer> first_receive(std::uint64_t blocks) const;
   std::vector<Rank> sources() const;
   std::vector<Rank> destinations() const;
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;

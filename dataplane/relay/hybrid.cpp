@@ -73,10 +73,10 @@ StepTransfers Hybrid::at(std::uint64_t step, std::uint64_t blocks) const {
   return now;
 }
 
-std::optional<Transfer> Hybrid::first_receive() const {
+std::optional<Transfer> Hybrid::first_receive(std::uint64_t blocks) const {
   if (rank_ == 0) return std::nullopt;
   if (is_head()) return Transfer{passer(*rack_before(), 0, kMaxBlocks), 0};
-  auto first = inside_.first_receive();
+  auto first = inside_.first_receive(blocks);
   first->peer = in_group(rack_, value_of(first->peer));
   return first;
 }

@@ -51,8 +51,8 @@ concept Plan = requires(const P plan, std::uint64_t step, std::uint64_t end, std
   { plan.of(rank) } -> std::same_as<P>;  // another member's
   { plan.steps(blocks) } -> std::same_as<std::uint64_t>;
   { plan.at(step, blocks) } -> std::same_as<StepTransfers>;
-  { plan.first_receive() } -> std::same_as<std::optional<Transfer>>;  // in a message of many blocks
-  { plan.sources() } -> std::same_as<std::vector<Rank>>;              // each once, in any order
+  { plan.first_receive(blocks) } -> std::same_as<std::optional<Transfer>>;
+  { plan.sources() } -> std::same_as<std::vector<Rank>>;  // each once, in any order
   { plan.destinations() } -> std::same_as<std::vector<Rank>>;
   { plan.next_receive_from(rank, step, blocks) } -> std::same_as<std::optional<std::uint64_t>>;
   { plan.next_send(step, end, blocks) } -> std::same_as<std::optional<std::uint64_t>>;  // in [step, end)

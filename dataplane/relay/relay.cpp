@@ -84,6 +84,7 @@ Result<void> Relay::set_length(std::uint64_t bytes) {
   length_ = bytes;
   blocks_ = *blocks;
   steps_ = schedule_.steps(blocks_);
+  first_ = schedule_.first_receive(blocks_).value_or(Transfer{});
   for (Source& source : sources_) {
     source.receive_step = source.landing_step = schedule_.next_receive_from(source.rank, 0, blocks_);
   }
@@ -110,6 +111,8 @@ Result<void> Relay::set_memory(const Memory& memory) {
 
 Result<void> Relay::offer_arena(std::uint64_t remote_address, RemoteKey key) {
   if (schedule_.is_root()) return fail(Errc::invalid_argument, "relay: the root receives nothing");
+  if (first_source_needs_length(config_.algorithm))
+    return fail(Errc::invalid_argument, "relay: an arena where the first source depends on the length");
   if (memory_ || arena_ != Arena::none) return fail(Errc::invalid_argument, "relay: arena twice or too late");
   arena_ = Arena::offered;
   arena_address_ = remote_address;
@@ -124,7 +127,13 @@ void Relay::place_first_block() {
 
 std::uint64_t Relay::first_block() const {
   assert(has_length() && !schedule_.is_root());
-  return std::min(first_.block, blocks_ - 1);
+  return first_.block;
+}
+
+std::optional<Rank> Relay::first_source() const {
+  assert(has_length() || !first_source_needs_length(config_.algorithm));
+  if (schedule_.is_root()) return std::nullopt;
+  return first_.peer;
 }
 
 std::uint32_t Relay::block_length(std::uint64_t block) const {

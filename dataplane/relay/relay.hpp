@@ -92,7 +92,8 @@ class Relay {
   Result<void> set_memory(const Memory& memory);
 
   /// Receiver with first_block_arena: where one block of block_bytes may be written. poll_grant then grants
-  /// it to the first source. Errors: invalid_argument.
+  /// it to the first source. Errors: invalid_argument (the root's; twice or too late; an algorithm whose
+  /// first source needs the length).
   Result<void> offer_arena(std::uint64_t remote_address, RemoteKey key);
   /// The driver has moved the first block from the arena to its slot: from now on it is read from there. With
   /// a copy at any time after it arrived and set_memory; with an exchange of pages only while
@@ -110,6 +111,9 @@ class Relay {
   bool arena_is_free() const { return arena_ == Arena::emptied && !first_block_busy(); }
   /// Index of the block that arrives in the arena; needs the length.
   std::uint64_t first_block() const;
+  /// Who sends it, and tells us the length. Needs the length where first_source_needs_length(). Nobody for
+  /// the root.
+  std::optional<Rank> first_source() const;
 
   std::uint64_t length() const { return length_; }
   std::uint64_t block_count() const {
@@ -211,7 +215,7 @@ class Relay {
 
   RelayConfig config_;
   Schedule schedule_;
-  Transfer first_;  ///< our first receive in a message of many blocks; unused by the root
+  Transfer first_;  ///< our first receive, until set_length() in a message of many blocks; unused by the root
   std::uint64_t length_ = 0;
   std::uint64_t blocks_ = 0;
   std::uint64_t steps_ = 0;

@@ -27,7 +27,9 @@ Result<void> Relay::on_grant(Rank from, const Grant& grant) {
   if (grant.first_only) {
     if (grant.limit != 1 || grant.slots != 1) return refuse("grant: more than one block for a first block");
     if (found->arena || found->memory) return refuse("grant: a second or late one for the first block");
-    if (schedule_.first_source_of(from) != schedule_.rank())
+    if (first_source_needs_length(config_.algorithm))
+      return refuse("grant: a first block's source depends on the length");
+    if (schedule_.first_source_of(from, kMaxBlocks) != schedule_.rank())
       return refuse("grant: its first block is not ours");
     found->arena = grant;
     return {};

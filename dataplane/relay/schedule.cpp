@@ -22,6 +22,7 @@ Schedule::AnyPlan Schedule::plan_of(Algorithm algorithm, Rank rank, std::uint32_
       if (racks.are_shared()) return HostTrees(rank, racks);
       return TwoTrees(rank, members);
     case Algorithm::two_trees: return TwoTrees(rank, members);
+    case Algorithm::circulant: return Circulant(rank, members);
   }
   return BinomialPipeline(rank, members);
 }
@@ -43,13 +44,12 @@ StepTransfers Schedule::at(std::uint64_t step, std::uint64_t blocks) const {
 }
 
 std::optional<Transfer> Schedule::first_receive(std::uint64_t blocks) const {
-  auto first = std::visit([](const auto& plan) { return plan.first_receive(); }, plan_);
-  if (first) first->block = std::min(first->block, blocks - 1);
-  return first;
+  return std::visit([&](const auto& plan) { return plan.first_receive(blocks); }, plan_);
 }
 
-std::optional<Rank> Schedule::first_source_of(Rank member) const {
-  const auto first = std::visit([&](const auto& plan) { return plan.of(member).first_receive(); }, plan_);
+std::optional<Rank> Schedule::first_source_of(Rank member, std::uint64_t blocks) const {
+  const auto first =
+      std::visit([&](const auto& plan) { return plan.of(member).first_receive(blocks); }, plan_);
   if (!first) return std::nullopt;
   return first->peer;
 }
@@ -105,6 +105,7 @@ std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members) {
     case Algorithm::hybrid: return members;
     case Algorithm::sequential: return 1;
     case Algorithm::two_trees:
+    case Algorithm::circulant:
     case Algorithm::binomial_pipeline:
     case Algorithm::binomial_tree: break;
   }

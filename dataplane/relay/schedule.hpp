@@ -14,6 +14,7 @@
 #include "dataplane/relay/binomial_pipeline.hpp"
 #include "dataplane/relay/binomial_tree.hpp"
 #include "dataplane/relay/chain.hpp"
+#include "dataplane/relay/circulant.hpp"
 #include "dataplane/relay/host_plan.hpp"
 #include "dataplane/relay/hybrid.hpp"
 #include "dataplane/relay/plan.hpp"
@@ -35,21 +36,21 @@ class Schedule {
   std::uint32_t members() const { return members_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// binomial_pipeline: blocks - 1 + ceil(log2 members), which no algorithm can undercut (Bar-Noy and Kipnis
-  /// 1994). binomial_tree: blocks x ceil(log2 members). chain: blocks + members - 2. sequential: blocks x
-  /// (members - 1). hybrid, host_pipeline, host_trees: see there. 0 for one member.
+  /// binomial_pipeline, circulant: blocks - 1 + ceil(log2 members), which no algorithm can undercut (Bar-Noy
+  /// and Kipnis 1994). binomial_tree: blocks x ceil(log2 members). chain: blocks + members - 2. sequential:
+  /// blocks x (members - 1). hybrid, host_pipeline, host_trees: see there. 0 for one member.
   std::uint64_t steps(std::uint64_t blocks) const;
 
   /// What this member does in `step` (< steps(blocks)). O(log members).
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
 
-  /// The first block that this member receives, and from whom; nothing for the root. The source does not
-  /// depend on the block count and the block only by min(block, blocks - 1), so memory can be granted before
-  /// a length is known.
+  /// The first block that this member receives, and from whom; nothing for the root. Unless
+  /// first_source_needs_length(), the source does not depend on the block count and the block only by
+  /// min(block, blocks - 1), so memory can be granted before a length is known.
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
   /// Who sends `member` its first block; nothing for the root. A member tells the length of a message to
   /// those whose first source it is, before their first block.
-  std::optional<Rank> first_source_of(Rank member) const;
+  std::optional<Rank> first_source_of(Rank member, std::uint64_t blocks) const;
 
   /// Every member that this one may ever receive from / send to / either, ascending. O(log members) of them,
   /// but for the root of `sequential`, who sends to all.
@@ -73,8 +74,8 @@ class Schedule {
   std::uint64_t minimum_slots() const;
 
  private:
-  using AnyPlan =
-      std::variant<BinomialPipeline, BinomialTree, Chain, Sequential, Hybrid, HostPipeline, TwoTrees, HostTrees>;
+  using AnyPlan = std::variant<BinomialPipeline, BinomialTree, Chain, Sequential, Hybrid, HostPipeline,
+                               TwoTrees, HostTrees, Circulant>;
   static AnyPlan plan_of(Algorithm algorithm, Rank rank, std::uint32_t members, const Racks& racks);
 
   std::uint32_t rank_;

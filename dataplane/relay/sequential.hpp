@@ -19,7 +19,7 @@ class Sequential {
     if (now.peer != Rank{rank_}) return {};
     return {std::nullopt, Transfer{Rank{0}, now.block}};
   }
-  std::optional<Transfer> first_receive() const {
+  std::optional<Transfer> first_receive(std::uint64_t) const {
     if (rank_ == 0) return std::nullopt;
     return Transfer{Rank{0}, 0};
   }

@@ -165,9 +165,9 @@ StepTransfers TwoTrees::at(std::uint64_t step, std::uint64_t blocks) const {
   return {transfer_on(out_, step, blocks), transfer_on(in_, step, blocks)};
 }
 
-std::optional<Transfer> TwoTrees::first_receive() const {
+std::optional<Transfer> TwoTrees::first_receive(std::uint64_t blocks) const {
   for (const auto& edge : in_)
-    if (edge && edge->is_first) return Transfer{Rank{edge->peer}, edge->parity};
+    if (edge && edge->is_first) return Transfer{Rank{edge->peer}, std::min(edge->parity, blocks - 1)};
   return std::nullopt;
 }
 

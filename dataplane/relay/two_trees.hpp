@@ -23,7 +23,7 @@ class TwoTrees {
     return members_ == 1 ? 0 : blocks + 2 * depth_of(members_) - 2;
   }
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
-  std::optional<Transfer> first_receive() const;
+  std::optional<Transfer> first_receive(std::uint64_t blocks) const;
   std::vector<Rank> sources() const { return peers(in_); }
   std::vector<Rank> destinations() const { return peers(out_); }
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;

@@ -87,7 +87,7 @@ Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& co
   if (config.automatic && group->is_root())
     group->auto_plan_.emplace(*config.automatic, static_cast<std::uint32_t>(config.members.size()),
                               config.racks);
-  if (config.announce_lengths && !config.automatic && !group->is_root()) {
+  if (group->grants_ahead()) {
     auto arena = peers.fabric().make_arena(config.block_bytes);
     if (!arena) return std::unexpected(arena.error());
     group->arena_ = std::move(*arena);

@@ -37,9 +37,10 @@ struct GroupConfig {
   /// with what is fixed. The same at every member; needs `confirms` and links to almost all.
   std::optional<relay::AutoConfig> automatic{};
   std::uint32_t max_writes_in_flight = 16;
-  /// Lengths are announced on the data path and the first block of each message lands in an arena that was
-  /// granted in advance. False: every member knows each message's length (calls send or receive) before it
-  /// begins.
+  /// Lengths are announced on the data path. The first block of a message may land in an arena that was
+  /// granted in advance, unless its source depends on what the announcement says: with `automatic`, and by an
+  /// algorithm whose first source needs the length. False: every member knows each message's length (calls
+  /// send or receive) before it begins.
   bool announce_lengths = true;
   /// Links to neighbours must be connected; false: they are made here and connected later.
   bool connected_only = false;
@@ -237,6 +238,11 @@ class Group final : public GroupPart {
   static Result<void> check(const GroupConfig& config);
   Result<void> make_edges();
   bool is_root() const { return value_of(config_.rank) == 0; }
+  /// This member knows whose first block comes next before the message is announced.
+  bool grants_ahead() const {
+    return config_.announce_lengths && !config_.automatic && !first_source_needs_length(config_.algorithm) &&
+           !is_root();
+  }
   Edge* find(Rank rank);
   Edge* find(const Link& link);
   const Edge* find(const Link& link) const;

@@ -67,7 +67,7 @@ Result<std::size_t> Group::drive_all() {
     if (!driven || phase_ != Phase::open) return driven;
     done += *driven;
   }
-  if (config_.announce_lengths && !config_.automatic && !is_root()) {
+  if (grants_ahead()) {
     if (auto offered = offer_arena(); !offered) return std::unexpected(offered.error());
   }
   return done;
@@ -90,7 +90,8 @@ Result<std::size_t> Group::announce(Message& message) {
   std::size_t done = 0;
   for (; message.announced < edges_.size(); ++message.announced) {
     const Edge& edge = edges_[message.announced];
-    if (message.relay.schedule().first_source_of(edge.rank) != config_.rank) continue;
+    if (message.relay.schedule().first_source_of(edge.rank, message.relay.block_count()) != config_.rank)
+      continue;
     Announcement announcement{.message = message.number, .bytes = message.relay.length()};
     if (config_.automatic) announcement.plan = message.plan;
     if (!edge.link->send(config_.name, announcement)) return done;
@@ -138,7 +139,7 @@ Result<void> Group::offer_arena() {
   }
   // Once: a message that turns out to be small leaves the hint to the next. Were there two, the second would
   // have what comes behind the block scattered over it.
-  if (const auto source = (*message)->relay.schedule().first_source_of(config_.rank);
+  if (const auto source = (*message)->relay.first_source();
       source && !std::exchange(arena_is_expected_, true))
     find(*source)->link->expect_write(arena_.bytes().first(config_.block_bytes));
   arena_holder_ = next_arena_++;

@@ -7,11 +7,15 @@ namespace rdmc::group {
 /// How many messages beyond our oldest unfinished one a peer may name; more is a protocol error, not
 /// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
 /// oldest unfinished one may therefore be so far ahead of ours, and so on to the root; beyond what the root
-/// works on another member may grant as many again.
+/// works on another member may grant as many again. Where the first source depends on the length, these ways
+/// to the root differ from message to message. Then it is only certain that each window of messages that the
+/// root is ahead reaches one more member.
 std::uint64_t Group::most_large_ahead() const {
+  const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::uint64_t hops = 0;
   for (const relay::Algorithm algorithm : algorithms_)
-    hops = std::max(hops, relay::most_hops(algorithm, static_cast<std::uint32_t>(config_.members.size())));
+    hops =
+        std::max(hops, first_source_needs_length(algorithm) ? members : relay::most_hops(algorithm, members));
   return kMessagesUnderWay * (hops + 2);
 }
 
@@ -80,12 +84,12 @@ Result<void> Group::on_announcement(Edge& edge, const Announcement& announcement
   if (!plan) return std::unexpected(plan.error());
   const auto message = open(announcement.message, *plan);
   if (!message) return std::unexpected(message.error());
-  if ((*message)->relay.schedule().first_source_of(config_.rank) != edge.rank)
-    return rdmc::fail(Errc::protocol_error, "an announcement from a member that is not the first source");
   if ((*message)->relay.has_length() || smalls_.find(announcement.message) != nullptr)
     return rdmc::fail(Errc::protocol_error, "a message announced twice");
-  last_large_ = std::max(last_large_, announcement.message + 1);
   if (auto set = (*message)->relay.set_length(announcement.bytes); !set) return set;
+  if ((*message)->relay.first_source() != edge.rank)
+    return rdmc::fail(Errc::protocol_error, "an announcement from a member that is not the first source");
+  last_large_ = std::max(last_large_, announcement.message + 1);
   use_kept_grants(**message);
   return {};
 }
@@ -114,7 +118,7 @@ void Group::spare_arena(Message& message) {
   const std::uint64_t block = message.relay.first_block();
   const auto place =
       message.store->memory().subspan(message.relay.offset_of(block), message.relay.block_length(block));
-  const auto source = message.relay.schedule().first_source_of(config_.rank);
+  const auto source = message.relay.first_source();
   if (source && !place.empty()) (void)find(*source)->link->redirect_write(arena_region_->remote_key(), place);
 }
 

@@ -26,8 +26,10 @@ struct MeshOptions {
   std::uint32_t block_bytes = 1;
   std::uint32_t max_writes_in_flight = 4;
   std::uint32_t landings_ahead = 4;
-  std::uint64_t spare_slots = 0;       ///< beyond the least ring; ~0 = whole messages
-  bool arenas = false;                 ///< lengths travel ahead of the first block, which lands in an arena
+  std::uint64_t spare_slots = 0;  ///< beyond the least ring; ~0 = whole messages
+  /// Lengths travel ahead of the first block, which lands in an arena if its source does not depend on the
+  /// length.
+  bool arenas = false;
   std::uint32_t slow_per_million = 0;  ///< how often a picked event is put off: makes members drift far apart
   std::uint64_t seed = 1;
   std::uint32_t idle_rank = 0;   ///< not 0: a member that acknowledges what comes and else does nothing …
@@ -107,7 +109,8 @@ class Mesh {
     if (rank == 0) {
       expect(member.relay.set_length(options_.length).has_value(), "the root's length");
       take_memory(member);
-    } else if (options_.arenas) {
+      announce(member);
+    } else if (options_.arenas && !first_source_needs_length(options_.algorithm)) {
       member.arena.assign(options_.block_bytes, kGarbage);
       expect(member.relay.offer_arena(arena_address(rank), key(rank)).has_value(), "the arena");
     }
@@ -151,8 +154,21 @@ class Mesh {
   }
 
   void learn(Member& member) {
-    if (!member.relay.has_length()) member.wants_memory = true;
+    const bool is_new = !member.relay.has_length();
+    if (is_new) member.wants_memory = true;
     expect(member.relay.set_length(options_.length).has_value(), "a receiver's length");
+    if (is_new) announce(member);
+  }
+
+  /// Where nobody has an arena, the length goes to those whose first source this member is, before anything
+  /// else.
+  void announce(const Member& member) {
+    if (!options_.arenas || !first_source_needs_length(options_.algorithm)) return;
+    const Schedule& schedule = member.relay.schedule();
+    for (const Rank to : schedule.destinations()) {
+      if (schedule.first_source_of(to, member.relay.block_count()) == schedule.rank())
+        wire(member.rank, value_of(to)).push_back(Announcement{});
+    }
   }
 
   std::deque<Item>& wire(std::uint32_t from, std::uint32_t to) { return wires_[{from, to}]; }

@@ -156,8 +156,10 @@ BOOST_AUTO_TEST_CASE(in_step_the_bound_is_met_on_the_least_ring_and_no_grant_eve
                                in_racks({7, 5, 3, 1}),         in_racks({17, 1, 1, 30}),
                                in_hosts({4, 4, 4, 4}),         in_hosts({1, 9, 2, 5, 3}),
                                in_hosts({3, 1, 1, 2, 6, 1, 1})};
-  for (std::uint32_t members = 2; members <= 66; members += all_or(1U, 5U))
+  for (std::uint32_t members = 2; members <= 66; members += all_or(1U, 5U)) {
     plans.push_back({.members = members});
+    plans.push_back({Algorithm::circulant, members});
+  }
   for (const Algorithm algorithm : {Algorithm::binomial_tree, Algorithm::chain, Algorithm::sequential})
     for (const std::uint32_t members : {2U, 3U, 8U, 13U, 33U}) plans.push_back({algorithm, members});
   for (const GroupPlan& plan : plans) {

@@ -102,7 +102,7 @@ class Walk {
   void look_back(std::size_t rank) {
     expect(std::ranges::find(held_[rank], false) == held_[rank].end(), "a block is missing");
     expect(first_[rank] == all_[rank].first_receive(blocks_), "the first receive is another");
-    const auto source = all_[0].first_source_of(all_[rank].rank());
+    const auto source = all_[0].first_source_of(all_[rank].rank(), blocks_);
     expect(source.has_value() == first_[rank].has_value(), "a first source without a receive");
     if (source && first_[rank]) expect(*source == first_[rank]->peer, "the first source is another");
   }

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(back_to_back_messages_of_different_block_counts_share_the_s
     BOOST_REQUIRE(relay.offer_arena(0x9000, RemoteKey{5}).has_value());
     const auto grants = grants_of(relay);
     BOOST_REQUIRE(grants.size() == 1u);
-    BOOST_CHECK(grants[0].first == *relay.schedule().first_source_of(Rank{2}));
+    BOOST_CHECK(grants[0].first == *relay.schedule().first_source_of(Rank{2}, 1));
     BOOST_CHECK(grants[0].second.first_only && grants[0].second.remote_address == 0x9000);
     BOOST_TEST(
         is_error(relay.on_block(grants[0].first, 0, 1), Errc::protocol_error));  // the length comes first
@@ -272,9 +272,21 @@ BOOST_AUTO_TEST_CASE(a_grant_that_cannot_be_meant_is_refused) {
       is_error(later.on_grant(Rank{0}, kWholeMemory), Errc::protocol_error));  // nobody sends to the root
 }
 
+BOOST_AUTO_TEST_CASE(no_first_block_is_granted_where_its_source_depends_on_the_length) {
+  Relay member = *Relay::create({.algorithm = Algorithm::circulant, .rank = Rank{3}, .members = 9});
+  BOOST_TEST(is_error(member.offer_arena(1, kKey), Errc::invalid_argument));
+  const Rank to = member.schedule().destinations().front();
+  Grant grant{.limit = 1, .remote_address = 1, .slots = 1, .key = kKey, .first_only = true};
+  BOOST_TEST(is_error(member.on_grant(to, grant), Errc::protocol_error));
+  grant.first_only = false;
+  BOOST_TEST(member.on_grant(to, grant).has_value());
+  BOOST_REQUIRE(member.set_length(1).has_value());
+  BOOST_CHECK(member.first_source() == member.schedule().first_receive(1)->peer);
+}
+
 BOOST_AUTO_TEST_CASE(a_first_block_grant_is_for_the_first_source_only) {
   for (std::uint32_t rank = 1; rank < 16; ++rank) {
-    const Rank first = *Schedule(Algorithm::binomial_pipeline, Rank{rank}, 16).first_source_of(Rank{rank});
+    const Rank first = *Schedule(Algorithm::binomial_pipeline, Rank{rank}, 16).first_source_of(Rank{rank}, 1);
     for (const Rank source : Schedule(Algorithm::binomial_pipeline, Rank{rank}, 16).sources()) {
       Relay sender = relay_of(value_of(source), 16, 100);
       BOOST_TEST(sender.on_grant(Rank{rank}, kArena).has_value() == (source == first));

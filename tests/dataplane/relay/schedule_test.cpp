@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(every_invariant_holds_for_samples_of_large_groups_and_long_
     std::uint32_t members;
     std::uint64_t blocks;
   };
-  for (const Algorithm algorithm :
-       {Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain, Algorithm::two_trees}) {
+  for (const Algorithm algorithm : {Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
+                                    Algorithm::two_trees, Algorithm::circulant}) {
     for (const auto [members, blocks] : {Sample{2, 300},
                                          {3, 300},
                                          {7, 257},
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_group_of_one_takes_no_step_and_knows_nobody) {
       BOOST_TEST(alone.steps(1000) == 0u);
       BOOST_TEST(alone.neighbours().empty());
       BOOST_CHECK(!alone.first_receive(7));
-      BOOST_CHECK(!alone.first_source_of(Rank{0}));
+      BOOST_CHECK(!alone.first_source_of(Rank{0}, 7));
     }
   }
 }
@@ -114,10 +114,12 @@ void check_first_source(const GroupPlan& plan) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_first_source_never_depends_on_the_block_count_and_the_block_only_by_the_cap) {
-  for (const Algorithm algorithm : kAlgorithms)
+BOOST_AUTO_TEST_CASE(a_first_source_that_needs_no_length_never_depends_on_it_and_the_block_only_by_the_cap) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    if (first_source_needs_length(algorithm)) continue;
     for (std::uint32_t members = 2; members <= 130; members += kStride)
       check_first_source({algorithm, members});
+  }
   for (std::uint32_t first = 1; first <= 17; first += kStride)
     for (std::uint32_t second = 1; second <= 17; ++second)
       for (const GroupPlan& plan : {in_racks({first, second, 1, 5}), in_hosts({first, second, 1, 5})})
@@ -230,9 +232,12 @@ BOOST_AUTO_TEST_CASE(no_first_block_passes_more_members_than_the_most_hops) {
     for (std::uint32_t members = 2; members <= 130; members += kStride) {
       const GroupPlan plan{algorithm, members, Racks::one(members)};
       for (const Schedule& one : plan.all()) {
-        std::uint64_t hops = 0;
-        for (Rank at = one.rank(); at != Rank{0}; at = *one.first_source_of(at)) ++hops;
-        BOOST_REQUIRE_LE(hops, most_hops(algorithm, members));
+        for (const std::uint64_t blocks : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
+          std::uint64_t hops = 0;
+          for (Rank at = one.rank(); at != Rank{0}; at = *one.first_source_of(at, blocks)) ++hops;
+          BOOST_REQUIRE_LE(hops, most_hops(algorithm, members));
+          if (!first_source_needs_length(algorithm)) break;
+        }
       }
     }
   }
@@ -246,7 +251,7 @@ BOOST_AUTO_TEST_CASE(names_and_numbers_of_algorithms_go_both_ways) {
   }
   BOOST_CHECK(!algorithm_of("binomial"));
   BOOST_CHECK(!algorithm_of(""));
-  BOOST_CHECK(!algorithm_of(7U));
+  BOOST_CHECK(!algorithm_of(8U));
   BOOST_CHECK(!algorithm_of(256U));
 }
 
