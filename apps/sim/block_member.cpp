@@ -24,14 +24,26 @@ void BlockMember::check(bool holds, const char* what, std::uint64_t block) {
 
 void BlockMember::send(std::uint64_t bytes) {
   check(relay_.set_length(bytes).has_value(), "the root's length is refused", 0);
+  announce();
   take_memory();
   refill();
   drain();
 }
 
 void BlockMember::listen() {
+  if (first_source_needs_length(config_.algorithm)) return;
   check(relay_.offer_arena(kArenaAt, key()).has_value(), "the arena is refused", 0);
   drain();
+}
+
+/// Whoever has granted its arena hears the length with its first block instead.
+void BlockMember::announce() {
+  if (!first_source_needs_length(config_.algorithm)) return;
+  const relay::Schedule& schedule = relay_.schedule();
+  for (const Rank to : schedule.destinations()) {
+    if (schedule.first_source_of(to, relay_.block_count()) == schedule.rank())
+      outbox_.post(to, LengthNote{relay_.length()});
+  }
 }
 
 void BlockMember::take_memory() {
@@ -83,6 +95,7 @@ void BlockMember::on_note(Rank, const LengthNote& note) {
   check(!relay_.has_length(), "announced twice", 0);
   if (relay_.has_length()) return;
   check(relay_.set_length(note.bytes).has_value(), "the length is refused", 0);
+  announce();
   take_memory();
   drain();
 }

@@ -39,7 +39,7 @@ class BlockMember {
 
   /// The root's message.
   void send(std::uint64_t bytes);
-  /// A receiver offers its arena.
+  /// A receiver offers its arena, unless its first source depends on the length.
   void listen();
 
   /// A block's last byte is in memory; its completion is yet to be looked at.
@@ -63,6 +63,7 @@ class BlockMember {
   static constexpr std::uint64_t kMemoryAt = std::uint64_t{1} << 40;
 
   RemoteKey key() const { return RemoteKey{value_of(config_.rank) + 1}; }
+  void announce();
   void take_memory();
   /// Where in our memory, arena included, a write of this length to this address goes; null: nowhere.
   std::uint64_t* place_of(std::uint64_t address, std::uint64_t bytes);
