@@ -1,10 +1,9 @@
 // The circulant graph (Träff, "Round-optimal n-block broadcast schedules in logarithmic time", 2025, doi
-// 10.1145/3735139). In round k of a phase of ceil(log2 members) rounds every member sends to the one that is
-// skip k further on, modulo the number of members, and the skips double from 1, or almost. It takes the
-// fewest steps that any plan can, blocks - 1 + ceil(log2 members), for every number of members, and all
-// members have the same part in it: none has a twin. A message begins in the middle of a phase, so that it
-// ends with one. So the first source depends on the block count (docs/decisions/0047). A plain value; any
-// thread.
+// 10.1145/3735139). A phase has ceil(log2 members) steps. In step k of a phase every member sends to the one
+// that is skip k further on, modulo the number of members. The skips begin with 1 and double, or almost. It
+// takes the fewest steps that any plan can, blocks - 1 + ceil(log2 members), for every number of members, and
+// no member has a twin. A message ends with a phase, so it may begin in the middle of one: therefore the
+// first source depends on the block count (docs/decisions/0047). A plain value; any thread.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@ class Circulant {
   Circulant(Rank rank, std::uint32_t members);
   Circulant of(Rank rank) const { return {rank, members_}; }
 
-  std::uint64_t steps(std::uint64_t blocks) const { return members_ == 1 ? 0 : blocks + rounds_ - 1; }
+  std::uint64_t steps(std::uint64_t blocks) const { return members_ == 1 ? 0 : blocks + depth_ - 1; }
   /// O(1).
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
@@ -33,27 +32,27 @@ class Circulant {
   std::uint64_t minimum_slots() const;
 
  private:
-  static constexpr std::size_t kMostRounds = depth_of(kMaxMembers);
+  static constexpr std::size_t kMostPhaseSteps = depth_of(kMaxMembers);
 
-  /// What this member does in one round of each phase: it receives block b in step b + receive_lag, and sends
-  /// block b in step b + send_lag, of the steps that are such a round.
-  struct Round {
+  /// What this member does in one step of each phase: if it is step t of the message, it receives block
+  /// t - receive_lag and sends block t - send_lag.
+  struct PhaseStep {
     std::uint32_t source = 0, destination = 0;
     std::uint8_t receive_lag = 0, send_lag = 0;
   };
 
-  /// How many rounds of the first phase lie before a message's first step.
+  /// How many steps of the first phase lie before a message's first step.
   std::uint64_t skipped(std::uint64_t blocks) const {
-    return next_congruent(blocks - 1, 0, rounds_) - (blocks - 1);
+    return next_congruent(blocks - 1, 0, depth_) - (blocks - 1);
   }
-  /// The first step >= `step` in which this member receives in round `index` of a phase.
+  /// The first step >= `step` that is number `index` of its phase and in which this member receives.
   std::optional<std::uint64_t> next_receive(std::size_t index, std::uint64_t step,
                                             std::uint64_t blocks) const;
 
   std::uint32_t rank_;
   std::uint32_t members_;
-  std::uint64_t rounds_;
-  std::array<Round, kMostRounds> round_{};
+  std::uint64_t depth_;
+  std::array<PhaseStep, kMostPhaseSteps> phase_{};
 };
 
 static_assert(Plan<Circulant>);

@@ -77,6 +77,7 @@ struct GroupOptions {
   /// members have it: some 6 of the first 50 messages of a length, and a few more after each 256. So a queue
   /// can be much slower than by a plan that is named. A successor group begins anew. A host's
   /// members take blocks once for all only by host_pipeline: chosen, or named where all are connected.
+  /// By kAutomatic and by circulant a message that is sent alone takes a round trip more than by the others.
   std::optional<relay::Algorithm> algorithm = relay::Algorithm::binomial_pipeline;
   /// The rack of each member, in the order of `members`: any numbers. Algorithms that know racks send little
   /// between them. The same at every member; empty: all are in one. But kAutomatic and the host pipeline take

@@ -106,6 +106,19 @@ BOOST_AUTO_TEST_CASE(two_trees_lose_less_among_hundreds_than_the_pipeline) {
   BOOST_TEST(trees.virtual_seconds < 0.99 * pipeline.virtual_seconds);
 }
 
+BOOST_AUTO_TEST_CASE(the_circulant_graph_brings_a_file_to_hundreds_and_to_groups_with_and_without_pairs) {
+  for (const std::uint32_t members : {2U, 3U, 33U, 64U, 300U}) {
+    ScenarioOptions options = group_of(members, 64);
+    options.block_bytes = 192 << 10;
+    options.algorithm = relay::Algorithm::circulant;
+    const ScenarioResult result = run_bcast(options);
+    no_violation(result);
+    BOOST_TEST(result.figures.at("connections_most") <= 2 * relay::depth_of(members));
+    BOOST_TEST(result.virtual_seconds < 1.3 * result.bound_seconds,
+               members << " members: " << result.virtual_seconds / result.bound_seconds);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_members_cost_grows_with_the_logarithm_of_the_group_and_not_with_the_message) {
   std::uint64_t ring = 0, state = 0;
   for (const std::uint64_t megabytes : {64, 512}) {

@@ -175,6 +175,27 @@ BOOST_AUTO_TEST_CASE(a_message_announced_to_travel_as_the_group_does_not_is_its_
   BOOST_TEST(blames(twice, 1, 0));
 }
 
+BOOST_AUTO_TEST_CASE(an_announcement_is_its_first_sources_where_that_depends_on_the_length) {
+  GroupConfig config = group_of(9);
+  config.algorithm = relay::Algorithm::circulant;
+  const relay::Schedule schedule(config.algorithm, Rank{6}, 9);
+  const std::uint32_t first = value_of(*schedule.first_source_of(Rank{6}, 1));
+  const std::uint32_t other = value_of(*schedule.first_source_of(Rank{6}, 2));
+  BOOST_REQUIRE_NE(first, other);
+  SimGroup right(30, config), wrong(30, config), ahead(30, config);
+  tell(right, first, 6, Announcement{.message = 0, .bytes = config.block_bytes});
+  BOOST_TEST(right[6].failures == 0);
+  tell(right, other, 6, Announcement{.message = 1, .bytes = 2 * config.block_bytes});
+  BOOST_TEST(right[6].failures == 0);
+  tell(wrong, other, 6, Announcement{.message = 0, .bytes = config.block_bytes});
+  BOOST_TEST(blames(wrong, 6, other));
+  relay::Grant grant = some_grant();
+  grant.first_only = true;
+  const std::uint32_t to = value_of(schedule.destinations().back());
+  tell(ahead, to, 6, GrantRecord{0, grant});
+  BOOST_TEST(blames(ahead, 6, to));
+}
+
 BOOST_AUTO_TEST_CASE(a_grant_that_was_kept_and_is_none_is_its_granters_fault_and_not_the_announcers) {
   SimGroup group(28, automatic_group_of(4));
   tell(group, 3, 1, GrantRecord{0, some_grant()});
