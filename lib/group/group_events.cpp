@@ -7,9 +7,10 @@ namespace rdmc::group {
 /// How many messages beyond our oldest unfinished one a peer may name; more is a protocol error, not
 /// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
 /// oldest unfinished one may therefore be so far ahead of ours, and so on to the root; beyond what the root
-/// works on another member may grant as many again. Where the first source depends on the length, these ways
-/// to the root differ from message to message. Then it is only certain that each window of messages that the
-/// root is ahead reaches one more member.
+/// works on another member may grant as many again. Where the first source depends on the length, it is
+/// another for each message. Then only this is certain: of those who have finished a message, one has sent it
+/// to one who has not, as long as there are such members; and that one works on it. So with each window of
+/// messages at least one more member is reached.
 std::uint64_t Group::most_large_ahead() const {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::uint64_t hops = 0;

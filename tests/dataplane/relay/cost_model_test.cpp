@@ -47,6 +47,16 @@ BOOST_AUTO_TEST_CASE(bytes_and_blocks_are_those_of_the_plans_steps) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(the_circulant_graph_costs_its_steps_with_and_without_a_power_of_two) {
+  for (const std::uint32_t members : {2U, 3U, 8U, 33U, 130U}) {
+    for (const std::uint64_t blocks : {1U, 2U, 90U}) {
+      const auto steps = static_cast<double>(Circulant(Rank{0}, members).steps(blocks));
+      const MessageShape message{members, {}, blocks * 1000};
+      BOOST_TEST(std::abs(cost_seconds(Algorithm::circulant, message, 1000, kOnlyBlocks) - steps) < 1e-6);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_busiest_uplink_carries_what_the_plan_sends_across) {
   BOOST_TEST(rc::check([] {
     const GroupPlan plan = some_plan(*rc::gen::elementOf(kAlgorithms));
