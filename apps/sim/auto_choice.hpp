@@ -1,5 +1,5 @@
-// What is chosen where a simulated bcast's options do not say: algorithm and block size that the cost model finds
-// cheapest, from what rdmc_bcast takes its paths for, or fitted to what a few short messages take.
+// What is chosen where a simulated bcast's options do not say: algorithm and block size that the cost model
+// finds cheapest, from what rdmc_bcast takes its paths for, or fitted to what a few short messages take.
 #pragma once
 
 #include "apps/sim/scenario.hpp"

@@ -169,9 +169,10 @@ int main(int argc, char** argv) {
   bcast->add_option("--size", options.size_bytes, "bytes of the file (K, M, G allowed)")
       ->transform(rdmc::size_value());
   bcast
-      ->add_option("--block-size", options.block_bytes,
-                   "bytes of a block (K, M allowed); default: as rdmc_bcast; auto: by a model fitted to short "
-                   "messages")
+      ->add_option(
+          "--block-size", options.block_bytes,
+          "bytes of a block (K, M allowed); default: as rdmc_bcast; auto: by a model fitted to short "
+          "messages")
       ->transform(rdmc::size_or_auto_value())
       ->check(CLI::Range(0U, kMostBlockBytes));
   schedule.declare(*bcast);
@@ -229,8 +230,7 @@ int main(int argc, char** argv) {
   }
   if (bcast->count("--window") == 0) options.window_bytes = kDefaultWindow;
   const bool any_algorithm = !schedule.is_given(), any_block_size = bcast->count("--block-size") == 0;
-  rdmc::sim_app::choose(
-      options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = false});
+  rdmc::sim_app::choose(options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = false});
   rdmc::sim_app::choose(options, {.algorithm = !any_algorithm && !schedule.chosen(),
                                   .block_size = !any_block_size && options.block_bytes == 0});
   std::vector<std::string> asked;

@@ -123,7 +123,8 @@ int main(int argc, char** argv) {
   double spin_us = options.spin.microseconds();
   bool go_back_n = false;
   rdmc::ScheduleOptions schedule{
-      .algorithm = std::string(rdmc::relay::to_string(rdmc::relay::Algorithm::binomial_pipeline)), .rack_sizes = {}};
+      .algorithm = std::string(rdmc::relay::to_string(rdmc::relay::Algorithm::binomial_pipeline)),
+      .rack_sizes = {}};
   const auto add = [&](const char* name, const char* what, Test test, std::uint32_t iterations) {
     CLI::App* const sub = app.add_subcommand(name, what);
     sub->add_option("--members", options.members, "members, the root included")

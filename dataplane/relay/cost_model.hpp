@@ -46,8 +46,8 @@ struct CriticalPath {
   double blocks = 0;
   double hops = 0;
 };
-/// Of `path` only the drift counts. Of the host plans the way between hosts, beside which steps inside one are
-/// short.
+/// Of `path` only the drift counts. Of the host plans the way between hosts, beside which steps inside one
+/// are short.
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path);
 
@@ -70,10 +70,11 @@ struct Choice {
 Choice cheapest(const MessageShape& message, const PathParameters& path,
                 std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes);
 
-/// What `auto` chooses among where members of a rack are no nearer to each other than their uplink makes them.
-inline constexpr std::array kAutoAlgorithms{Algorithm::binomial_pipeline, Algorithm::binomial_tree,
-                                            Algorithm::chain,             Algorithm::sequential,
-                                            Algorithm::two_trees,         Algorithm::hybrid};
+/// What `auto` chooses among where members of a rack are no nearer to each other than their uplink makes
+/// them.
+inline constexpr std::array kAutoAlgorithms{
+    Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
+    Algorithm::sequential,        Algorithm::two_trees,     Algorithm::hybrid};
 /// … where several members share hosts, of which each takes a block over its link once, …
 inline constexpr std::array kHostAlgorithms{Algorithm::host_pipeline, Algorithm::host_trees};
 /// … and where all are on one host, whose memory is no link that blocks could meet on.
@@ -84,8 +85,8 @@ struct Fixed {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint32_t> block_bytes;
 };
-/// The cheapest of what there is to choose among, and of blocks from kLeastAutoBlock to kMostAutoBlock, as far
-/// as they are not given.
+/// The cheapest of what there is to choose among, and of blocks from kLeastAutoBlock to kMostAutoBlock, as
+/// far as they are not given.
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed);
 
 }  // namespace rdmc::relay

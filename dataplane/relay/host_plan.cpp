@@ -82,7 +82,7 @@ std::vector<Rank> HostPlan<Between>::destinations() const {
 
 template <typename Between>
 std::optional<std::uint64_t> HostPlan<Between>::next_receive_from(Rank source, std::uint64_t step,
-                                                             std::uint64_t blocks) const {
+                                                                  std::uint64_t blocks) const {
   if (!is_head()) {
     if (value_of(source) + 1 != rank_) return std::nullopt;
     const std::uint64_t from = std::max(step, entry());
@@ -97,7 +97,7 @@ std::optional<std::uint64_t> HostPlan<Between>::next_receive_from(Rank source, s
 
 template <typename Between>
 std::optional<std::uint64_t> HostPlan<Between>::next_send(std::uint64_t step, std::uint64_t end,
-                                                     std::uint64_t blocks) const {
+                                                          std::uint64_t blocks) const {
   std::optional<std::uint64_t> next;
   if (has_next()) {
     const std::uint64_t first = entry() + 1, from = std::max(step, first);
@@ -121,9 +121,7 @@ std::uint64_t HostPlan<Between>::minimum_slots() const {
   const auto all = hosts_.all();
   const bool others_wait =
       std::ranges::any_of(all.subspan(1), [](const Rack& host) { return host.members > 1; });
-  return others_wait
-             ? std::max(between_.minimum_slots(), between_.steps(1) + 1)
-             : between_.minimum_slots();
+  return others_wait ? std::max(between_.minimum_slots(), between_.steps(1) + 1) : between_.minimum_slots();
 }
 
 template class HostPlan<BinomialPipeline>;

@@ -1,4 +1,4 @@
-// Hosts as vertices of the binomial pipeline.
+// Hosts as members of a plan between hosts.
 #include "dataplane/relay/host_plan.hpp"
 
 #include <rapidcheck.h>
@@ -18,11 +18,15 @@ std::vector<std::uint32_t> some_hosts() {
                                   rc::gen::inRange<std::uint32_t>(1, 7))));
 }
 
+Algorithm some_algorithm() {
+  return *rc::gen::element(Algorithm::host_pipeline, Algorithm::host_trees);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_invariant_holds_for_hosts_of_any_sizes) {
   BOOST_TEST(rc::check([] {
-    const GroupPlan plan = in_hosts(some_hosts());
+    const GroupPlan plan = in_hosts(some_hosts(), some_algorithm());
     const auto blocks = *rc::gen::inRange<std::uint64_t>(1, 40);
     const std::string broken = Walk(plan, blocks).broken_invariant();
     if (!broken.empty()) RC_FAIL(plan.words() + ", " + std::to_string(blocks) + " blocks: " + broken);
@@ -32,7 +36,7 @@ BOOST_AUTO_TEST_CASE(every_invariant_holds_for_hosts_of_any_sizes) {
 BOOST_AUTO_TEST_CASE(the_network_carries_each_block_to_a_host_once_and_only_its_head_uses_the_network) {
   BOOST_TEST(rc::check([] {
     const auto sizes = some_hosts();
-    const GroupPlan plan = in_hosts(sizes);
+    const GroupPlan plan = in_hosts(sizes, some_algorithm());
     if (sizes.size() == 1) return;
     const auto blocks = *rc::gen::inRange<std::uint64_t>(1, 30);
     std::vector<std::uint64_t> entered(sizes.size());
@@ -65,14 +69,17 @@ BOOST_AUTO_TEST_CASE(between_hosts_it_is_the_binomial_pipeline_at_every_other_st
   }
 }
 
-BOOST_AUTO_TEST_CASE(one_host_and_hosts_of_one_are_the_binomial_pipeline_itself) {
-  for (const auto& hosts :
-       {in_hosts({6}), in_hosts({1, 1, 1, 1, 1, 1}), GroupPlan{Algorithm::host_pipeline, 6}}) {
-    const GroupPlan pipeline{Algorithm::binomial_pipeline, 6};
-    for (std::uint32_t rank = 0; rank < 6; ++rank) {
-      BOOST_REQUIRE_EQUAL(hosts.of(rank).steps(9), pipeline.of(rank).steps(9));
-      for (std::uint64_t step = 0; step < pipeline.of(rank).steps(9); ++step)
-        BOOST_REQUIRE(hosts.of(rank).at(step, 9) == pipeline.of(rank).at(step, 9));
+BOOST_AUTO_TEST_CASE(one_host_and_hosts_of_one_are_the_plan_between_hosts_itself) {
+  for (const auto& [algorithm, between] : {std::pair(Algorithm::host_pipeline, Algorithm::binomial_pipeline),
+                                           std::pair(Algorithm::host_trees, Algorithm::two_trees)}) {
+    for (const auto& hosts :
+         {in_hosts({6}, algorithm), in_hosts({1, 1, 1, 1, 1, 1}, algorithm), GroupPlan{algorithm, 6}}) {
+      const GroupPlan plan{between, 6};
+      for (std::uint32_t rank = 0; rank < 6; ++rank) {
+        BOOST_REQUIRE_EQUAL(hosts.of(rank).steps(9), plan.of(rank).steps(9));
+        for (std::uint64_t step = 0; step < plan.of(rank).steps(9); ++step)
+          BOOST_REQUIRE(hosts.of(rank).at(step, 9) == plan.of(rank).at(step, 9));
+      }
     }
   }
 }
@@ -83,6 +90,16 @@ BOOST_AUTO_TEST_CASE(the_least_ring_is_enough_and_at_most_one_slot_too_large) {
     const std::uint64_t named = plan.of(0).minimum_slots(), needed = slots_needed(plan, 60);
     RC_ASSERT(named >= needed);
     RC_ASSERT(named <= needed + 1);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(the_least_ring_of_host_trees_is_enough_and_no_larger_than_twice_the_depth) {
+  BOOST_TEST(rc::check([] {
+    const auto sizes = some_hosts();
+    const GroupPlan plan = in_hosts(sizes, Algorithm::host_trees);
+    const std::uint64_t named = plan.of(0).minimum_slots();
+    RC_ASSERT(named >= slots_needed(plan, 60));
+    RC_ASSERT(sizes.size() == 1 || named <= 2 * depth_of(static_cast<std::uint32_t>(sizes.size())));
   }));
 }
 

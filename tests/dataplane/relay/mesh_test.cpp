@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(every_small_group_and_message_completes_on_the_least_ring) 
 BOOST_AUTO_TEST_CASE(every_small_group_in_racks_completes_on_the_least_ring) {
   for (const std::vector<std::uint32_t>& sizes : std::vector<std::vector<std::uint32_t>>{
            {1, 1}, {2, 2}, {4, 4, 4}, {1, 7}, {3, 3, 3}, {8, 1, 5}, {2, 1, 1, 2}, {5, 6, 7}}) {
-    for (const GroupPlan& plan : {in_racks(sizes), in_hosts(sizes)})
+    for (const GroupPlan& plan : {in_racks(sizes), in_hosts(sizes), in_hosts(sizes, Algorithm::host_trees)})
       complete_all(
           {.algorithm = plan.algorithm, .members = plan.members, .racks = plan.racks, .block_bytes = 3});
   }
@@ -152,10 +152,11 @@ std::uint64_t lockstep_steps(const GroupPlan& plan, std::uint64_t blocks, std::u
 }
 
 BOOST_AUTO_TEST_CASE(in_step_the_bound_is_met_on_the_least_ring_and_no_grant_ever_starves) {
-  std::vector<GroupPlan> plans{in_racks({4, 4, 4, 4}),         in_racks({1, 9, 2, 16}),
-                               in_racks({7, 5, 3, 1}),         in_racks({17, 1, 1, 30}),
-                               in_hosts({4, 4, 4, 4}),         in_hosts({1, 9, 2, 5, 3}),
-                               in_hosts({3, 1, 1, 2, 6, 1, 1})};
+  std::vector<GroupPlan> plans{
+      in_racks({4, 4, 4, 4}),          in_racks({1, 9, 2, 16}),
+      in_racks({7, 5, 3, 1}),          in_racks({17, 1, 1, 30}),
+      in_hosts({4, 4, 4, 4}),          in_hosts({1, 9, 2, 5, 3}),
+      in_hosts({3, 1, 1, 2, 6, 1, 1}), in_hosts({3, 1, 1, 2, 6, 1, 1}, Algorithm::host_trees)};
   for (std::uint32_t members = 2; members <= 66; members += all_or(1U, 5U)) {
     plans.push_back({.members = members});
     plans.push_back({Algorithm::circulant, members});

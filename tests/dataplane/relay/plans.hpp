@@ -35,9 +35,10 @@ inline GroupPlan in_racks(const std::vector<std::uint32_t>& sizes) {
   return {Algorithm::hybrid, racks->members(), *racks};
 }
 
-inline GroupPlan in_hosts(const std::vector<std::uint32_t>& sizes) {
+inline GroupPlan in_hosts(const std::vector<std::uint32_t>& sizes,
+                          Algorithm algorithm = Algorithm::host_pipeline) {
   auto plan = in_racks(sizes);
-  plan.algorithm = Algorithm::host_pipeline;
+  plan.algorithm = algorithm;
   return plan;
 }
 
