@@ -34,8 +34,9 @@ class Simulator:
         self.last = ""
 
     def command(self, options):
+        options = {"model": "blocks", "rate": "20g", "window": RING, **options}
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        return ["rdmc_sim", "bcast", "--model", "blocks", "--rate", "20g", "--window", RING, *words, "--json"]
+        return ["rdmc_sim", "bcast", *words, "--json"]
 
     def __call__(self, **options):
         self.last = " ".join(self.command(options))
@@ -195,6 +196,24 @@ def concurrent_processes(perf):
     return panels
 
 
+def over_bound(sim):
+    """Not of the paper: the time of 64 MiB over the bound of each plan's block size, for every number of members."""
+    size, panels = 64 * MEGA, []
+    for rate in ("1g", "10g"):
+        series = []
+        for label, options in (("nothing chosen", {}), *((name, {"algorithm": name, "block_size": 128 << 10})
+                               for name in ("binomial_pipeline", "circulant", "two_trees", "chain"))):
+            points = []
+            for members in range(2, 65):
+                said = sim(model="packets", rate=rate, mtu=9000, size=size, members=members, **options)
+                block = min(said["block_bytes"], 256 << 10)
+                steps = math.ceil(size / block) - 1 + math.ceil(math.log2(members))
+                points.append((members, said["virtual_seconds"] / (steps * block * 8 / (int(rate[:-1]) * 1e9))))
+            series.append(curve(label, points))
+        panels.append(panel(f"{rate[:-1]} Gb/s", series))
+    return panels
+
+
 def scale(sim):
     """Beyond the paper: a group of thousands beside the bound, and what a member of it costs."""
     times, connections = [], []
@@ -246,6 +265,7 @@ FIGURES = {
     "fig6-7-small-messages": small_messages,
     "fig8-algorithms": algorithms,
     "fig9-senders": concurrent_senders,
+    "over-bound": over_bound,
     "scale": scale,
     "skew": skew,
     "slow-link": slow_link,

@@ -28,6 +28,8 @@ LOOKS = {
     "fig8-algorithms": dict(title="Algorithms, 256 MB (paper: Figure 8)", x="members", y="Gb/s"),
     "fig9-senders": dict(title="Concurrent senders: all messages together (paper: Figure 9)", x="members",
                          y="Gb/s, sum over senders"),
+    "over-bound": dict(title="64 MiB through packets: time over k - 1 + ceil(log2 n) blocks", x="members", y="time / bound",
+                       limits={"bottom": 1, "top": 1.4}),
     "scale": dict(title="Thousands of members: latency 5 us, relay cost 50 us, jitter 10 us", x="members", y=""),
     "skew": dict(title="Delivery skew: first to last delivery", x="members", y="% of the whole time"),
     "slow-link": dict(title="One connection at half its rate", x="block size", y="% of the bandwidth left", bytes=True,
@@ -72,7 +74,7 @@ def draw(name, data, path):
             if where == place:
                 axes.plot([x], [y], marker="*", markersize=11, color="black", linestyle="none", label=what)
         if not look.get("log"):
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(**look.get("limits", {"bottom": 0}))
         axes.set_title(panel["title"], fontsize=9)
         axes.set_xlabel(look["x"], fontsize=9)
         axes.set_ylabel(look["y"], fontsize=9)

@@ -18,9 +18,12 @@ class EgressLimit {
  public:
   /// What waits at the measured rate. Whoever is held back looks again sooner than half of it.
   static constexpr Duration kHold = microseconds(500);
-  /// 1 ms at 1 Gb/s. With half of it, eight hosts on 1 Gb/s links were as fast, but lost two hundredths more
-  /// to 1 % loss; with twice as much, or no limit, they were two to four hundredths slower without loss.
   static constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
+  /// Where the rate is not known, or so much leaves within twice kHold: 1 ms at 1 Gb/s. With half of it,
+  /// eight hosts on 1 Gb/s links were as fast, but lost a hundredth more to 1 % loss; with twice as much, or
+  /// no limit, they were two to four hundredths slower without loss. On 100 Mb/s it would be 10 ms, and a
+  /// relay late.
+  static constexpr std::uint64_t kUsualBytes = 128 << 10;
   /// Added between two looks, at most, beyond what one call adds.
   static constexpr std::uint64_t kBytesPerLook = 32 << 10;
   /// Looks closer together than this tell more of the scheduler than of the link.
@@ -73,10 +76,11 @@ class EgressLimit {
     // A queue that ran dry, or grew late, tells only that the link is at least so fast.
     if ((waiting == 0 || !held) && in_hold < in_hold_) return;
     in_hold_ += (in_hold - in_hold_) / (in_hold_ == 0 ? 1 : 8);
-    bytes_ = std::clamp(static_cast<std::uint64_t>(in_hold_), kLeastBytes, kMostBytes);
+    const double usual = std::min(2 * in_hold_, static_cast<double>(kUsualBytes));
+    bytes_ = std::clamp(static_cast<std::uint64_t>(std::max(in_hold_, usual)), kLeastBytes, kMostBytes);
   }
 
-  std::uint64_t bytes_ = kLeastBytes;
+  std::uint64_t bytes_ = kUsualBytes;
   double in_hold_ = 0;         ///< bytes that leave in kHold
   std::uint64_t waiting_ = 0;  ///< at the last look
   std::uint64_t added_ = 0;    ///< since then

@@ -67,7 +67,9 @@ BOOST_AUTO_TEST_CASE(no_link_runs_dry_and_no_queue_holds_more_than_it_drains_in_
     RC_ASSERT(host.idle_ns <= 0.001 * static_cast<double>((host.now - learnt).ns));
     const double hold = host.bytes_per_ns * static_cast<double>(EgressLimit::kHold.ns);
     RC_ASSERT(static_cast<double>(host.longest) <=
-              std::max<double>(EgressLimit::kLeastBytes, 1.1 * hold) + kTrain);
+              std::max({1.0 * EgressLimit::kLeastBytes, 1.1 * hold,
+                        std::min(2.2 * hold, 1.0 * EgressLimit::kUsualBytes)}) +
+                  kTrain);
   });
 }
 

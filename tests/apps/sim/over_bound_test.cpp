@@ -1,0 +1,92 @@
+// How near a message comes to k - 1 + ceil(log2 n) blocks at the links' rate, with nothing chosen, through
+// the packets of the RC core: a sample of the grid that docs/benchmarks.md has whole. Virtual time, so that
+// these bounds hold on any machine.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+#include "apps/sim/auto_choice.hpp"
+#include "dataplane/relay/plan.hpp"
+#include "tests/sampled.hpp"
+
+BOOST_AUTO_TEST_SUITE(over_bound_test)
+
+using namespace rdmc;
+using namespace rdmc::sim_app;
+
+namespace {
+
+constexpr std::uint64_t kMega = 1'000'000;
+constexpr std::uint64_t kGiga = 1'000'000'000;
+
+ScenarioOptions file_of_64_mib(std::uint32_t members, std::uint64_t rate) {
+  return {.members = members,
+          .size_bytes = 64 << 20,
+          .block_bytes = 128 << 10,
+          .window_bytes = 32 << 20,
+          .rate = rate,
+          .mtu = 9000};
+}
+
+/// Blocks of 256 KB, or smaller ones if those were chosen; without headers.
+double bound(const ScenarioOptions& options) {
+  const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, 256 << 10);
+  const std::uint64_t steps = (options.size_bytes + block - 1) / block - 1 + relay::depth_of(options.members);
+  return static_cast<double>(steps * block) * 8 / static_cast<double>(options.rate);
+}
+
+void check(const ScenarioOptions& options, double most) {
+  const ScenarioResult result = run_bcast(options);
+  BOOST_TEST(result.violations.empty());
+  const double ratio = result.virtual_seconds / bound(options);
+  BOOST_TEST(ratio >= 1);
+  BOOST_TEST(ratio <= most, options.members << " members, " << options.rate / kMega << " Mb/s, "
+                                            << relay::to_string(options.algorithm) << " in blocks of "
+                                            << options.block_bytes << ": " << ratio);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(with_nothing_chosen_a_file_takes_hardly_longer_than_the_bound) {
+  struct Cell {
+    std::uint32_t members;
+    std::uint64_t rate;
+    double most;
+  };
+  for (const auto& [members, rate, most] : {Cell{3, 1 * kGiga, 1.04},
+                                            {12, 1 * kGiga, 1.04},
+                                            {16, 1 * kGiga, 1.04},
+                                            {5, 10 * kGiga, 1.04},
+                                            {7, 10 * kGiga, 1.04},
+                                            {24, 10 * kGiga, 1.04},
+                                            {13, 25 * kGiga, 1.04},
+                                            {12, 100 * kMega, 1.06},
+                                            {9, 400 * kMega, 1.06}}) {
+    if (is_sampled() && members > 5) continue;
+    ScenarioOptions options = file_of_64_mib(members, rate);
+    choose(options, {.algorithm = true, .block_size = true, .probes = false});
+    check(options, most);
+  }
+}
+
+/// What a member receives is acknowledged over the link that its own blocks leave on: that queue is no
+/// congestion.
+BOOST_AUTO_TEST_CASE(a_relay_that_sends_what_it_receives_fills_both_ways_of_a_slow_link) {
+  for (const std::uint64_t rate : {100 * kMega, 400 * kMega, 1 * kGiga}) {
+    if (is_sampled() && rate != kGiga) continue;
+    ScenarioOptions options = file_of_64_mib(3, rate);
+    options.algorithm = relay::Algorithm::chain;
+    check(options, 1.025);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_packet_lost_in_a_hundred_costs_a_tenth_at_most) {
+  for (const std::uint32_t members : {3U, 8U, 12U}) {
+    if (is_sampled() && members > 3) break;
+    ScenarioOptions options = file_of_64_mib(members, kGiga);
+    choose(options, {.algorithm = true, .block_size = true, .probes = false});
+    options.rates.loss = 10'000;
+    check(options, 1.1);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
