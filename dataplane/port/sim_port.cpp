@@ -42,7 +42,8 @@ SimPort::SimPort(sim::Network& network, sim::ProcessId owner, const SimPortOptio
     : network_(network),
       owner_(owner),
       host_(network.simulation().host(owner)),
-      send_buffer_bytes_(options.send_buffer_bytes) {
+      send_buffer_bytes_(options.send_buffer_bytes),
+      holds_back_(options.holds_back) {
   flows_.push_back(std::make_unique<Flow>(*this, kSharedFlow));
   Flow& shared = *flows_.front();
   shared.udp_port = network_.bind(owner_, options.shared_port, shared) ? options.shared_port
@@ -99,14 +100,16 @@ void SimPort::deliver(Flow& flow, sim::DatagramId id) {
 /// Other processes may share the host's link: the backlog counts, as well as what the limit has learnt.
 bool SimPort::may_add() {
   const std::uint64_t waiting = network_.send_backlog(host_);
-  return egress_.look(waiting, network_.simulation().now()) && waiting <= send_buffer_bytes_;
+  const bool is_short = egress_.look(waiting, network_.simulation().now());
+  return (is_short || !holds_back_) && waiting <= send_buffer_bytes_;
 }
 
 std::size_t SimPort::send_burst(std::span<const TxTrain> trains) {
   for (std::size_t i = 0; i < trains.size(); ++i) {
     if (!may_add()) {
       ++counters_.send_refused;
-      network_.wake_when_drained(owner_, std::min(send_buffer_bytes_, egress_.bytes()) / 2);
+      const std::uint64_t limit = holds_back_ ? egress_.bytes() : send_buffer_bytes_;
+      network_.wake_when_drained(owner_, std::min(send_buffer_bytes_, limit) / 2);
       return i;
     }
     ++counters_.system_calls;

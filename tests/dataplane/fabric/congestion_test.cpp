@@ -24,7 +24,8 @@ struct Outcome {
 Outcome transfer(bool read, bool selective, std::uint64_t mark_bytes) {
   SimPair::Options options;
   options.link = {.bits_per_second = 1'000'000'000, .queue_bytes = 150'000, .mark_bytes = mark_bytes};
-  options.port.send_buffer_bytes = 512 << 10;  // a host that leaves it to the link to refuse
+  options.port.send_buffer_bytes = 512 << 10;
+  options.port.holds_back = false;  // a host that leaves it to the link to refuse
   options.queue_pair.selective_repeat = selective;
   SimPair pair(options);
   std::vector<std::byte> here(kBlock), there(kBlock);
