@@ -139,7 +139,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
                  "unless given")
       ->type_name("FILE");
   app.add_option("--block-size", texts.block_size,
-                 "bytes relayed as one, 4K to 2M; auto: by the same model")
+                 "bytes relayed as one, 4K to 2M; auto: by the same model, with --local by the file's size")
       ->type_name("SIZE|auto")
       ->capture_default_str();
   app.add_option("--uplink-rate", texts.uplink_rate,

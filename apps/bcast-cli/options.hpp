@@ -49,9 +49,9 @@ struct SendOptions {
   bool json = false;
   bool dry_run = false;
   std::optional<relay::Algorithm> algorithm;  ///< none: auto
-  std::optional<Topology> topology;          ///< of --topology; else addresses tell
-  std::optional<std::uint32_t> block_size;   ///< none: auto
-  std::optional<std::uint64_t> uplink_rate;  ///< of a rack, bits per second: for auto
+  std::optional<Topology> topology;           ///< of --topology; else addresses tell
+  std::optional<std::uint32_t> block_size;    ///< none: auto
+  std::optional<std::uint64_t> uplink_rate;   ///< of a rack, bits per second: for auto
   Duration suspect_after = kDefaultSuspectAfter;
   Duration connect_within = kDefaultConnectWithin;
   std::optional<std::uint64_t> limit_rate;  ///< bits per second

@@ -94,10 +94,9 @@ Ranking Sender::rank(const session::ParametersNeeded& needed) {
   return racks_are_hosts() ? rank_by_host(placed) : rank_by_address(placed);
 }
 
-/// Where the algorithm is chosen, racks count whose uplinks the user knows, or that he names; and else the hosts.
+/// Where the algorithm is chosen, racks count if the user says what their uplinks carry, and else the hosts.
 bool Sender::racks_are_hosts() const {
-  if (config_.auto_paths)
-    return config_.wishes.racks.empty() && config_.auto_paths->uplink_bits_per_second == 0;
+  if (config_.auto_paths) return config_.auto_paths->uplink_bits_per_second == 0;
   return is_for_hosts(config_.wishes.algorithm);
 }
 

@@ -228,11 +228,13 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);
     return 1;
   }
+  if (bcast->count("--block-size") == 0) options.block_bytes = 0;
   if (bcast->count("--window") == 0) options.window_bytes = kDefaultWindow;
-  const bool any_algorithm = !schedule.is_given(), any_block_size = bcast->count("--block-size") == 0;
-  rdmc::sim_app::choose(options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = false});
-  rdmc::sim_app::choose(options, {.algorithm = !any_algorithm && !schedule.chosen(),
-                                  .block_size = !any_block_size && options.block_bytes == 0});
+  const bool any_algorithm = !schedule.chosen(), any_block_size = options.block_bytes == 0;
+  const bool is_asked_for_auto =
+      (any_algorithm && schedule.is_given()) || (any_block_size && bcast->count("--block-size") != 0);
+  rdmc::sim_app::choose(
+      options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = is_asked_for_auto});
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);

@@ -34,8 +34,8 @@ class Simulator:
         self.last = ""
 
     def command(self, options):
-        options = {"model": "blocks", "rate": "20g", "window": RING, **options}
-        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        options = {"model": "blocks", "rate": "20g", "window": RING, "algorithm": "binomial_pipeline", **options}
+        words = [word for name, value in options.items() if value is not None for word in (f"--{name.replace('_', '-')}", str(value))]
         return ["rdmc_sim", "bcast", *words, "--json"]
 
     def __call__(self, **options):
@@ -201,7 +201,7 @@ def over_bound(sim):
     size, panels = 64 * MEGA, []
     for rate in ("1g", "10g"):
         series = []
-        for label, options in (("nothing chosen", {}), *((name, {"algorithm": name, "block_size": 128 << 10})
+        for label, options in (("nothing chosen", {"algorithm": None}), *((name, {"algorithm": name, "block_size": 128 << 10})
                                for name in ("binomial_pipeline", "circulant", "two_trees", "chain"))):
             points = []
             for members in range(2, 65):

@@ -26,6 +26,8 @@ class EgressLimit {
   static constexpr std::uint64_t kUsualBytes = 128 << 10;
   /// Added between two looks, at most, beyond what one call adds.
   static constexpr std::uint64_t kBytesPerLook = 32 << 10;
+  /// A longer wait is no estimate any more.
+  static constexpr Duration kMostWait = milliseconds(50);
   /// Looks closer together than this tell more of the scheduler than of the link.
   static constexpr Duration kLeastSpan = microseconds(50);
 
@@ -37,11 +39,13 @@ class EgressLimit {
   /// `waiting` bytes have not left the host at `now`: whether more may be added. After false, nothing is
   /// added before the next look.
   bool look(std::uint64_t waiting, Time now) {
-    if (held_since_ && now - *held_since_ >= kLeastSpan) {
-      learn(waiting_then_, waiting, now - *held_since_, true);
-      held_since_.reset();
-    } else if (!held_since_ && waiting > 0 && now - looked_at_ >= kLeastSpan) {
-      learn(waiting_ + added_, waiting, now - looked_at_, false);
+    if (held_since_) {
+      if (now - *held_since_ >= kLeastSpan) {
+        learn({waiting_then_, 0}, waiting, now - *held_since_);
+        held_since_.reset();
+      }
+    } else if (now - looked_at_ >= kLeastSpan) {
+      learn({waiting_, added_}, waiting, now - looked_at_);
     }
     waiting_ = waiting;
     added_ = 0;
@@ -57,31 +61,44 @@ class EgressLimit {
 
   std::uint64_t bytes() const { return bytes_; }
 
-  /// What is added at `now` waits so long, by what the last look saw and what was added since.
+  /// What is added at `now` waits so long, by what the last look saw and what was added since; kMostWait at
+  /// most. Nothing is told before the rate was seen for certain.
   Egress egress(Time now) const {
-    if (in_hold_ == 0) return {};
+    if (!is_certain_) return {};
     const double per_ns = in_hold_ / static_cast<double>(kHold.ns);
     const double left = per_ns * static_cast<double>((now - looked_at_).ns);
     const double waiting = std::max(0.0, static_cast<double>(waiting_ + added_) - left);
-    return {.wait = Duration{static_cast<std::int64_t>(waiting / per_ns)},
+    const double wait = std::min(waiting / per_ns, static_cast<double>(kMostWait.ns));
+    return {.wait = Duration{static_cast<std::int64_t>(wait)},
             .bytes_per_second = static_cast<std::uint64_t>(per_ns * 1e9)};
   }
 
  private:
-  /// `before` bytes have become `waiting` ones. `exact`: nothing was added meanwhile and the queue did not
-  /// run dry, or the link is at least so fast.
-  void learn(std::uint64_t before, std::uint64_t waiting, Duration span, bool held) {
-    const auto drained = static_cast<double>(before - std::min(waiting, before));
-    const double in_hold = drained * static_cast<double>(kHold.ns) / static_cast<double>(span.ns);
-    // A queue that ran dry, or grew late, tells only that the link is at least so fast.
-    if ((waiting == 0 || !held) && in_hold < in_hold_) return;
-    in_hold_ += (in_hold - in_hold_) / (in_hold_ == 0 ? 1 : 8);
+  struct Before {
+    std::uint64_t waiting = 0, added = 0;
+  };
+
+  /// What waited at a look, and what was added behind it, has become `waiting`. The queue did not run dry if
+  /// no more has left than waited at that look: then the rate is certain. If it ran dry while nothing was
+  /// added, the link is at least so fast. Else nothing is known. The kernel counts what it spends on a
+  /// datagram, we its bytes: so what has left is only believed where it is a good part of what was added.
+  void learn(const Before& before, std::uint64_t waiting, Duration span) {
+    if (before.waiting + before.added <= waiting) return;
+    const std::uint64_t drained = before.waiting + before.added - waiting;
+    const bool is_certain = waiting > 0 && drained <= before.waiting && drained >= before.added / 2;
+    const double in_hold =
+        static_cast<double>(drained) * static_cast<double>(kHold.ns) / static_cast<double>(span.ns);
+    if (!is_certain && (before.added > 0 || in_hold < in_hold_)) return;
+    const bool is_first = is_certain && !is_certain_;
+    in_hold_ += (in_hold - in_hold_) / (is_first ? 1 : 8);
+    is_certain_ = is_certain_ || is_certain;
     const double usual = std::min(2 * in_hold_, static_cast<double>(kUsualBytes));
     bytes_ = std::clamp(static_cast<std::uint64_t>(std::max(in_hold_, usual)), kLeastBytes, kMostBytes);
   }
 
   std::uint64_t bytes_ = kUsualBytes;
-  double in_hold_ = 0;         ///< bytes that leave in kHold
+  double in_hold_ = 0;  ///< bytes that leave in kHold; at least, unless it
+  bool is_certain_ = false;
   std::uint64_t waiting_ = 0;  ///< at the last look
   std::uint64_t added_ = 0;    ///< since then
   Time looked_at_{};

@@ -108,7 +108,7 @@ class UdpPort final : public Port {
   SourcePorts source_ports_;  // of its flows
 
   EgressLimit egress_;
-  std::vector<FlowId> leaving_;        // have sent, and may have something waiting to leave the host
+  std::vector<FlowId> leaving_;  // have sent, and may have something waiting to leave the host
 
   std::array<mmsghdr, kMessagesPerCall> messages_{};
   std::array<SocketAddress, kMessagesPerCall> destinations_;

@@ -63,8 +63,8 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
   message.msg_controllen = length;
 }
 
-/// Whether less than the limit waits to leave this host. Asks the kernel no more than once in a train's
-/// bytes.
+/// Whether less than the limit waits to leave this host. Asks the kernel once in EgressLimit::kBytesPerLook,
+/// and each time while much waits.
 bool UdpPort::may_add() {
   if (info_.same_host_only || egress_.admits_unseen()) return true;
   std::uint64_t waiting = 0;

@@ -20,7 +20,7 @@ enum class Algorithm : std::uint8_t {
   hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
   host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each
   two_trees = 6,          ///< down two binary trees in turn: few neighbours, each at an even pace
-  circulant = 7,          ///< along a circulant graph, optimal in steps as well, with one part for everybody
+  circulant = 7,          ///< along a circulant graph, with as few steps, and no two members share a vertex
   host_trees = 8,         ///< two trees between hosts, a chain inside each
 };
 

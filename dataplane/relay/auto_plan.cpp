@@ -27,7 +27,8 @@ std::vector<Algorithm> auto_algorithms(const AutoConfig& config, const Racks& ra
   if (config.fixed.algorithm) return {*config.fixed.algorithm};
   std::vector<Algorithm> all(kAutoAlgorithms.begin(), kAutoAlgorithms.end());
   if (racks.all().size() < 2) std::erase(all, Algorithm::hybrid);
-  if (config.racks_are_hosts && racks.are_shared()) all.push_back(Algorithm::host_pipeline);
+  if (config.racks_are_hosts && racks.are_shared())
+    all.insert(all.end(), kHostAlgorithms.begin(), kHostAlgorithms.end());
   return all;
 }
 

@@ -14,7 +14,8 @@ Congestion::Congestion(const Options& options)
 
 Duration Congestion::link_time() const {
   if (link_ == 0) return {};
-  return nanoseconds(static_cast<std::int64_t>(kTargetBytes * std::uint64_t{1'000'000'000} / link_));
+  const auto time = static_cast<std::int64_t>(kTargetBytes * std::uint64_t{1'000'000'000} / link_);
+  return std::min(nanoseconds(time), kMostLinkTime);
 }
 
 // Section 3.5: alpha / sqrt(cwnd) + beta, with both chosen so that the range ends at the two window sizes.

@@ -27,7 +27,7 @@ class Congestion {
   std::uint32_t window() const { return window_; }
   /// How many bytes our own host's link carries in a second; 0 if that is not known.
   void set_link(std::uint64_t bytes_per_second) { link_ = bytes_per_second; }
-  /// That kTargetBytes take on our own host's link; 0 if that is not known.
+  /// That kTargetBytes take on our own host's link, kMostLinkTime at most; 0 if it is not known.
   Duration link_time() const;
 
   /// `bytes` were newly acknowledged. `rtt` if this told a round trip, `smoothed` the estimate so far;

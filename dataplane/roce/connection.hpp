@@ -49,7 +49,7 @@ struct ConnectionConfig {
   /// doubling waits; the peer is given up after retry_limit + 1 times this without any progress: 536 ms by
   /// default.
   Duration ack_timeout = milliseconds(67);
-  /// The shortest time without an answer that counts as a loss; 0 = kMinimumTimeout or its textbook sibling.
+  /// The shortest time without an answer that counts as a loss; 0 = that of constants.hpp.
   /// Longer where packets are not lost but a busy peer may be slow to answer.
   Duration minimum_timeout{};
   std::uint8_t retry_limit = 7;

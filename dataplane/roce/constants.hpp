@@ -48,13 +48,14 @@ inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 /// expiries that were: 8 x 67 ms = 536 ms by default, so that a dead host is known in well under a second and
 /// a process that gets no CPU for 300 ms is not taken for one.
 ///
-/// Selective repeat learns of nearly every loss from later packets; the timer only covers a tail, so it can
-/// afford to wait out the queues that several flows of one host build at 1 Gb/s (at 2 ms, one packet in a
-/// hundred was sent again for nothing).
+/// Selective repeat learns of nearly every loss from later packets. The timer covers a tail, and what is sent
+/// again then is sent for nothing if it only waits in the queues that several flows of one host build at 1
+/// Gb/s.
 inline constexpr Duration kMinimumTimeout = milliseconds(10);
 /// The first timeout in a row sends one packet whose answer tells what is missing, and changes no window (a
 /// tail loss probe, RFC 8985, section 7): it is there for a message's last packets, behind which nothing
-/// comes.
+/// comes. The measured round trips have the hosts' queues in them, so it may come soon. Where no packet asked
+/// for an answer, the peer may take kDelayedAck longer.
 inline constexpr Duration kMinimumProbeTimeout = microseconds(500);
 /// Go-back-N keeps its queue short and has everything behind a loss to send again: it asks sooner.
 inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
@@ -67,6 +68,8 @@ inline constexpr Duration kInitialTimeout = milliseconds(25);
 inline constexpr Duration kTargetDelay = microseconds(1500);
 /// On a slow link, the time that so many bytes take: blocks of several sources meet at a receiver.
 inline constexpr std::uint32_t kTargetBytes = 512 << 10;
+/// … and at most this, so that what may wait is no timeout yet.
+inline constexpr Duration kMostLinkTime = milliseconds(40);
 /// Go-back-N loses the whole queue with each lost packet, so it keeps the queue short.
 inline constexpr Duration kTextbookTargetDelay = microseconds(600);
 /// Flow scaling (section 3.5): a flow with a small window tolerates more delay, which evens out shares and

@@ -87,11 +87,9 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   }
   if (newest.transmissions != 1) return std::nullopt;
   const Duration whole = now - newest.sent_at;
-  Duration network = whole - nanoseconds(newest.egress_ns);
-  if (selective) network = network - nanoseconds(packet.x_ack.delay_ns);
-  network = std::max(network, nanoseconds(1));
-  rtt_.sample(whole, network, now);
-  return network;
+  const Duration path = selective ? whole - nanoseconds(packet.x_ack.delay_ns) : whole;
+  rtt_.sample(whole, std::max(path, nanoseconds(1)), now);
+  return std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
 }
 
 void Requester::acknowledge(Sequence s, Time now) {
@@ -109,8 +107,7 @@ void Requester::acknowledge(Sequence s, Time now) {
     --lost_count_;
   }
   const bool again = packet.transmissions > 1;
-  if (packet.state == PacketState::lost ||
-      (again && now - packet.sent_at < rtt_.least() + nanoseconds(packet.egress_ns))) {
+  if (packet.state == PacketState::lost || (again && now - packet.sent_at < rtt_.least())) {
     // It had only been overtaken: found lost but not sent again yet, or answered sooner than any round trip.
     if (expiries_ == 0 && s != refused_) reorder_ = std::min(reorder_ * 2, kMaxReorderPackets);
   } else {
@@ -158,9 +155,7 @@ void Requester::sequence_error(Sequence s, Time now) {
   ++counters_.sequence_naks_received;
   const PacketSlot& packet = slot(s);
   // Of an earlier pass: the packet has been sent again since, and no answer comes sooner than a round trip.
-  if (packet.transmissions > 1 && rtt_.measured() &&
-      now - packet.sent_at < rtt_.least() + nanoseconds(packet.egress_ns))
-    return;
+  if (packet.transmissions > 1 && rtt_.measured() && now - packet.sent_at < rtt_.least()) return;
   if (packet.state != PacketState::in_flight) return;
   congestion_.on_loss(1);
   go_back();

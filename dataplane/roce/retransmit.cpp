@@ -68,11 +68,14 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
-/// A probe is one packet, so it may be early; where the link is slow, what is still on its way takes longer.
+/// A probe is one packet, so it may be early; but of a READ it asks for all responses again. Where the link
+/// is slow, what is still on its way takes longer.
 Duration Requester::least_timeout() const {
   if (!config_.selective_repeat) return kTextbookMinimumTimeout;
   const Duration link = congestion_.link_time();
-  return expiries_ == 0 && rtt_.measured() ? kMinimumProbeTimeout + link / 2 : kMinimumTimeout + link;
+  const bool may_probe = expiries_ == 0 && rtt_.measured() && requests_.empty();
+  if (!may_probe) return kMinimumTimeout + link;
+  return kMinimumProbeTimeout + (unasked_ > 0 ? kDelayedAck : Duration{}) + link / 2;
 }
 
 Duration Requester::timeout() const {

@@ -12,13 +12,13 @@ namespace rdmc::roce {
 
 class RoundTrip {
  public:
-  /// `whole`: from a packet's transmission to its answer. `network`: without what both had to wait in the two
-  /// hosts.
-  void sample(Duration whole, Duration network, Time now) {
+  /// `whole`: from a packet's transmission to its answer. `path`: without what the answer had to wait in the
+  /// peer's host.
+  void sample(Duration whole, Duration path, Time now) {
     if (!measured_) {
       measured_ = true;
       smoothed_ = whole;
-      least_ = least_before_ = network;
+      least_ = least_before_ = path;
       variation_ = whole / 2;
       period_start_ = now;
       return;
@@ -28,15 +28,15 @@ class RoundTrip {
     smoothed_ = smoothed_ + error / 8;
     if (now - period_start_ >= kLeastRoundTripPeriod) {
       period_start_ = now;
-      least_before_ = std::exchange(least_, network);
+      least_before_ = std::exchange(least_, path);
     }
-    least_ = std::min(least_, network);
+    least_ = std::min(least_, path);
   }
 
   bool measured() const { return measured_; }
   /// Of whole round trips.
   Duration smoothed() const { return smoothed_; }
-  /// Of the network's part, in the present and the previous period: the path without its queues.
+  /// Of paths, in the present and the previous period: without queues, as far as one packet met none.
   Duration least() const { return std::min(least_, least_before_); }
   Duration timeout(Duration minimum) const {
     return measured_ ? std::max(minimum, smoothed_ + variation_ * 4) : kInitialTimeout;

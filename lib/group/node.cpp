@@ -139,8 +139,7 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
   if (options.read_only && id() != root && !callbacks.viewed)
     return fail(Errc::invalid_argument, "read_only without viewed()");
   const bool is_automatic = !options.algorithm.has_value();
-  const bool hosts_count =
-      options.racks.empty() && (is_automatic || relay::is_for_hosts(*options.algorithm));
+  const bool hosts_count = options.racks.empty() && (is_automatic || relay::is_for_hosts(*options.algorithm));
   auto rack_of = hosts_count
                      ? state_->in_engine([&] { return group::hosts_of(members, id(), *state_->peers); })
                      : racks_of(members, options.racks);

@@ -45,7 +45,7 @@ class Delivers(BcastCase):
         racks = self.folder / "racks"
         racks.write_text("".join(f"rack{index % 2} {agent.host}\n" for index, agent in enumerate(agents)), encoding="ascii")
         source = self.file(9 * BLOCK + 4321)
-        for algorithm in ("sequential", "binomial_tree", "chain", "binomial_pipeline", "hybrid", "host_pipeline", "two_trees", "circulant",
+        for algorithm in ("sequential", "binomial_tree", "chain", "binomial_pipeline", "hybrid", "host_pipeline", "two_trees", "host_trees", "circulant",
                           "auto"):
             done = self.send(source, f"{algorithm}.bin", "--algorithm", algorithm, "--topology", racks, to=agents)
             self.assert_code(done, ExitCode.SUCCESS)

@@ -124,12 +124,12 @@ BOOST_AUTO_TEST_CASE(both_ends_may_name_a_fabric_and_its_device) {
 }
 
 BOOST_AUTO_TEST_CASE(algorithm_and_block_size_can_be_left_to_the_model) {
-  const auto send = command<SendOptions>(
-      {"--local", "2", "--algorithm", "auto", "--block-size", "auto", "--uplink-rate", "1g", "s", "d"});
+  const auto send = command<SendOptions>({"-w", "a,b", "--insecure", "--algorithm", "auto", "--block-size",
+                                          "auto", "--uplink-rate", "1g", "s", "d"});
   BOOST_CHECK(!send.algorithm);
   BOOST_CHECK(!send.block_size);
   BOOST_CHECK(send.uplink_rate == 1'000'000'000U);
-  const auto plain = command<SendOptions>({"--local", "2", "s", "d"});
+  const auto plain = command<SendOptions>({"-w", "a,b", "--insecure", "s", "d"});
   BOOST_CHECK(!plain.algorithm);
   BOOST_CHECK(!plain.block_size);
 }

@@ -172,8 +172,10 @@ BOOST_AUTO_TEST_CASE(a_slow_link_is_given_the_time_of_half_a_megabyte) {
   const Duration fast = congestion.target();
   congestion.set_link(1'250'000'000);
   BOOST_TEST(congestion.target().ns == fast.ns);
-  congestion.set_link(12'500'000);
-  BOOST_TEST(congestion.target().ns == (fast - kTargetDelay).ns + std::int64_t{kTargetBytes} * 80);
+  congestion.set_link(25'000'000);
+  BOOST_TEST(congestion.target().ns == (fast - kTargetDelay).ns + std::int64_t{kTargetBytes} * 40);
+  congestion.set_link(1);
+  BOOST_TEST(congestion.target().ns == (fast - kTargetDelay + kMostLinkTime).ns);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

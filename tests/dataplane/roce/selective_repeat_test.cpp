@@ -196,6 +196,48 @@ BOOST_AUTO_TEST_CASE(silence_is_probed_with_one_packet_whose_answer_tells_the_re
               "x_write_last 4:256@1024/256 ask");
 }
 
+namespace {
+
+/// The timeout after an answer that took 100 us, with one more packet under way.
+Duration first_timeout(const Egress& egress, bool read = false) {
+  Script s(kSelective);
+  s.set_egress(egress);
+  post(s, SendOpcode::write, kMtu, 1);
+  s.out();
+  s.wait(microseconds(100));
+  s.x_ack(0, 0);
+  if (read)
+    s.read(kMtu, 2);
+  else
+    post(s, SendOpcode::write, kMtu, 2);
+  s.out();
+  return s.connection().next_deadline() - s.now();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_probe_comes_early_and_later_on_a_slow_link_and_what_follows_is_slow) {
+  using namespace rdmc::roce;
+  BOOST_TEST(first_timeout({}).ns == kMinimumProbeTimeout.ns);
+  BOOST_TEST(first_timeout({.bytes_per_second = 125'000'000}).ns ==
+             kMinimumProbeTimeout.ns + std::int64_t{kTargetBytes} * 4);
+  BOOST_TEST(first_timeout({.bytes_per_second = 1}).ns == (kMinimumProbeTimeout + kMostLinkTime / 2).ns);
+  BOOST_TEST(first_timeout({}, true).ns == kMinimumTimeout.ns);  // all responses would come again
+  Script s(kSelective);
+  post(s, SendOpcode::write, kMtu, 1);
+  s.out();
+  s.wait(microseconds(100));
+  s.x_ack(0, 0);
+  post(s, SendOpcode::write, kMtu, 2);
+  s.out();
+  s.wait(kMinimumProbeTimeout - nanoseconds(1));
+  CHECK_LINES(s.out());
+  s.wait(nanoseconds(1));
+  CHECK_LINES(s.out(), "x_write_last 1:256@0/256 ask");
+  s.wait(kMinimumTimeout - nanoseconds(1));
+  CHECK_LINES(s.out());
+}
+
 BOOST_AUTO_TEST_CASE(reordering_that_was_taken_for_loss_makes_it_more_patient) {
   Script s(kSelective);
   post(s, SendOpcode::write, 40 * kMtu, 1);
