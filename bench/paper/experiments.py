@@ -4,6 +4,7 @@ between real processes of this machine.
 Each returns what a figure is drawn from: {"command": one of the commands, "panels": [{"title", "series": [...]}]},
 a series being {"label", "points": [[x, y], ...], ...}. Virtual time: how busy the machine is does not matter. With real
 processes it does."""
+import concurrent.futures
 import functools
 import json
 import math
@@ -203,13 +204,13 @@ def over_bound(sim):
         series = []
         for label, options in (("nothing chosen", {"algorithm": None}), *((name, {"algorithm": name, "block_size": 128 << 10})
                                for name in ("binomial_pipeline", "circulant", "two_trees", "chain"))):
-            points = []
-            for members in range(2, 65):
+            def point(members, rate=rate, options=options):
                 said = sim(model="packets", rate=rate, mtu=9000, size=size, members=members, **options)
                 block = min(said["block_bytes"], 256 << 10)
                 steps = math.ceil(size / block) - 1 + math.ceil(math.log2(members))
-                points.append((members, said["virtual_seconds"] / (steps * block * 8 / (int(rate[:-1]) * 1e9))))
-            series.append(curve(label, points))
+                return members, said["virtual_seconds"] / (steps * block * 8 / (int(rate[:-1]) * 1e9))
+            with concurrent.futures.ThreadPoolExecutor(2) as both:
+                series.append(curve(label, both.map(point, range(2, 65))))
         panels.append(panel(f"{rate[:-1]} Gb/s", series))
     return panels
 
