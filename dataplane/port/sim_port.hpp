@@ -22,9 +22,9 @@ struct SimPortOptions {
   std::uint32_t train_segments = 64;          ///< 1: no segmentation offload
   std::uint32_t receive_train_segments = 64;  ///< 1: datagrams are never merged
   std::uint32_t train_bytes = 65'507;
-  std::uint32_t receive_buffer_bytes = 1 << 20;  ///< of each flow
-  std::uint32_t send_buffer_bytes = 256 << 10;   ///< waiting to leave the host; more is refused
-  bool holds_back = true;                        ///< by the egress limit, as the udp port does
+  std::uint32_t receive_buffer_bytes = 1 << 20;                ///< of each flow
+  std::uint32_t send_buffer_bytes = EgressLimit::kUsualBytes;  ///< waiting to leave the host; more is refused
+  bool holds_back = true;                                      ///< by the egress limit, as the udp port does
   bool identification_counts_up = true;
   std::uint16_t shared_port = 4791;  ///< of flow 0, where free; else any
 };
