@@ -59,6 +59,7 @@ relay::PathParameters paths(const SendOptions& options) {
   return path;
 }
 
+/// The receivers of a job, as long as nobody has told their number.
 constexpr std::size_t kTasksGuessed = 16;
 
 /// Nothing: by the file's size, as it is best in the memory of one machine.
@@ -67,7 +68,7 @@ std::optional<std::uint32_t> block_size(const SendOptions& options) {
   std::error_code unreadable;  // which opening it will tell
   const auto bytes = std::filesystem::file_size(options.source, unreadable);
   if (unreadable) return std::nullopt;
-  // Of a job's tasks it is not yet known how many there are.
+  // How many tasks a job has is not known yet.
   const auto receivers = options.hosts.empty() ? kTasksGuessed : options.hosts.size();
   const relay::MessageShape message{.members = static_cast<std::uint32_t>(receivers + 1), .bytes = bytes};
   return relay::choose(message, paths(options), {.algorithm = options.algorithm, .block_bytes = {}})

@@ -1,5 +1,6 @@
-// What is chosen where a simulated bcast's options do not say: algorithm and block size that the cost model
-// finds cheapest, from what rdmc_bcast takes its paths for, or fitted to what a few short messages take.
+// Chooses the algorithm and the block size of a simulated bcast whose options do not say them. The cost model
+// finds the cheapest. Its parameters are those that rdmc_bcast begins with, or they are fitted to the times
+// of a few short messages.
 #pragma once
 
 #include "apps/sim/scenario.hpp"

@@ -61,8 +61,9 @@ class EgressLimit {
 
   std::uint64_t bytes() const { return bytes_; }
 
-  /// What is added at `now` waits so long, by what the last look saw and what was added since; kMostWait at
-  /// most. Nothing is told before the rate was seen for certain.
+  /// How long a datagram that is added at `now` waits, and the rate of the link. It follows from what the
+  /// last look saw and from what was added since then. The wait is kMostWait at most. Both are 0 until the
+  /// rate is certain.
   Egress egress(Time now) const {
     if (!is_certain_) return {};
     const double per_ns = in_hold_ / static_cast<double>(kHold.ns);
@@ -78,10 +79,11 @@ class EgressLimit {
     std::uint64_t waiting = 0, added = 0;
   };
 
-  /// What waited at a look, and what was added behind it, has become `waiting`. The queue did not run dry if
-  /// no more has left than waited at that look: then the rate is certain. If it ran dry while nothing was
-  /// added, the link is at least so fast. Else nothing is known. The kernel counts what it spends on a
-  /// datagram, we its bytes: so what has left is only believed where it is a good part of what was added.
+  /// Learns from two looks: `before` is what the first saw and what was added after it, `waiting` what the
+  /// second saw. If no more has left than waited at the first look, the queue did not run dry, and the rate
+  /// is certain. If nothing was added, the link is at least so fast. Otherwise nothing is known. The kernel
+  /// counts the memory that a datagram takes, and we count its bytes. So a rate is believed only if at least
+  /// half as much has left as was added.
   void learn(const Before& before, std::uint64_t waiting, Duration span) {
     if (before.waiting + before.added <= waiting) return;
     const std::uint64_t drained = before.waiting + before.added - waiting;

@@ -95,7 +95,7 @@ class ReceiveSearch {
   Blocks blocks_{};
 };
 
-/// What a member sends in each step of a phase: what its destination receives (the paper's send schedule).
+/// In each step of a phase a member sends what its destination receives (the paper's send schedule).
 /// The steps are looked at from the last to the first, and the group is cut in two again and again: the skip
 /// of a step cuts the part of the group in which the member lies into a lower and an upper part, and the
 /// member lies in one of them. In the upper part it sends the base block of that part's first member, which

@@ -34,7 +34,7 @@ class Circulant {
  private:
   static constexpr std::size_t kMostPhaseSteps = depth_of(kMaxMembers);
 
-  /// What this member does in one step of each phase: if it is step t of the message, it receives block
+  /// One step of every phase, for this member. If it is step t of the message, the member receives block
   /// t - receive_lag and sends block t - send_lag.
   struct PhaseStep {
     std::uint32_t source = 0, destination = 0;

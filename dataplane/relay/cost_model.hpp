@@ -28,8 +28,8 @@ struct PathParameters {
   double drift = 2.8, drift_of_pairs = 3.5;
 };
 
-/// What a file's sender takes its paths for before it has measured anything: 10 Gb/s, and processes that have
-/// a core to themselves.
+/// A file's sender assumes this of its paths before it has measured anything: links of 10 Gb/s, and a core
+/// for each process.
 inline constexpr PathParameters kUnmeasured{.block_seconds = 1e-6};
 
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
