@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "apps/units/option_values.hpp"
+#include "bench/line_round_trip.hpp"
 #include "bench/one_way.hpp"
 #include "bench/one_way_links.hpp"
 
@@ -73,10 +74,13 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   options.window = std::max(options.window, options.batch * std::size_t{65'536});
   try {
+    const double line_before = line_round_trip_ns();
     auto figures = through == "tcp"      ? measure<TcpLink>(options)
                    : through == "driver" ? measure<PortLink>(options)
                                          : measure<BareLink>(options);
     figures["through"] = through;
+    figures["line_ns_before"] = line_before;
+    figures["line_ns_after"] = line_round_trip_ns();
     printf("%s\n", figures.dump().c_str());
   } catch (const std::exception& error) {
     fprintf(stderr, "rdmc_one_copy_limit: %s\n", error.what());

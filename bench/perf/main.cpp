@@ -9,6 +9,7 @@
 
 #include "apps/units/option_values.hpp"
 #include "apps/units/schedule_options.hpp"
+#include "bench/line_round_trip.hpp"
 #include "bench/perf/auto_choice.hpp"
 #include "bench/perf/connections.hpp"
 #include "bench/perf/dpdk_ports.hpp"
@@ -97,11 +98,14 @@ int run(const Options& options) {
     fmt::print(stderr, "rdmc_perf: no shared memory\n");
     return 2;
   }
+  const double line_before = bench::line_round_trip_ns();
   if (auto done = run_members(options, *meet); !done) {
     fmt::print(stderr, "rdmc_perf: {}\n", done.error().what);
     return 2;
   }
-  const auto json = report(options, *meet);
+  auto json = report(options, *meet);
+  json["line_ns_before"] = line_before;
+  json["line_ns_after"] = bench::line_round_trip_ns();
   if (options.json) {
     fmt::print("{}\n", json.dump());
   } else {
