@@ -9,8 +9,7 @@ Congestion::Congestion(const Options& options)
     : options_(options),
       bytes_(std::min(options.window_bytes,
                       std::max(kInitialWindowBytes, kMinimumWindowPackets * options.path_mtu))),
-      window_(options.enabled ? static_cast<std::uint32_t>(bytes_) : options.window_bytes),
-      slow_start_end_(options.window_bytes) {}
+      window_(options.enabled ? static_cast<std::uint32_t>(bytes_) : options.window_bytes) {}
 
 Duration Congestion::link_time() const {
   if (link_ == 0) return {};
@@ -37,18 +36,31 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& pa
     least_ = least_ ? std::min(*least_, *rtt) : *rtt;
     ++samples_;
   }
-  const Duration aim = std::max(target(), path.least() + kPathMargin);
+  const Duration margin = std::max(kPathMargin, path.least() / kPathMarginShare);
+  const Duration aim = std::max(target(), path.least() + margin);
   if (limited && least_ && *least_ <= aim) {
-    bytes_ += slow_start_ ? bytes : kAdditiveIncrease * options_.path_mtu * bytes / bytes_;
+    const double rounds = std::max(static_cast<double>(path.least().ns) / kLongPath.ns, 1.0);
+    bytes_ += slow_start_ ? bytes : rounds * kAdditiveIncrease * options_.path_mtu * bytes / bytes_;
     if (bytes_ >= slow_start_end_) slow_start_ = false;
     clamp();
   }
   // Retransmissions tell no round trip, so a round with losses ends without.
   if ((samples_ >= kSamplesPerRound || lost_ > 0) && now - round_start_ >= path.smoothed())
-    end_round(aim, now);
+    end_round(aim, path, now);
 }
 
-void Congestion::end_round(Duration aim, Time now) {
+// The peer's buffer need not hold what is on a long way. What came through in one round trip, at the pace of
+// this round, is on it; a round in which little was sent does not make that less at once.
+void Congestion::measure_path(const RoundTrip& path, Time now) {
+  constexpr double kKept = 0.875;
+  path_bytes_ *= kKept;
+  if (path.least() < kLongPath) return;
+  const double rounds = static_cast<double>((now - round_start_).ns) / static_cast<double>(path.least().ns);
+  path_bytes_ = std::min(std::max(path_bytes_, acknowledged_ / rounds), kMostPathBytes);
+}
+
+void Congestion::end_round(Duration aim, const RoundTrip& path, Time now) {
+  measure_path(path, now);
   if (least_ && *least_ > aim) {
     const double excess = static_cast<double>((*least_ - aim).ns) / static_cast<double>(least_->ns);
     scale(std::max(1 - kDecreaseSlope * excess, 1 - kMostDecrease));
@@ -116,7 +128,7 @@ void Congestion::scale(double factor) {
 void Congestion::clamp() {
   const double least = kMinimumWindowPackets * options_.path_mtu;
   bytes_ = std::clamp(bytes_, std::min<double>(least, options_.window_bytes),
-                      static_cast<double>(options_.window_bytes));
+                      static_cast<double>(options_.window_bytes) + path_bytes_);
   window_ = static_cast<std::uint32_t>(bytes_);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "dataplane/base/types.hpp"
@@ -24,6 +25,8 @@ class Congestion {
   };
   explicit Congestion(const Options& options);
 
+  /// At most Options::window_bytes, which is what the peer's buffer holds, and on a long path what that
+  /// holds.
   std::uint32_t window() const { return window_; }
   /// How many bytes our own host's link carries in a second; 0 if that is not known.
   void set_link(std::uint64_t bytes_per_second) { link_ = bytes_per_second; }
@@ -44,16 +47,18 @@ class Congestion {
   Duration target() const;
 
  private:
-  void end_round(Duration aim, Time now);
+  void end_round(Duration aim, const RoundTrip& path, Time now);
+  void measure_path(const RoundTrip& path, Time now);
   void scale(double factor);
   void clamp();
 
   Options options_;
   double bytes_;  ///< Swift's cwnd
   std::uint64_t link_ = 0;
+  double path_bytes_ = 0;  ///< that a long path holds at the rate that it carries
   std::uint32_t window_;
   bool slow_start_ = true;
-  double slow_start_end_;
+  double slow_start_end_ = std::numeric_limits<double>::infinity();
   Time round_start_{};
   std::optional<Duration> least_;  ///< of this round's samples
   std::uint32_t samples_ = 0, lossy_rounds_ = 0;

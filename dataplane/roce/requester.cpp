@@ -53,7 +53,7 @@ Result<void> Requester::enqueue(const SendWork& work) {
 }
 
 std::uint32_t Requester::window() const {
-  return std::min(config_.window_bytes, congestion_.window());
+  return congestion_.window();
 }
 
 void Requester::complete_works() {

@@ -79,9 +79,10 @@ Duration Requester::least_timeout() const {
 }
 
 Duration Requester::timeout() const {
-  const Duration least = std::max(least_timeout(), config_.minimum_timeout);
+  const Duration first = config_.selective_repeat ? kInitialTimeout : kTextbookInitialTimeout;
+  const Duration least = std::max(rtt_.measured() ? least_timeout() : first, config_.minimum_timeout);
   // Bounded before it is doubled, too: a host that was frozen for a day measures a round trip of a day.
-  const Duration measured = std::min(rtt_.timeout(least), config_.ack_timeout);
+  const Duration measured = std::min(rtt_.measured() ? rtt_.timeout(least) : least, config_.ack_timeout);
   const Duration doubled = measured * (std::int64_t{1} << std::min(backoff_, 16U));
   return std::min({doubled, config_.ack_timeout, patience() - silence_});
 }
@@ -105,8 +106,9 @@ FailureCause Requester::on_timer(Time now) {
   ++counters_.timeouts;
   ++backoff_;
   ++expiries_;
-  // The first only says that the last packets were lost; go-back-N has more to fear from a full queue.
-  if (expiries_ > 1 || !config_.selective_repeat) congestion_.on_timeout();
+  // The first only says that the last packets were lost, and before a round trip is known all may be early;
+  // go-back-N has more to fear from a full queue.
+  if ((expiries_ > 1 && rtt_.measured()) || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;
   asked_again_ = false;

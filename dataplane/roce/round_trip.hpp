@@ -38,9 +38,8 @@ class RoundTrip {
   Duration smoothed() const { return smoothed_; }
   /// Of paths, in the present and the previous period: without queues, as far as one packet met none.
   Duration least() const { return std::min(least_, least_before_); }
-  Duration timeout(Duration minimum) const {
-    return measured_ ? std::max(minimum, smoothed_ + variation_ * 4) : kInitialTimeout;
-  }
+  /// Of one that was measured.
+  Duration timeout(Duration minimum) const { return std::max(minimum, smoothed_ + variation_ * 4); }
 
  private:
   bool measured_ = false;

@@ -63,6 +63,15 @@ BOOST_AUTO_TEST_CASE(a_link_without_loss_is_filled) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_path_of_forty_milliseconds_is_filled) {
+  Link link = kGigabit;
+  link.delay = milliseconds(20);
+  Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, link);
+  transfer.run(250);  // a window of 1 MB would carry 0.2 Gb/s
+  BOOST_TEST(transfer.bits_per_second() > 0.8e9);
+  BOOST_TEST(transfer.pair.connection(0).counters().retransmitted < 5);  // before a round trip is known
+}
+
 BOOST_AUTO_TEST_CASE(one_percent_loss_costs_selective_repeat_less_than_seven_percent) {
   for (const bool control : {false, true}) {
     for (const std::uint32_t mtu : {1024, 4096, 8192}) {
