@@ -45,6 +45,9 @@ struct WriteRequest {
   std::uint64_t remote_address = 0;
   RemoteKey remote_key{};
   std::optional<std::uint32_t> immediate;
+  /// With an immediate: the peer may see it complete before what was posted earlier, where a lost packet
+  /// holds that up. A hint: not every provider can.
+  bool unordered = false;
 };
 
 struct ReadRequest {

@@ -155,7 +155,8 @@ Result<void> SoftwareQueuePair::post_write(const WriteRequest& request) {
                                        .bytes = request.bytes,
                                        .remote_address = request.remote_address,
                                        .remote_key = request.remote_key,
-                                       .immediate = request.immediate.value_or(0)}),
+                                       .immediate = request.immediate.value_or(0),
+                                       .unordered = request.unordered}),
                      request.bytes);
 }
 

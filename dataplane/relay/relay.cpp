@@ -99,6 +99,7 @@ Result<void> Relay::set_memory(const Memory& memory) {
   if (!schedule_.is_root()) {
     held_.resize(std::min(memory.slots, blocks_));
     consumed_.resize(held_.size());
+    overtaken_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
   memory_ = memory;  // behind what may throw: who has memory has slots
@@ -179,7 +180,8 @@ BlockMap Relay::held() const {
 
 std::size_t Relay::state_bytes() const {
   return sizeof *this + window_.bytes() + sources_.capacity() * sizeof(Source) +
-         destinations_.capacity() * sizeof(Destination) + (held_.capacity() + consumed_.capacity()) / 8;
+         destinations_.capacity() * sizeof(Destination) +
+         (held_.capacity() + consumed_.capacity() + overtaken_.capacity()) / 8;
 }
 
 /// Block by block: a slot is free when it was filled, consumed, and no scheduled send of it is left. Sends of

@@ -28,6 +28,8 @@
 namespace rdmc::relay {
 
 inline constexpr std::uint32_t kMaxWritesInFlight = 4096;
+/// So many blocks of one source may be late while later ones come.
+inline constexpr std::uint32_t kMostOvertaken = 4096;
 
 struct RelayConfig {
   Algorithm algorithm = Algorithm::binomial_pipeline;
@@ -131,8 +133,9 @@ class Relay {
   /// memory, addresses that overflow).
   Result<void> on_grant(Rank from, const Grant& grant);
   /// A WRITE with immediate from `from` is complete in our memory. Returns the block's 64-bit index. Errors:
-  /// protocol_error for anything but exactly the block that the schedule says is next from `from`, with its
-  /// exact length, inside what we granted; nothing has changed then.
+  /// protocol_error for anything but a block that the schedule says is due from `from`, with its exact
+  /// length, inside what we granted; nothing has changed then. A block may overtake kMostOvertaken others of
+  /// its source.
   Result<std::uint64_t> on_block(Rank from, std::uint32_t immediate, std::uint32_t byte_count);
   /// The write of `block` to `to` that poll_write gave out was acknowledged.
   void on_write_complete(Rank to, std::uint64_t block);
@@ -142,8 +145,9 @@ class Relay {
 
   // -- actions: drain each until false after every batch of events --
 
-  /// The next write to post: in schedule order to each destination; overall too, except that writes to others
-  /// may overtake one whose block has not arrived. Post them in this order, and let them leave in this order.
+  /// The next write to post: in schedule order, except that writes to others may overtake one whose block has
+  /// not arrived, and so may writes to the same one if it was overtaken on its way here, too. Post them in
+  /// this order, and let them leave in this order.
   bool poll_write(BlockWrite& write);
   /// The next grant to send.
   bool poll_grant(Rank& to, Grant& grant);
@@ -189,8 +193,8 @@ class Relay {
     Rank rank{};
     std::optional<Grant> memory;
     std::optional<Grant> arena;
-    bool started = false;            ///< its first write was posted
-    std::uint64_t overtaken_in = 0;  ///< the poll_write in which a block for it was found late
+    bool started = false;          ///< its first write was posted
+    std::uint64_t held_up_in = 0;  ///< the poll_write in which a block for it was found late
   };
   enum class Arena : std::uint8_t { none, offered, granted, holds_first_block, emptied };
 
@@ -204,10 +208,14 @@ class Relay {
   void release();
   // relay_receive.cpp
   std::uint64_t block_at(std::uint64_t step) const;
+  std::optional<std::uint64_t> step_of(const Source& source, std::uint32_t immediate) const;
+  void note_overtaken(const Source& source, std::uint64_t step);
+  void skip_held(Rank source, std::optional<std::uint64_t>& step) const;
   void skip_arena_landing();
   Source* find_source(Rank rank);
   // relay_send.cpp
   void extend_window();
+  bool was_overtaken(std::uint64_t block) const;
   bool can_write(const Destination& destination, std::uint64_t block) const;
   void fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write);
   // relay_wait.cpp
@@ -231,6 +239,8 @@ class Relay {
   std::uint64_t released_ = 0;
   std::vector<bool> held_;      ///< by slot; receivers only
   std::vector<bool> consumed_;  ///< by slot; receivers only
+  /// By slot; receivers only: not here, though its source's next one is. A packet of it was lost.
+  std::vector<bool> overtaken_;
 
   std::vector<Source> sources_;
   std::vector<Destination> destinations_;

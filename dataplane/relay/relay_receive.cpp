@@ -21,6 +21,31 @@ void Relay::skip_arena_landing() {
   first.landing_step = schedule_.next_receive_from(first.rank, *first.landing_step + 1, blocks_);
 }
 
+/// The step of the first block that `immediate` can name, of those that have not come.
+std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t immediate) const {
+  auto step = source.receive_step;
+  for (std::uint64_t looked = 0; step && looked < kMostOvertaken; ++looked) {
+    const std::uint64_t block = block_at(*step);
+    if (((immediate ^ block) & kBlockMask) == 0 && !holds(block)) return step;
+    step = schedule_.next_receive_from(source.rank, *step + 1, blocks_);
+  }
+  return std::nullopt;
+}
+
+/// To the first step from `step` on whose block from `source` has not come.
+void Relay::skip_held(Rank source, std::optional<std::uint64_t>& step) const {
+  while (step && holds(block_at(*step))) step = schedule_.next_receive_from(source, *step + 1, blocks_);
+}
+
+/// What should have come from `source` before `step`.
+void Relay::note_overtaken(const Source& source, std::uint64_t step) {
+  for (auto late = source.receive_step; late && *late < step;
+       late = schedule_.next_receive_from(source.rank, *late + 1, blocks_)) {
+    const std::uint64_t block = block_at(*late);
+    if (!holds(block)) overtaken_[block % overtaken_.size()] = true;
+  }
+}
+
 Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::uint32_t byte_count) {
   const auto refuse = [](const char* what) { return fail(Errc::protocol_error, what); };
   if (cancelled_) return fail(Errc::cancelled, "relay: the message was cancelled");
@@ -28,25 +53,25 @@ Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::u
   if (source == nullptr) return refuse("block: from a member that never sends to us");
   if (!has_length()) return refuse("block: before the message's length");
   if (!source->receive_step) return refuse("block: one too many");
-  const std::uint64_t block = block_at(*source->receive_step);
   if (slot_id_of(immediate) != config_.slot_id) return refuse("block: of another message");
-  if ((immediate & kBlockMask) != (block & kBlockMask)) return refuse("block: not the one that is due");
+  const auto step = step_of(*source, immediate);
+  if (!step) return refuse("block: not one that is due");
+  const std::uint64_t block = block_at(*step);
   if (byte_count != block_length(block)) return refuse("block: wrong length");
-  const bool in_arena = arena_ == Arena::granted && first_.peer == from;
+  const bool in_arena = arena_ == Arena::granted && first_.peer == from && block == first_.block;
   if (!in_arena && block >= source->granted) return refuse("block: not granted");
 
-  source->receive_step = schedule_.next_receive_from(from, *source->receive_step + 1, blocks_);
   if (in_arena) {
     arena_ = Arena::holds_first_block;
-  } else if (source->landings != 0) {
+  } else if (!source->landing_step || *step < *source->landing_step) {
     --source->landings;
-  } else {
-    source->landing_step = source->receive_step;
   }
   if (memory_) {
-    assert(!holds(block));
     held_[block % held_.size()] = true;
+    overtaken_[block % held_.size()] = false;
+    note_overtaken(*source, *step);
   }
+  skip_held(from, source->receive_step);
   ++received_;
   reached_ = std::max(reached_, block + 1);
   extend_window();
@@ -88,6 +113,7 @@ bool Relay::poll_grant(Rank& to, Grant& grant) {
 bool Relay::poll_landing(Landing& landing) {
   if (cancelled_ || !memory_) return false;
   for (Source& source : sources_) {
+    skip_held(source.rank, source.landing_step);
     if (!source.landing_step || source.landings == config_.landings_ahead) continue;
     const std::uint64_t block = block_at(*source.landing_step);
     if (block >= source.granted) continue;

@@ -66,10 +66,15 @@ bool Relay::can_write(const Destination& destination, std::uint64_t block) const
   return destination.memory && block < destination.memory->limit;
 }
 
+bool Relay::was_overtaken(std::uint64_t block) const {
+  return !overtaken_.empty() && block < released_ + overtaken_.size() &&
+         overtaken_[block % overtaken_.size()];
+}
+
 /// A block that is not here yet holds up its own destination only: the link would stand idle for as long as
-/// it is late, and every later step with it. A grant that is missing holds up everything: it is on its way
-/// when a message starts, and filling the link with the blocks of whoever granted first would turn the
-/// pipeline into unicasts.
+/// it is late, and every later step with it. Where a packet of it was lost, it holds up nobody. A grant that
+/// is missing holds up everything: it is on its way when a message starts, and filling the link with the
+/// blocks of whoever granted first would turn the pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
   ++write_polls_;
@@ -77,9 +82,10 @@ bool Relay::poll_write(BlockWrite& write) {
     SendWindow::Send& send = window_[at];
     if (send.state != SendWindow::State::waiting) continue;
     Destination& destination = destinations_[send.destination];
-    if (destination.overtaken_in == write_polls_) continue;  // writes to one keep their order
+    if (destination.held_up_in == write_polls_) continue;  // writes to one keep their order
     if (!holds(send.block)) {
-      destination.overtaken_in = write_polls_;
+      // The first one may have to land in an arena that takes no other.
+      if (!destination.started || !was_overtaken(send.block)) destination.held_up_in = write_polls_;
       continue;
     }
     if (!can_write(destination, send.block)) return false;

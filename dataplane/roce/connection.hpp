@@ -78,6 +78,9 @@ struct SendWork {
   std::uint64_t remote_address = 0;
   RemoteKey remote_key{};
   std::uint32_t immediate = 0;
+  /// A WRITE with immediate: the peer may see it complete before works that were posted earlier. Only with
+  /// selective repeat; else it has no effect.
+  bool unordered = false;
 };
 
 struct ReadWork {

@@ -89,7 +89,8 @@ XWrite read_x_write(const std::byte* from) {
                 .key = RemoteKey{load_be<std::uint32_t>(from + 8)},
                 .immediate = load_be<std::uint32_t>(from + 12),
                 .remaining = load_be<std::uint32_t>(from + 16),
-                .identification = load_be<std::uint16_t>(from + 20)};
+                .identification = load_be<std::uint16_t>(from + 20),
+                .begins_unordered = (load_be<std::uint16_t>(from + 22) & kBeginsUnordered) != 0};
 }
 
 // What only atomics and invalidation need: kept out of the way of every other packet.
@@ -262,7 +263,7 @@ std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept {
   store_be(out + 12, header.immediate);
   store_be(out + 16, header.remaining);
   store_be(out + 20, header.identification);
-  store_be(out + 22, std::uint16_t{0});
+  store_be(out + 22, header.begins_unordered ? kBeginsUnordered : std::uint16_t{0});
   return kXWriteBytes;
 }
 

@@ -78,14 +78,17 @@ struct AtomicEth {
   RemoteKey key{};
   std::uint64_t swap_or_add = 0, compare = 0;  ///< FETCH_ADD does not look at `compare`
 };
+/// The flag of an XWrite that is the first packet of a message that may complete before earlier ones.
+inline constexpr std::uint16_t kBeginsUnordered = 0x8000;
 /// VA 8, key 4, immediate 4, bytes of the message from this packet's first to its end 4, identification 2,
-/// zero 2. `identification` is the IPv4 identification that the sender computed the ICRC with.
+/// flags 2. `identification` is the IPv4 identification that the sender computed the ICRC with.
 struct XWrite {
   std::uint64_t address = 0;
   RemoteKey key{};
   std::uint32_t immediate = 0;
   std::uint32_t remaining = 0;
   std::uint16_t identification = 0;
+  bool begins_unordered = false;  ///< kBeginsUnordered
 };
 /// Follows the AETH in x_acknowledge: newest 3, words 1, delay 4, zero 4, then the bitmap. The BTH's PSN is
 /// the last one received in order; bit i of the bitmap (word i/32, least significant first) says that PSN

@@ -152,7 +152,8 @@ std::size_t Requester::write_header(const Posted& posted, Sequence s, std::uint3
     return used + write_x_write(header + used, {.address = work.remote_address + offset,
                                                 .key = work.remote_key,
                                                 .immediate = work.immediate,
-                                                .remaining = total - offset});
+                                                .remaining = total - offset,
+                                                .begins_unordered = first && work.unordered});
   }
   bth.opcode = textbook_opcode(work.opcode, first, last);
   std::size_t used = write_bth(header, bth);

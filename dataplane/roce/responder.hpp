@@ -1,6 +1,7 @@
 // The half of a connection that receives requests: checks them, says where their bytes go, completes receives
 // and answers. In textbook mode it takes packets in PSN order only; with selective repeat X_WRITEs are placed
-// as they come and their completions wait for their turn. Nothing is ever executed twice.
+// as they come and their completions wait for their turn, but for unordered ones. Nothing is ever executed
+// twice.
 //
 // Bodies are split by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
 // (SEND and textbook WRITE), responder_x_write.cpp, responder_fetch.cpp (READ and atomics),
@@ -58,7 +59,9 @@ class Responder {
   struct Record {
     std::uint32_t bytes = 0, immediate = 0;
     bool ends = false, has_immediate = false;
-    bool placed = false;  ///< its turn came before a receive was posted; the bytes are there
+    bool begins_unordered = false;
+    bool completed = false;  ///< ahead of its turn
+    bool placed = false;     ///< its turn came before a receive was posted; the bytes are there
   };
   struct Nak {
     std::uint8_t syndrome = 0;
@@ -88,6 +91,7 @@ class Responder {
   bool well_formed(const Packet& packet, Message message) const;
   Arrival take_x_write(const Packet& packet, Sequence s, bool in_order);
   void settle();
+  void complete_ahead(Sequence s);
   void complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate,
                 std::optional<RemoteKey> invalidated = std::nullopt);
 

@@ -1,4 +1,4 @@
-// X_WRITE packets: placed in whatever order they come, completed in PSN order.
+// X_WRITE packets: placed in whatever order they come, completed in PSN order, but for unordered WRITEs.
 #include <algorithm>
 
 #include "dataplane/roce/responder.hpp"
@@ -31,13 +31,15 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
           .immediate = packet.x_write.immediate,
           .ends = ends,
           .has_immediate = packet.bth.opcode == Opcode::x_write_last_immediate,
-          .placed = false};
+          .begins_unordered = packet.x_write.begins_unordered};
   received_.set(s);
   end_ = std::max(end_, s + 1);
   if (in_order) {
     waiting_ = false;
     settle();
     if (failure_ != FailureCause::none) return {Arrival::Verdict::refused};
+  } else {
+    complete_ahead(s);
   }
   return {Arrival::Verdict::accepted, destination};
 }
@@ -50,7 +52,8 @@ void Responder::settle() {
       refuse(kInvalidRequest, FailureCause::local_invalid_request);
       return;
     }
-    if (kept.has_immediate && receives_.empty()) {
+    const bool completes = kept.has_immediate && !kept.completed;
+    if (completes && receives_.empty()) {
       // Not received as far as the peer can tell, so that it asks again; but the bytes stay where they are.
       received_.clear(next_);
       kept.placed = waiting_ = true;
@@ -63,11 +66,27 @@ void Responder::settle() {
     message_ = kept.ends ? Message::none : Message::write;
     if (kept.ends) {
       msn_ = (msn_ + 1) & Psn::kMask;
-      if (kept.has_immediate)
-        complete(CompletionKind::receive_write_immediate, message_bytes_, kept.immediate);
+      if (completes) complete(CompletionKind::receive_write_immediate, message_bytes_, kept.immediate);
     }
     ++next_;
   }
+}
+
+// The message that packet `s` belongs to, behind a gap, if all of it is here and it need not wait for its
+// turn. A SEND that is under way fills the oldest receive, so nothing else may take that one.
+void Responder::complete_ahead(Sequence s) {
+  if (message_ == Message::send || receives_.empty()) return;
+  Sequence last = s;
+  while (!record(last).ends)
+    if (!received_.test(++last)) return;
+  if (!record(last).has_immediate) return;
+  std::uint32_t bytes = record(last).bytes;
+  Sequence first = last;
+  for (; !record(first).begins_unordered; bytes += record(first).bytes) {
+    if (!received_.test(--first) || record(first).ends) return;
+  }
+  record(last).completed = true;
+  complete(CompletionKind::receive_write_immediate, bytes, record(last).immediate);
 }
 
 }  // namespace rdmc::roce

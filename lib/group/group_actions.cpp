@@ -203,7 +203,9 @@ Result<std::size_t> Group::drain_writes(Message& message) {
                                     .bytes = from.subspan(write.local_offset, write.bytes),
                                     .remote_address = write.remote_address,
                                     .remote_key = write.key,
-                                    .immediate = write.immediate});
+                                    .immediate = write.immediate,
+                                    // The record with the message's length goes before a block in the arena.
+                                    .unordered = !write.into_arena});
     if (!posted) return 0;  // the link is lost: the next poll tells everybody
     ++edge.writes;
     ++counters_.blocks_sent;

@@ -22,7 +22,8 @@ bool same(const Packet& a, const Packet& b) {
          a.atomic.address == b.atomic.address && a.atomic.key == b.atomic.key &&
          a.atomic.swap_or_add == b.atomic.swap_or_add && a.atomic.compare == b.atomic.compare &&
          a.original == b.original && a.invalidated == b.invalidated && a.x_write.key == b.x_write.key &&
-         a.x_write.remaining == b.x_write.remaining && std::ranges::equal(a.payload, b.payload);
+         a.x_write.remaining == b.x_write.remaining &&
+         a.x_write.begins_unordered == b.x_write.begins_unordered && std::ranges::equal(a.payload, b.payload);
 }
 
 }  // namespace

@@ -194,7 +194,11 @@ inline WatchedPort::Arrival Peer::packet(Input& input, std::span<const Target> t
     packet.invalidated = target.key;
     packet.reth = {.address = at, .key = target.key, .length = bytes};
     packet.atomic = {.address = at, .key = target.key, .swap_or_add = input.next(), .compare = 0};
-    packet.x_write = {.address = at, .key = target.key, .immediate = 5, .remaining = bytes};
+    packet.x_write = {.address = at,
+                      .key = target.key,
+                      .immediate = 5,
+                      .remaining = bytes,
+                      .begins_unordered = (shape & 4) != 0};
     if (opcode == Opcode::write_first || opcode == Opcode::read_request || opcode == Opcode::x_write)
       packet.reth.length = packet.x_write.remaining = bytes + std::uint32_t{input.next()} * 8;
   }
@@ -252,7 +256,8 @@ inline std::vector<WatchedPort::Arrival> Peer::message(Input& input, std::span<c
                       .key = target.key,
                       .immediate = 7,
                       .remaining = total - at,
-                      .identification = static_cast<std::uint16_t>(in_train)};
+                      .identification = static_cast<std::uint16_t>(in_train),
+                      .begins_unordered = immediate && at == 0};
     packet.immediate = 7;
     auto datagram =
         seal(packet, detail::ramp(bytes, what), static_cast<std::uint16_t>(in_train), kind_.stranger);

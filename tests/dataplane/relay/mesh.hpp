@@ -31,6 +31,7 @@ struct MeshOptions {
   /// length.
   bool arenas = false;
   std::uint32_t slow_per_million = 0;  ///< how often a picked event is put off: makes members drift far apart
+  std::uint32_t overtake_per_million = 0;  ///< how often a write arrives before others of its queue pair
   std::uint64_t seed = 1;
   std::uint32_t idle_rank = 0;   ///< not 0: a member that acknowledges what comes and else does nothing …
   std::uint64_t idle_after = 0;  ///< … once it has taken so many blocks
@@ -76,7 +77,11 @@ class Mesh {
     BlockWrite write;
     std::vector<std::byte> bytes;
   };
-  using Item = std::variant<Announcement, Grant, Arrival>;
+  /// What overtook: it has arrived, but is acknowledged in its turn.
+  struct Arrived {
+    BlockWrite write;
+  };
+  using Item = std::variant<Announcement, Grant, Arrival, Arrived>;
 
   struct Member {
     Relay relay;
@@ -240,9 +245,20 @@ class Mesh {
   }
 
   void deliver(std::uint32_t from, std::uint32_t to, std::deque<Item>& items) {
+    Member& member = members_[to];
+    if (random_.chance(options_.overtake_per_million) && !is_idle(member)) {
+      Item& item = items[random_.below(items.size())];
+      const Arrival* const arrival = std::get_if<Arrival>(&item);
+      if (arrival != nullptr && !arrival->write.into_arena) {
+        land(member, Rank{from}, *arrival);
+        item = Arrived{arrival->write};
+        return;
+      }
+    }
     const Item item = std::move(items.front());
     items.pop_front();
-    Member& member = members_[to];
+    if (const Arrived* done = std::get_if<Arrived>(&item))
+      return acknowledgements_[{from, to}].push_back(done->write);
     if (is_idle(member)) {
       if (const Arrival* lost = std::get_if<Arrival>(&item))
         acknowledgements_[{from, to}].push_back(lost->write);
@@ -260,7 +276,8 @@ class Mesh {
   void land(Member& member, Rank from, const Arrival& arrival) {
     const BlockWrite& write = arrival.write;
     const bool in_arena = member.first_in_arena && !member.first_landed &&
-                          member.relay.schedule().first_receive(1)->peer == from;
+                          member.relay.schedule().first_receive(1)->peer == from &&
+                          (write.into_arena || options_.overtake_per_million == 0);
     auto& memory = in_arena ? member.arena : member.memory;
     const std::uint64_t base = in_arena ? arena_address(member.rank) : memory_address(member.rank);
     expect(write.key == key(member.rank) && write.into_arena == in_arena, "a write with the wrong grant");
@@ -283,6 +300,10 @@ class Mesh {
     }
     member.unconsumed.push_back(*block);
     auto& told = member.landings[from];
+    if (options_.overtake_per_million != 0) {
+      std::erase_if(told, [&](const Landing& landing) { return landing.block == *block; });
+      return;
+    }
     expect(!told.empty() && told.front().block == *block && told.front().bytes == write.bytes &&
                told.front().offset == write.remote_address - base,
            "a landing was foretold wrongly");

@@ -48,6 +48,7 @@ BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_or
     options.spare_slots = *rc::gen::element<std::uint64_t>(0, 0, 1, 3, 8, kWhole);
     options.arenas = *rc::gen::arbitrary<bool>();
     options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000, 900'000);
+    options.overtake_per_million = *rc::gen::element<std::uint32_t>(0, 20'000, 500'000);
     options.seed = *rc::gen::arbitrary<std::uint64_t>();
     const std::string problem = outcome(options);
     if (!problem.empty()) RC_FAIL(problem + ": " + describe(options));

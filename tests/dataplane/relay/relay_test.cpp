@@ -209,13 +209,13 @@ BOOST_AUTO_TEST_CASE(a_cancelled_message_falls_silent_and_says_when_its_memory_i
   BOOST_TEST(is_error(receiver.on_block(Rank{0}, 0, 100), Errc::cancelled));
 }
 
-BOOST_AUTO_TEST_CASE(a_block_that_is_not_exactly_the_next_one_is_refused_and_changes_nothing) {
+BOOST_AUTO_TEST_CASE(a_block_that_is_not_due_is_refused_and_changes_nothing) {
   Relay relay = ready(1, 4, 100, 1000, 10);
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));  // not granted yet
   grants_of(relay);
   BOOST_TEST(is_error(relay.on_block(Rank{2}, 0, 100), Errc::protocol_error));            // no neighbour
   BOOST_TEST(is_error(relay.on_block(Rank{9}, 0, 100), Errc::protocol_error));            // no member
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 2, 100), Errc::protocol_error));            // a later block
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 1, 100), Errc::protocol_error));            // due from another
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 99), Errc::protocol_error));             // short
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 101), Errc::protocol_error));            // long
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0x0100'0000, 100), Errc::protocol_error));  // another message
@@ -223,6 +223,50 @@ BOOST_AUTO_TEST_CASE(a_block_that_is_not_exactly_the_next_one_is_refused_and_cha
   BOOST_TEST(relay.on_block(Rank{0}, 0, 100).value() == 0u);
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));  // once is enough
   BOOST_TEST(relay.blocks_held() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_block_that_was_overtaken_holds_up_nothing_but_itself) {
+  auto relay = *Relay::create({.algorithm = Algorithm::chain,
+                               .rank = Rank{1},
+                               .members = 3,
+                               .block_bytes = 100,
+                               .landings_ahead = 2});
+  BOOST_REQUIRE(relay.set_length(500).has_value());
+  BOOST_REQUIRE(relay.set_memory({5, kAddress, kKey}).has_value());
+  grants_of(relay);
+  BOOST_REQUIRE(relay.on_grant(Rank{2}, kWholeMemory).has_value());
+  std::vector<std::uint64_t> sent, foretold;
+  const auto drain = [&] {
+    for (BlockWrite write; relay.poll_write(write);) sent.push_back(write.block);
+    for (Landing landing; relay.poll_landing(landing);) foretold.push_back(landing.block);
+  };
+  drain();
+  BOOST_TEST((sent.empty() && foretold == std::vector<std::uint64_t>{0, 1}));
+  // Block 4 comes before it was foretold.
+  for (const std::uint32_t block : {0, 2, 4, 1, 3}) {
+    BOOST_TEST(relay.on_block(Rank{0}, block, 100).value() == block);
+    drain();
+    BOOST_TEST(is_error(relay.on_block(Rank{0}, block, 100), Errc::protocol_error));
+  }
+  BOOST_TEST((sent == std::vector<std::uint64_t>{0, 2, 4, 1, 3}));
+  BOOST_TEST((foretold == std::vector<std::uint64_t>{0, 1, 2, 3}));
+  BOOST_TEST(relay.is_delivered());
+}
+
+BOOST_AUTO_TEST_CASE(the_first_write_to_a_destination_keeps_its_place) {
+  auto relay =
+      *Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = 100});
+  BOOST_REQUIRE(relay.set_length(300).has_value());
+  BOOST_REQUIRE(relay.set_memory({3, kAddress, kKey}).has_value());
+  grants_of(relay);
+  BOOST_REQUIRE(relay.on_grant(Rank{2}, kArena).has_value());
+  BOOST_REQUIRE(relay.on_grant(Rank{2}, kWholeMemory).has_value());
+  BOOST_TEST(relay.on_block(Rank{0}, 1, 100).value() == 1u);
+  BlockWrite write;
+  BOOST_TEST(!relay.poll_write(write));  // its arena takes the first block only
+  BOOST_TEST(relay.on_block(Rank{0}, 0, 100).value() == 0u);
+  BOOST_REQUIRE(relay.poll_write(write));
+  BOOST_TEST((write.block == 0 && write.into_arena));
 }
 
 BOOST_AUTO_TEST_CASE(a_block_beyond_the_granted_window_or_after_the_last_is_refused) {

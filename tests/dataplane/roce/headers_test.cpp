@@ -37,6 +37,7 @@ void check_equal(const Packet& packet, const Sample& sample) {
   RC_ASSERT(packet.x_write.address == sample.x_write.address);
   RC_ASSERT(packet.x_write.key == sample.x_write.key);
   RC_ASSERT(packet.x_write.remaining == sample.x_write.remaining);
+  RC_ASSERT(packet.x_write.begins_unordered == sample.x_write.begins_unordered);
   RC_ASSERT(packet.x_write.identification == sample.x_write.identification);
   RC_ASSERT(packet.x_ack.newest == sample.x_ack.newest);
   RC_ASSERT(packet.x_ack.delay_ns == sample.x_ack.delay_ns);
@@ -97,10 +98,11 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_specification) {
                                        .key = RemoteKey{0x11121314},
                                        .immediate = 0x21222324,
                                        .remaining = 0x31323334,
-                                       .identification = 0x4142});
+                                       .identification = 0x4142,
+                                       .begins_unordered = true});
   constexpr std::array<unsigned char, kXWriteBytes> kExtension{1,    2,    3,    4,    5,    6,    7,    8,
                                                                0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24,
-                                                               0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0,    0};
+                                                               0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x80, 0};
   for (std::size_t i = 0; i < kXWriteBytes; ++i)
     BOOST_TEST(std::to_integer<int>(x_write[i]) == int{kExtension[i]});
 }

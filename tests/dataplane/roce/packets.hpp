@@ -107,7 +107,8 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
                  .key = RemoteKey{u32()},
                  .immediate = s.immediate,
                  .remaining = static_cast<std::uint32_t>(payload_bytes) + rest,
-                 .identification = static_cast<std::uint16_t>(random.next())};
+                 .identification = static_cast<std::uint16_t>(random.next()),
+                 .begins_unordered = flag()};
     at += write_x_write(out.data() + at, s.x_write);
   }
   if (opcode == Opcode::x_acknowledge) {

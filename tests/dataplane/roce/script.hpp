@@ -38,6 +38,7 @@ struct In {
   RemoteKey key = kKey;  ///< also the one that a SEND invalidates
   std::uint64_t swap_or_add = 0, compare = 0;
   bool marked = false;  ///< by a congested switch
+  bool begins_unordered = false;
 };
 
 inline constexpr RemoteAccess kAnyAccess =
@@ -85,8 +86,11 @@ class Script {
     if (o == Opcode::send_last_invalidate || o == Opcode::send_only_invalidate)
       at += write_invalidated(at, p.key);
     if (o >= Opcode::x_write)
-      at += write_x_write(at, {kBase + p.at, p.key, p.immediate,
-                               p.length != 0 ? p.length : static_cast<std::uint32_t>(p.bytes)});
+      at += write_x_write(at, {.address = kBase + p.at,
+                               .key = p.key,
+                               .immediate = p.immediate,
+                               .remaining = p.length != 0 ? p.length : static_cast<std::uint32_t>(p.bytes),
+                               .begins_unordered = p.begins_unordered});
     bytes.resize(static_cast<std::size_t>(at - bytes.data()));
     for (std::size_t i = 0; i < p.bytes; ++i) bytes.push_back(static_cast<std::byte>(i));
     bytes.resize(bytes.size() + pad + kIcrcBytes);
@@ -252,6 +256,7 @@ class Script {
     if (opcode >= 0xC0)
       fmt::format_to(end, "@{}/{}", packet->x_write.address - kBase, packet->x_write.remaining);
     if (packet->reth.length != 0) fmt::format_to(end, " of {}", packet->reth.length);
+    if (opcode >= 0xC0 && packet->x_write.begins_unordered) line += " unordered";
     if (packet->bth.ack_request) line += " ask";
     return line;
   }

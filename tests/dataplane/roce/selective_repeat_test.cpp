@@ -52,6 +52,65 @@ BOOST_AUTO_TEST_CASE(packets_are_placed_as_they_come_and_completed_in_order) {
   CHECK_LINES(s.completions(), "receive_write 1 519 immediate 11", "receive_write 2 5 immediate 22");
 }
 
+In unordered(In packet) {
+  packet.begins_unordered = true;
+  return packet;
+}
+
+BOOST_AUTO_TEST_CASE(an_unordered_write_completes_when_all_of_it_is_here) {
+  Script s(kSelective);
+  for (std::uint64_t id = 1; id <= 4; ++id) s.receive(0, id);
+  // PSN 0: an unordered write. 1: a write. 2, 3: an unordered one. 4: an ordered one. 5: an unordered one.
+  s.in(last_immediate(3, 5, 1256, 33));
+  s.in(last_immediate(4, 4, 0, 44));
+  CHECK_LINES(s.completions());
+  s.in(unordered(part(2, 1000, 261)));
+  CHECK_LINES(s.completions(), "receive_write 1 261 immediate 33");
+  s.in(unordered(last_immediate(5, 6, 0, 55)));
+  CHECK_LINES(s.completions(), "receive_write 2 6 immediate 55");
+  CHECK_LINES(s.out(), "ack -1 msn 0 newest 5 [001111]");
+  s.in(unordered(last_immediate(0, 7, 0, 11)));
+  CHECK_LINES(s.completions(), "receive_write 3 7 immediate 11");
+  s.in(last(1, 8, 0));
+  CHECK_LINES(s.completions(), "receive_write 4 4 immediate 44");
+  CHECK_LINES(s.out(), "ack 5 msn 5 newest 1 []");
+}
+
+BOOST_AUTO_TEST_CASE(an_unordered_write_that_meets_no_receive_waits_for_its_turn) {
+  Script s(kSelective);
+  s.in(unordered(last_immediate(1, 4, 0, 11)));
+  s.receive(0, 1);
+  CHECK_LINES(s.completions());
+  s.in(last(0, 4, 0));
+  CHECK_LINES(s.completions(), "receive_write 1 4 immediate 11");
+}
+
+BOOST_AUTO_TEST_CASE(an_unordered_write_leaves_the_receive_of_a_send_alone) {
+  Script s(kSelective);
+  const auto receive = s.receive(300, 1);
+  s.receive(0, 2);
+  s.in({Opcode::send_first, 0, kMtu});
+  s.in(unordered(last_immediate(2, 4, 512, 22)));
+  CHECK_LINES(s.completions());
+  s.in({Opcode::send_last, 1, 3});
+  CHECK_LINES(s.completions(), "receive 1 259", "receive_write 2 4 immediate 22");
+  BOOST_TEST(std::to_integer<int>(receive[256]) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_first_packet_of_an_unordered_write_says_so) {
+  Script s(kSelective);
+  std::array<std::byte, 600> bytes{};
+  for (const bool unordered : {true, false})
+    BOOST_REQUIRE(s.connection().post_send({.opcode = SendOpcode::write_immediate,
+                                            .bytes = bytes,
+                                            .remote_address = kBase,
+                                            .remote_key = kKey,
+                                            .unordered = unordered}));
+  CHECK_LINES(s.out(), "x_write 0:256@0/600 unordered", "x_write 1:256@256/344",
+              "x_write_last_immediate 2:88@512/88", "x_write 3:256@0/600", "x_write 4:256@256/344",
+              "x_write_last_immediate 5:88@512/88 ask");
+}
+
 BOOST_AUTO_TEST_CASE(a_received_psn_is_never_placed_again) {
   Script s(kSelective);
   s.receive(0);
