@@ -3,7 +3,6 @@
 // host of a virtual machine may move its processors apart, and together again, at any time.
 #pragma once
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -14,20 +13,20 @@
 namespace rdmc::bench {
 
 /// Nanoseconds that a cache line takes from the first processor that we may use to the last one and back: the
-/// least of eight means over 500 times. 0 where there is only one. Takes a few milliseconds.
+/// least of eight means over 500 times. 0 where there is only one, or threads may not choose theirs. Takes a
+/// few milliseconds.
 inline double line_round_trip_ns() {
   constexpr std::uint32_t kMeans = 8, kTimes = 500;
-  cpu_set_t ours;
+  cpu_set_t ours, first, last;
   if (sched_getaffinity(0, sizeof ours, &ours) != 0 || CPU_COUNT(&ours) < 2) return 0;
-  int first = 0, last = CPU_SETSIZE - 1;
-  while (!CPU_ISSET(first, &ours)) ++first;
-  while (!CPU_ISSET(last, &ours)) --last;
-  const auto stay_on = [](int processor) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(processor, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-  };
+  int low = 0, high = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(low, &ours)) ++low;
+  while (!CPU_ISSET(high, &ours)) --high;
+  CPU_ZERO(&first);
+  CPU_SET(low, &first);
+  CPU_ZERO(&last);
+  CPU_SET(high, &last);
+  if (sched_setaffinity(0, sizeof first, &first) != 0) return 0;
   alignas(128) std::atomic<std::uint32_t> line{0};
   const auto pass_on = [&line](std::uint32_t at) {
     while (line.load(std::memory_order_acquire) != at) {
@@ -35,21 +34,18 @@ inline double line_round_trip_ns() {
     line.store(at + 1, std::memory_order_release);
   };
   double least = 0;
-  std::thread there([&] {
-    stay_on(last);
+  std::jthread there([&] {
+    sched_setaffinity(0, sizeof last, &last);
     for (std::uint32_t i = 0; i < kMeans * kTimes; ++i) pass_on(2 * i + 1);
   });
-  std::thread here([&] {
-    stay_on(first);
-    for (std::uint32_t mean = 0; mean < kMeans; ++mean) {
-      const auto start = std::chrono::steady_clock::now();
-      for (std::uint32_t i = 0; i < kTimes; ++i) pass_on(2 * (mean * kTimes + i));
-      const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-      if (mean == 0 || took.count() / kTimes < least) least = took.count() / kTimes;
-    }
-  });
-  here.join();
+  for (std::uint32_t mean = 0; mean < kMeans; ++mean) {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint32_t i = 0; i < kTimes; ++i) pass_on(2 * (mean * kTimes + i));
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    if (mean == 0 || took.count() / kTimes < least) least = took.count() / kTimes;
+  }
   there.join();
+  sched_setaffinity(0, sizeof ours, &ours);
   return least;
 }
 

@@ -46,7 +46,8 @@ struct WriteRequest {
   RemoteKey remote_key{};
   std::optional<std::uint32_t> immediate;
   /// With an immediate: the peer may see it complete before what was posted earlier, where a lost packet
-  /// holds that up. A hint: not every provider can.
+  /// holds that up. It takes the oldest receive that the peer has posted, also where a SEND waits for one. A
+  /// hint: not every provider can.
   bool unordered = false;
 };
 
@@ -145,7 +146,7 @@ class QueuePair {
     return fail(Errc::unsupported, "this provider ties no key to a queue pair");
   }
 
-  /// Takes up to out.size() completions in order; returns how many.
+  /// Takes up to out.size() completions in order (but see WriteRequest::unordered); returns how many.
   virtual std::size_t poll_completions(std::span<Completion> out) = 0;
 
   /// Beside the works: memory that both processes write, where both are on one host and know each other. It

@@ -28,7 +28,7 @@
 namespace rdmc::relay {
 
 inline constexpr std::uint32_t kMaxWritesInFlight = 4096;
-/// So many blocks of one source may be late while later ones come.
+/// Steps of one source that may be open, from the earliest block that is late to the newest that comes.
 inline constexpr std::uint32_t kMostOvertaken = 4096;
 
 struct RelayConfig {
@@ -187,6 +187,7 @@ class Relay {
     std::optional<std::uint64_t> landing_step;  ///< of its next write that poll_landing has not told
     std::uint32_t landings = 0;                 ///< told and not yet arrived
     std::uint64_t granted = 0;
+    std::uint64_t newest = 0;  ///< step behind that of the latest of its blocks that came
   };
   /// A member that we send to: what it has granted.
   struct Destination {
@@ -209,7 +210,7 @@ class Relay {
   // relay_receive.cpp
   std::uint64_t block_at(std::uint64_t step) const;
   std::optional<std::uint64_t> step_of(const Source& source, std::uint32_t immediate) const;
-  void note_overtaken(const Source& source, std::uint64_t step);
+  void note_overtaken(Source& source, std::uint64_t step);
   void skip_held(Rank source, std::optional<std::uint64_t>& step) const;
   void skip_arena_landing();
   Source* find_source(Rank rank);
@@ -239,7 +240,8 @@ class Relay {
   std::uint64_t released_ = 0;
   std::vector<bool> held_;      ///< by slot; receivers only
   std::vector<bool> consumed_;  ///< by slot; receivers only
-  /// By slot; receivers only: not here, though its source's next one is. A packet of it was lost.
+  /// By slot; receivers only: not here, though a later one of its source is. A packet of it was lost, here or
+  /// on its way to there.
   std::vector<bool> overtaken_;
 
   std::vector<Source> sources_;

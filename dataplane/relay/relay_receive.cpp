@@ -21,12 +21,18 @@ void Relay::skip_arena_landing() {
   first.landing_step = schedule_.next_receive_from(first.rank, *first.landing_step + 1, blocks_);
 }
 
-/// The step of the first block that `immediate` can name, of those that have not come.
+/// The step of the block that `immediate` names, of those that are due from `source`. Most often it is the
+/// one behind the newest; else one that was passed or the next ones pass.
 std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t immediate) const {
-  auto step = source.receive_step;
-  for (std::uint64_t looked = 0; step && looked < kMostOvertaken; ++looked) {
-    const std::uint64_t block = block_at(*step);
-    if (((immediate ^ block) & kBlockMask) == 0 && !holds(block)) return step;
+  const auto is_meant = [&](std::uint64_t step) {
+    const std::uint64_t block = block_at(step);
+    return ((immediate ^ block) & kBlockMask) == 0 && !holds(block);
+  };
+  auto step = schedule_.next_receive_from(source.rank, source.newest, blocks_);
+  if (step && is_meant(*step)) return step;
+  step = source.receive_step;
+  for (std::uint32_t looked = 0; step && looked < kMostOvertaken; ++looked) {
+    if (is_meant(*step)) return step;
     step = schedule_.next_receive_from(source.rank, *step + 1, blocks_);
   }
   return std::nullopt;
@@ -38,12 +44,13 @@ void Relay::skip_held(Rank source, std::optional<std::uint64_t>& step) const {
 }
 
 /// What should have come from `source` before `step`.
-void Relay::note_overtaken(const Source& source, std::uint64_t step) {
-  for (auto late = source.receive_step; late && *late < step;
+void Relay::note_overtaken(Source& source, std::uint64_t step) {
+  for (auto late = schedule_.next_receive_from(source.rank, source.newest, blocks_); late && *late < step;
        late = schedule_.next_receive_from(source.rank, *late + 1, blocks_)) {
     const std::uint64_t block = block_at(*late);
     if (!holds(block)) overtaken_[block % overtaken_.size()] = true;
   }
+  source.newest = std::max(source.newest, step + 1);
 }
 
 Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::uint32_t byte_count) {

@@ -53,10 +53,13 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& pa
 // this round, is on it; a round in which little was sent does not make that less at once.
 void Congestion::measure_path(const RoundTrip& path, Time now) {
   constexpr double kKept = 0.875;
-  path_bytes_ *= kKept;
-  if (path.least() < kLongPath) return;
-  const double rounds = static_cast<double>((now - round_start_).ns) / static_cast<double>(path.least().ns);
-  path_bytes_ = std::min(std::max(path_bytes_, acknowledged_ / rounds), kMostPathBytes);
+  if (path.least() < kLongPath) {
+    path_bytes_ = 0;
+  } else {
+    const double rounds = static_cast<double>((now - round_start_).ns) / static_cast<double>(path.least().ns);
+    path_bytes_ = std::min(std::max(kKept * path_bytes_, acknowledged_ / rounds), kMostPathBytes);
+  }
+  clamp();
 }
 
 void Congestion::end_round(Duration aim, const RoundTrip& path, Time now) {
@@ -117,6 +120,7 @@ void Congestion::on_notification(const RoundTrip& path, Time now) {
   round_start_ = now;
   least_.reset();
   samples_ = 0;
+  acknowledged_ = lost_ = 0;
 }
 
 void Congestion::scale(double factor) {
@@ -128,7 +132,7 @@ void Congestion::scale(double factor) {
 void Congestion::clamp() {
   const double least = kMinimumWindowPackets * options_.path_mtu;
   bytes_ = std::clamp(bytes_, std::min<double>(least, options_.window_bytes),
-                      static_cast<double>(options_.window_bytes) + path_bytes_);
+                      std::min(options_.window_bytes + path_bytes_, kMostWindowBytes));
   window_ = static_cast<std::uint32_t>(bytes_);
 }
 

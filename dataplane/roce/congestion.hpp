@@ -1,8 +1,8 @@
 // How many bytes may be under way: Swift's delay-based control (Kumar et al., SIGCOMM 2020), without its
 // pacing below one packet. It steers the round trip to a target: additive increase below it, at most one
 // multiplicative decrease per round trip above. A lost packet says nothing here unless many are lost; a
-// timeout does (with selective repeat, the second in a row). Where switches mark instead of dropping, the
-// peer's congestion notifications cut the window as DCQCN cuts its rate.
+// timeout does (with selective repeat, the second in a row once a round trip is known). Where switches mark
+// instead of dropping, the peer's congestion notifications cut the window as DCQCN cuts its rate.
 #pragma once
 
 #include <cstdint>

@@ -166,7 +166,7 @@ std::size_t Connection::predict(std::span<std::span<std::byte>> out, std::size_t
 }
 
 void Connection::expect_write(std::span<std::byte> where) {
-  if (!impl_->failed() && impl_->config.selective_repeat) impl_->responder.prediction().expect(where);
+  if (!impl_->failed() && impl_->config.selective_repeat) impl_->responder.expect(where);
 }
 
 void Connection::close() {

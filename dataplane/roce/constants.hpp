@@ -59,7 +59,7 @@ inline constexpr Duration kMinimumTimeout = milliseconds(10);
 inline constexpr Duration kMinimumProbeTimeout = microseconds(500);
 /// Go-back-N keeps its queue short and has everything behind a loss to send again: it asks sooner.
 inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
-/// Before the first round trip has been measured; with selective repeat it is a probe, too.
+/// Before the first round trip has been measured; with selective repeat a probe, unless a READ is under way.
 inline constexpr Duration kTextbookInitialTimeout = milliseconds(25), kInitialTimeout = milliseconds(3);
 
 /// Swift (Kumar et al., SIGCOMM 2020). Target: the round trip to steer to. A train of 64 KB takes 0.5 ms on a
@@ -82,12 +82,13 @@ inline constexpr double kScalingLowPackets = 4, kScalingHighPackets = 100;
 /// of the link (4 flows on 1 Gb/s share 9 : 307 so, and 88 : 89 with this). The price: a path of 2 ms is
 /// filled to two thirds only.
 inline constexpr Duration kPathMargin = microseconds(200);
-/// … or this share of it, if that is more: on a way of 40 ms a burst of ours alone is a longer queue.
+/// … or this share of it, if that is more: on a path of 40 ms one burst of our own makes a queue of more than
+/// 200 µs.
 inline constexpr std::int64_t kPathMarginShare = 16;
 /// From this least round trip on a path counts as long: what it holds itself may be under way beside what the
-/// peer's buffer holds, up to a bound that keeps the sum in 32 bits.
-inline constexpr Duration kLongPath = milliseconds(2);
-inline constexpr double kMostPathBytes = 64 << 20;
+/// peer's buffer holds, within bounds. Less may be a queue that a flow met when it began.
+inline constexpr Duration kLongPath = milliseconds(5);
+inline constexpr double kMostPathBytes = 64 << 20, kMostWindowBytes = 4e9;
 /// How long a least round trip stands for the path; it may change for good, and a queue must not pass for
 /// one.
 inline constexpr Duration kLeastRoundTripPeriod = seconds(30);

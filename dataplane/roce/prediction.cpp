@@ -50,8 +50,9 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
   if (rest_ == 0) end_message();
 }
 
-/// Hints are in the order of the messages: those before this one have all their packets behind the highest
-/// PSN. The newest of this memory is this message's: others are left from grants that nobody has used.
+/// Hints are in the order in which the messages should come. One that was passed comes late, and is copied:
+/// its hint would stand in the way of those behind it. The newest of this memory is this message's: others
+/// are left from grants that nobody has used.
 void Prediction::use_up_hints(const std::byte* place) {
   if (place == nullptr) return;
   std::uint64_t used = expected_.head();

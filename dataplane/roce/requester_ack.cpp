@@ -67,7 +67,7 @@ void Requester::progress(const std::optional<Duration>& rtt, Time now) {
   silence_ = {};
   expiries_ = 0;
   // A timeout that was doubled stays so until a packet sent once tells the round trip anew (RFC 6298, 5.7).
-  if (rtt || !rtt_.measured()) backoff_ = 0;
+  if (rtt || !(rtt_.measured() || config_.selective_repeat)) backoff_ = 0;
   if (!resume_) timer_start_ = now;
   congestion_.on_acknowledge(rtt, rtt_, newly_acknowledged_, limited_, now);
   limited_ = next_ < assigned_;

@@ -1,7 +1,7 @@
 // The half of a connection that receives requests: checks them, says where their bytes go, completes receives
 // and answers. In textbook mode it takes packets in PSN order only; with selective repeat X_WRITEs are placed
-// as they come and their completions wait for their turn, but for unordered ones. Nothing is ever executed
-// twice.
+// as they come and their completions wait for their turn, except those of unordered WRITEs. Nothing is ever
+// executed twice.
 //
 // Bodies are split by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
 // (SEND and textbook WRITE), responder_x_write.cpp, responder_fetch.cpp (READ and atomics),
@@ -51,12 +51,16 @@ class Responder {
   Time next_deadline() const;
 
   void flush(FailureCause cause);
+  /// Where the next WRITE will land (Prediction). Not used if a part of a message lies there whose rest is
+  /// missing.
+  void expect(std::span<std::byte> where);
   Prediction& prediction() { return prediction_; }
 
  private:
   enum class Message : std::uint8_t { none, send, write };
   /// What an X_WRITE packet's completion needs when its turn comes.
   struct Record {
+    const std::byte* destination = nullptr;
     std::uint32_t bytes = 0, immediate = 0;
     bool ends = false, has_immediate = false;
     bool begins_unordered = false;
@@ -130,8 +134,9 @@ class Responder {
 
   Sequence next_ = 0;  ///< all before it has been received
   std::uint32_t msn_ = 0;
-  Message message_ = Message::none;  ///< under way at next_
-  std::uint32_t message_bytes_ = 0;  ///< of it, received so far
+  Message message_ = Message::none;         ///< under way at next_
+  std::uint32_t message_bytes_ = 0;         ///< of it, received so far
+  const std::byte* message_end_ = nullptr;  ///< of an X_WRITE: behind them
   // Textbook WRITE under way.
   RemoteKey write_key_{};
   std::uint64_t write_address_ = 0;

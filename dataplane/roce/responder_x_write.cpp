@@ -1,4 +1,4 @@
-// X_WRITE packets: placed in whatever order they come, completed in PSN order, but for unordered WRITEs.
+// X_WRITE packets: placed in whatever order they come, and completed in PSN order, except unordered WRITEs.
 #include <algorithm>
 
 #include "dataplane/roce/responder.hpp"
@@ -27,7 +27,8 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
     counters_.payload_bytes_received += bytes;
   }
   prediction_.on_arrival(packet.x_write, bytes, destination, s >= end_);
-  kept = {.bytes = bytes,
+  kept = {.destination = destination,
+          .bytes = bytes,
           .immediate = packet.x_write.immediate,
           .ends = ends,
           .has_immediate = packet.bth.opcode == Opcode::x_write_last_immediate,
@@ -63,6 +64,7 @@ void Responder::settle() {
     received_.clear(next_);
     kept.placed = false;
     message_bytes_ = (message_ == Message::none ? 0 : message_bytes_) + kept.bytes;
+    message_end_ = kept.destination + kept.bytes;
     message_ = kept.ends ? Message::none : Message::write;
     if (kept.ends) {
       msn_ = (msn_ + 1) & Psn::kMask;
@@ -72,6 +74,18 @@ void Responder::settle() {
   }
 }
 
+void Responder::expect(std::span<std::byte> where) {
+  const auto shares = [&](const std::byte* end, std::size_t bytes) {
+    return bytes > 0 && end > where.data() && end - bytes < where.data() + where.size();
+  };
+  if (message_ == Message::write && shares(message_end_, message_bytes_)) return;
+  for (Sequence s = next_ + 1; s < end_; ++s) {
+    const Record& one = record(s);
+    if (received_.test(s) && shares(one.destination + one.bytes, one.bytes)) return;
+  }
+  prediction_.expect(where);
+}
+
 // The message that packet `s` belongs to, behind a gap, if all of it is here and it need not wait for its
 // turn. A SEND that is under way fills the oldest receive, so nothing else may take that one.
 void Responder::complete_ahead(Sequence s) {
@@ -79,7 +93,7 @@ void Responder::complete_ahead(Sequence s) {
   Sequence last = s;
   while (!record(last).ends)
     if (!received_.test(++last)) return;
-  if (!record(last).has_immediate) return;
+  if (!record(last).has_immediate || record(last).completed) return;
   std::uint32_t bytes = record(last).bytes;
   Sequence first = last;
   for (; !record(first).begins_unordered; bytes += record(first).bytes) {

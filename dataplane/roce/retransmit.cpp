@@ -79,7 +79,8 @@ Duration Requester::least_timeout() const {
 }
 
 Duration Requester::timeout() const {
-  const Duration first = config_.selective_repeat ? kInitialTimeout : kTextbookInitialTimeout;
+  const bool may_probe = config_.selective_repeat && requests_.empty();
+  const Duration first = may_probe ? kInitialTimeout : kTextbookInitialTimeout;
   const Duration least = std::max(rtt_.measured() ? least_timeout() : first, config_.minimum_timeout);
   // Bounded before it is doubled, too: a host that was frozen for a day measures a round trip of a day.
   const Duration measured = std::min(rtt_.measured() ? rtt_.timeout(least) : least, config_.ack_timeout);
@@ -106,8 +107,8 @@ FailureCause Requester::on_timer(Time now) {
   ++counters_.timeouts;
   ++backoff_;
   ++expiries_;
-  // The first only says that the last packets were lost, and before a round trip is known all may be early;
-  // go-back-N has more to fear from a full queue.
+  // The first only says that the last packets were lost, and until a round trip is known each may simply be
+  // too early; go-back-N has more to fear from a full queue.
   if ((expiries_ > 1 && rtt_.measured()) || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;

@@ -8,10 +8,10 @@
 namespace rdmc::group {
 namespace {
 
-// Ours, before the queue pair's blob: version 5 (of the records in frames, too), three zero bytes, ring size
-// 4, address 8, host 8, key 4.
+// Ours, before the queue pair's blob: version 6 (of the records in frames and of the order of blocks, too),
+// three zero bytes, ring size 4, address 8, host 8, key 4.
 constexpr std::size_t kBlobBytes = 28;
-constexpr std::byte kBlobVersion{5};
+constexpr std::byte kBlobVersion{6};
 
 std::uint64_t id_of(Link::Work kind, std::uint64_t rest) {
   return static_cast<std::uint64_t>(kind) << 60 | rest;

@@ -1,7 +1,7 @@
 // The connection of two processes, shared by all groups that both are members of: the queue pair, and a ring
 // on each side into which the other writes frames of records. Blocks go straight into the groups' memory;
-// both are WRITEs with immediate on one queue pair, so they keep one order. Owned by a Peers table, its
-// thread.
+// both are WRITEs with immediate on one queue pair. A frame comes after all that was posted before it; a
+// block may come earlier than frames that were posted before it. Owned by a Peers table, its thread.
 #pragma once
 
 #include <memory>

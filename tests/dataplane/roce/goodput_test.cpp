@@ -72,6 +72,26 @@ BOOST_AUTO_TEST_CASE(a_path_of_forty_milliseconds_is_filled) {
   BOOST_TEST(transfer.pair.connection(0).counters().retransmitted < 5);  // before a round trip is known
 }
 
+BOOST_AUTO_TEST_CASE(single_packets_on_a_long_path_are_sent_once_when_its_round_trip_is_known) {
+  Link link = kGigabit;
+  link.delay = milliseconds(20);
+  Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, link);
+  std::array<std::byte, 100> bytes{};
+  const auto exchange = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      BOOST_REQUIRE(transfer.pair.connection(0).post_send(
+          {.opcode = SendOpcode::write, .bytes = bytes, .remote_key = kKey}));
+      const std::size_t done = transfer.pair.completions(0).size() + 1;
+      BOOST_REQUIRE(transfer.pair.run(Time{} + seconds(100),
+                                      [&] { return transfer.pair.completions(0).size() == done; }));
+    }
+    return transfer.pair.connection(0).counters().retransmitted;
+  };
+  const std::uint64_t at_first = exchange(4);
+  BOOST_TEST(at_first < 8u);
+  BOOST_TEST(exchange(20) == at_first);
+}
+
 BOOST_AUTO_TEST_CASE(one_percent_loss_costs_selective_repeat_less_than_seven_percent) {
   for (const bool control : {false, true}) {
     for (const std::uint32_t mtu : {1024, 4096, 8192}) {
