@@ -143,7 +143,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
       ->type_name("SIZE|auto")
       ->capture_default_str();
   app.add_option("--uplink-rate", texts.uplink_rate,
-                 "for auto: what a rack's uplink carries, if that is less than its hosts could use")
+                 "for auto: what a rack's uplink carries, if that is not what a link does")
       ->type_name("RATE");
   app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
   app.add_option("--connect-within", texts.connect_within,

@@ -122,7 +122,6 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void form(const session::FormRequested& request);
   Result<Address> data_address() const;
   Ranking rank(const session::ParametersNeeded& needed);
-  bool racks_are_hosts() const;
   void choose_algorithm(const relay::Racks& racks, std::uint32_t members);
   void notice_answer(Duration after);
   void tear_down(std::move_only_function<void()> then);
@@ -156,6 +155,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;
   relay::Racks epoch_racks_;
+  bool racks_are_hosts_ = false;
   std::optional<Duration> quickest_answer_;  // of a receiver to our greeting
   std::optional<Digest> digest_;             // of the whole source, once it has been read
   std::unique_ptr<DataPlaneProxy> data_plane_;

@@ -67,37 +67,37 @@ void Sender::notice_answer(Duration after) {
   quickest_answer_ = std::min(after, quickest_answer_.value_or(after));
 }
 
-/// A receiver's answer to our greeting crossed the network twice: half of the quickest is taken for a hop.
+/// A receiver's answer to our greeting crossed the network twice: half of the quickest is taken for a hop. An
+/// uplink of which nothing is known is taken to be as fast as a link.
 void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
   relay::PathParameters path = *config_.auto_paths;
   if (quickest_answer_) path.hop_seconds = quickest_answer_->seconds() / 2;
+  if (!racks_are_hosts_ && path.uplink_bits_per_second == 0)
+    path.uplink_bits_per_second = path.bits_per_second;
   const relay::MessageShape message{members, racks, VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
-                                    racks_are_hosts()};
+                                    racks_are_hosts_};
   const auto choice =
       relay::choose(message, path, {.algorithm = {}, .block_bytes = config_.job.shape.block_size});
   config_.wishes.algorithm = choice.algorithm;
 }
 
-/// As the user's file says, or as far as addresses tell; of hosts they do.
+/// As the user's file says, or as far as addresses tell; of hosts they do. Where the algorithm is chosen, the
+/// racks of that file count if they have known uplinks or if no two members share a host, and else the hosts.
 Ranking Sender::rank(const session::ParametersNeeded& needed) {
   std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
-  if (!config_.wishes.racks.empty()) {
-    const auto ranking = rank_by_rack(members, config_.wishes.racks);
-    if (!racks_are_hosts()) return ranking;
-    members = ranking.members;
-  }
+  const auto by_rack = rank_by_rack(members, config_.wishes.racks);
   std::vector<std::pair<session::MemberId, Address>> placed;
-  for (const session::MemberId member : members)
+  for (const session::MemberId member : by_rack.members)
     placed.emplace_back(member, member == session::kRoot ? data_address().value_or(Address{})
                                                          : receiver(member).channel->peer());
-  return racks_are_hosts() ? rank_by_host(placed) : rank_by_address(placed);
-}
-
-/// Where the algorithm is chosen, racks count if the user says what their uplinks carry, and else the hosts.
-bool Sender::racks_are_hosts() const {
-  if (config_.auto_paths) return config_.auto_paths->uplink_bits_per_second == 0;
-  return is_for_hosts(config_.wishes.algorithm);
+  auto by_host = rank_by_host(placed);
+  const bool share_hosts = by_host.racks.all().size() < members.size();
+  racks_are_hosts_ = config_.auto_paths ? config_.auto_paths->uplink_bits_per_second == 0 &&
+                                              (share_hosts || !by_rack.racks.is_known())
+                                        : is_for_hosts(config_.wishes.algorithm);
+  if (racks_are_hosts_) return by_host;
+  return by_rack.racks.is_known() ? by_rack : rank_by_address(placed);
 }
 
 /// Ours, as the receivers see us; of several the one that most know, rather one that other hosts can reach.

@@ -26,19 +26,26 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
     const double seconds = run_bcast(run).virtual_seconds;
     if (seconds > 0) fit.observe(probe, seconds);
   }
-  relay::PathParameters path = fit.parameters();
-  // Packets' headers weigh as much on an uplink as on a link.
-  if (options.racks.all().size() > 1) {
-    path.uplink_bits_per_second = static_cast<double>(uplink_rate(options)) * path.bits_per_second / rate;
-  }
-  return path;
+  return fit.parameters();
 }
+
+namespace {
+
+/// Packets' headers weigh as much on an uplink as on a link.
+void add_uplinks(relay::PathParameters& path, const ScenarioOptions& options) {
+  if (options.racks.all().size() < 2) return;
+  path.uplink_bits_per_second =
+      static_cast<double>(uplink_rate(options)) * path.bits_per_second / static_cast<double>(options.rate);
+}
+
+}  // namespace
 
 void choose(ScenarioOptions& options, Auto what) {
   if (!what.algorithm && !what.block_size) return;
+  auto path = what.probes ? probe_paths(options) : relay::kUnmeasured;
+  add_uplinks(path, options);
   const auto choice =
-      relay::choose({options.members, options.racks, options.size_bytes},
-                    what.probes ? probe_paths(options) : relay::kUnmeasured,
+      relay::choose({options.members, options.racks, options.size_bytes}, path,
                     {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
                      .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
   options.algorithm = choice.algorithm;

@@ -74,12 +74,16 @@ class World {
   /// By rank; those of a rack behind its uplink.
   std::vector<sim::HostId> add_hosts() {
     std::vector<sim::HostId> hosts;
-    sim::HostOptions host{.link = {.bits_per_second = options_.rate}};
+    const auto add = [&](sim::RackId rack) {
+      const auto rank = static_cast<std::uint32_t>(hosts.size());
+      hosts.push_back(
+          network_.add_host({.link = {.bits_per_second = link_rate(options_, rank)}, .rack = rack}));
+    };
     for (const relay::Rack& rack : options_.racks.all()) {
-      host.rack = network_.add_rack({.bits_per_second = uplink_rate(options_)});
-      for (std::uint32_t i = 0; i < rack.members; ++i) hosts.push_back(network_.add_host(host));
+      const sim::RackId id = network_.add_rack({.bits_per_second = uplink_rate(options_)});
+      for (std::uint32_t i = 0; i < rack.members; ++i) add(id);
     }
-    while (hosts.size() < options_.members) hosts.push_back(network_.add_host(host));
+    while (hosts.size() < options_.members) add(sim::RackId{0});
     return hosts;
   }
 
@@ -241,8 +245,12 @@ class World {
     ScenarioResult result;
     result.trace_hash = simulation_.trace().hash();
     Deliveries deliveries;
-    for (const auto& receiver : receivers_)
-      if (receiver->delivered_at()) deliveries.add(*receiver->delivered_at());
+    result.delivered_seconds.push_back(0);
+    for (const auto& receiver : receivers_) {
+      const auto at = receiver->delivered_at();
+      if (at) deliveries.add(*at);
+      result.delivered_seconds.push_back(at && root_->sent_at() ? (*at - *root_->sent_at()).seconds() : 0);
+    }
     result.virtual_seconds = root_->sent_at() ? deliveries.seconds_since(*root_->sent_at()) : 0;
     result.skew_seconds = deliveries.skew_seconds();
     result.bound_seconds = bound_seconds(options_);

@@ -76,7 +76,7 @@ void BlockHost::on_event(std::uint64_t) {
   seat.delivered = true;
   simulation_.trace().record(simulation_.now(), sim::TraceKind::scenario, value_of(self_), next.group,
                              seat.member.is_whole() ? 1 : 0);
-  watcher_.delivered(next.group);
+  watcher_.delivered(next.group, rank(next.group));
 }
 
 }  // namespace rdmc::sim_app

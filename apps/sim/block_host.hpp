@@ -24,7 +24,7 @@ class BlockHost final : public sim::FluidEndpoint, private sim::EventTarget {
   struct Watcher {
     std::function<void(const std::string&)> violated;
     /// A member of this host has every block of its group's message.
-    std::function<void(std::uint32_t group)> delivered;
+    std::function<void(std::uint32_t group, Rank rank)> delivered;
   };
 
   BlockHost(sim::Simulation& simulation, sim::FluidNetwork& network, BlockPost& post, const BlockModel& model,

@@ -22,7 +22,8 @@ class BlockWorld {
         simulation_(options.seed),
         network_(simulation_, {.delay = model_.latency, .jitter = model_.jitter}),
         watcher_{.violated = [this](const std::string& what) { violate(what); },
-                 .delivered = [this](std::uint32_t) { deliveries_.add(simulation_.now()); }} {
+                 .delivered = [this](std::uint32_t group, Rank rank) { deliver(group, rank); }},
+        delivered_(options.members) {
     add_hosts();
     for (std::uint32_t group = 0; group < model_.senders; ++group) add_group(group);
     slow_down();
@@ -59,10 +60,16 @@ class BlockWorld {
   }
 
   /// By rank in the first group; those of a rack behind its uplink, unless that carries all they can send.
+  void deliver(std::uint32_t group, Rank rank) {
+    deliveries_.add(simulation_.now());
+    if (group == 0) delivered_[value_of(rank)] = (simulation_.now() - (Time{} + kBeforehand)).seconds();
+  }
+
   void add_hosts() {
     const auto add = [this](sim::RackId rack) {
+      const std::uint64_t rate = link_rate(options_, static_cast<std::uint32_t>(hosts_.size()));
       hosts_.push_back(std::make_unique<BlockHost>(simulation_, network_, post_, model_, watcher_));
-      hosts_.back()->place(network_.add_host(options_.rate, rack, *hosts_.back()), options_.members);
+      hosts_.back()->place(network_.add_host(rate, rack, *hosts_.back()), options_.members);
     };
     const std::uint64_t uplink = uplink_rate(options_);
     for (const relay::Rack& rack : options_.racks.all()) {
@@ -151,6 +158,7 @@ class BlockWorld {
     result.trace_hash = simulation_.trace().hash();
     result.virtual_seconds = deliveries_.seconds_since(Time{} + kBeforehand);
     result.skew_seconds = deliveries_.skew_seconds();
+    result.delivered_seconds = delivered_;
     result.bound_seconds = bound_seconds(options_);
     result.algorithm = relay::to_string(options_.algorithm);
     result.block_bytes = options_.block_bytes;
@@ -172,6 +180,7 @@ class BlockWorld {
   BlockHost::Watcher watcher_;
   std::vector<std::unique_ptr<BlockHost>> hosts_;
   Deliveries deliveries_;
+  std::vector<double> delivered_;  ///< of the first group
   std::size_t slowed_ = 0;
   std::vector<std::string> violations_;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -63,6 +64,21 @@ std::string apply_faults(const std::string& list, ScenarioOptions& options, std:
   return {};
 }
 
+/// Each "RANK:RATE". Empty: nothing is wrong.
+std::string apply_slow_hosts(const std::vector<std::string>& texts, ScenarioOptions& options) {
+  for (const std::string& text : texts) {
+    std::uint32_t rank = 0;
+    const char* const end = text.data() + text.size();
+    const auto [after, error] = std::from_chars(text.data(), end, rank);
+    if (error != std::errc{} || after == end || *after != ':' || rank >= options.members)
+      return fmt::format("--slow-host: '{}' is not the rank of a member, a colon and a rate", text);
+    const auto rate = rdmc::parse_rate({after + 1, end});
+    if (!rate) return "--slow-host: " + rate.error().what;
+    options.slow_hosts[rank] = *rate;
+  }
+  return {};
+}
+
 void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
   nlohmann::ordered_json object{{"seed", seed},
                                 {"trace_hash", rdmc::sim::hash_string(result.trace_hash)},
@@ -78,6 +94,7 @@ void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
   }
   object["bound_seconds"] = result.bound_seconds;
   object["rescue_seconds"] = result.rescue_seconds;
+  if (!result.delivered_seconds.empty()) object["delivered_seconds"] = result.delivered_seconds;
   if (json) {
     fmt::print("{}\n", object.dump());
   } else {
@@ -156,6 +173,7 @@ int main(int argc, char** argv) {
   bool json = false, go_back_n = false;
   rdmc::ScheduleOptions schedule;  // nothing given: as rdmc_bcast
   std::string faults = "none", model;
+  std::vector<std::string> slow_hosts;
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
   app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
   app.footer(
@@ -186,6 +204,11 @@ int main(int argc, char** argv) {
       ->transform(rdmc::size_value());
   bcast->add_option("--rate", options.rate, "of every link, bits per second (k, m, g allowed)")
       ->transform(rdmc::rate_value());
+  bcast
+      ->add_option("--slow-host", slow_hosts,
+                   "a member by its rank whose link has another rate, as 5:500m; several times, if need be")
+      ->type_name("RANK:RATE")
+      ->allow_extra_args(false);
   bcast->add_option("--mtu", options.mtu, "of every link")
       ->check(CLI::Range(576U, 65'535U))
       ->group(kOnlyPackets);
@@ -223,6 +246,10 @@ int main(int argc, char** argv) {
   options.racks = *racks;
   if (model == "blocks" || (model.empty() && options.members >= kMembersForBlocks)) {
     options.model = rdmc::sim_app::Model::blocks;
+  }
+  if (const std::string error = apply_slow_hosts(slow_hosts, options); !error.empty()) {
+    fmt::print(stderr, "rdmc_sim: {}\n", error);
+    return 1;
   }
   if (const std::string error = check_model(*bcast, options); !error.empty()) {
     fmt::print(stderr, "rdmc_sim: {}\n", error);

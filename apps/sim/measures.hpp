@@ -25,6 +25,12 @@ inline std::uint64_t uplink_rate(const ScenarioOptions& options) {
   return options.uplink_rate != 0 ? options.uplink_rate : options.rate;
 }
 
+/// Of a member's link, bits per second.
+inline std::uint64_t link_rate(const ScenarioOptions& options, std::uint32_t rank) {
+  const auto slow = options.slow_hosts.find(rank);
+  return slow == options.slow_hosts.end() ? options.rate : slow->second;
+}
+
 /// As many blocks as the algorithm has steps, at the links' rate: for the pipeline k - 1 + ceil(log2 n)
 /// (RDMC, section 3).
 inline double bound_seconds(const ScenarioOptions& options) {

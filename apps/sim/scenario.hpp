@@ -40,6 +40,8 @@ struct ScenarioOptions {
   std::uint64_t uplink_rate = 0;        ///< of each rack, each way, bits per second; 0: as a link's
   std::uint64_t window_bytes = 0;       ///< of a member's ring; at least twice what the pipeline needs
   std::uint64_t rate = 10'000'000'000;  ///< of every link, bits per second
+  /// Members by rank whose link has another rate, each way, bits per second.
+  std::map<std::uint32_t, std::uint64_t> slow_hosts{};
   std::uint32_t mtu = 1500;
   bool selective_repeat = true;
   sim::FaultRates rates{};       ///< of datagrams
@@ -64,6 +66,8 @@ struct ScenarioResult {
   std::vector<std::string> violations;
   std::map<std::string, std::uint64_t> faults;   ///< kind -> how often it struck
   std::map<std::string, std::uint64_t> figures;  ///< the scenario's own
+  /// Of a bcast, by rank: from the send to the member's last block; 0: it did not come, or it is the root.
+  std::vector<double> delivered_seconds;
 };
 
 /// One file from the root to every other member, by the product's own cores. With packets: the session, the

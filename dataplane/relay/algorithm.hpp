@@ -22,12 +22,14 @@ enum class Algorithm : std::uint8_t {
   two_trees = 6,          ///< down two binary trees in turn: few neighbours, each at an even pace
   circulant = 7,          ///< along a circulant graph, with as few steps, and no two members share a vertex
   host_trees = 8,         ///< two trees between hosts, a chain inside each
+  site_trees = 9,         ///< two trees in each rack, and each rack sends to the next
 };
 
 inline constexpr std::array kAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
     Algorithm::sequential,        Algorithm::hybrid,        Algorithm::host_pipeline,
-    Algorithm::two_trees,         Algorithm::circulant,     Algorithm::host_trees};
+    Algorithm::two_trees,         Algorithm::circulant,     Algorithm::host_trees,
+    Algorithm::site_trees};
 
 constexpr std::string_view to_string(Algorithm algorithm) {
   switch (algorithm) {
@@ -40,6 +42,7 @@ constexpr std::string_view to_string(Algorithm algorithm) {
     case Algorithm::two_trees: return "two_trees";
     case Algorithm::circulant: return "circulant";
     case Algorithm::host_trees: return "host_trees";
+    case Algorithm::site_trees: return "site_trees";
   }
   return "";
 }

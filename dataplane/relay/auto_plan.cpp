@@ -26,7 +26,9 @@ double length_of(std::uint64_t bytes) {
 std::vector<Algorithm> auto_algorithms(const AutoConfig& config, const Racks& racks) {
   if (config.fixed.algorithm) return {*config.fixed.algorithm};
   std::vector<Algorithm> all(kAutoAlgorithms.begin(), kAutoAlgorithms.end());
-  if (racks.all().size() < 2) std::erase(all, Algorithm::hybrid);
+  if (racks.all().size() < 2)
+    std::erase_if(all,
+                  [](Algorithm one) { return one == Algorithm::hybrid || one == Algorithm::site_trees; });
   if (config.racks_are_hosts && racks.are_shared())
     all.insert(all.end(), kHostAlgorithms.begin(), kHostAlgorithms.end());
   return all;

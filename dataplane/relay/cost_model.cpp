@@ -46,6 +46,13 @@ CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t
   return pipelined(fill, hops, bytes, block_bytes);
 }
 
+/// Two trees in each rack, of which each waits for those before it: a block takes one hop for each two steps.
+CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block_bytes) {
+  const auto steps = TwoTrees(Rank{0}, message.members, message.racks).steps(1);
+  const auto fill = static_cast<double>(steps) - 1;
+  return pipelined(fill, fill / 2 + 1, message.bytes, block_bytes);
+}
+
 /// Inside a host a block takes no time on a link, only hops.
 CriticalPath path_between(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                           const PathParameters& path) {
@@ -95,6 +102,7 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   switch (algorithm) {
     case Algorithm::binomial_tree: return repeated(depth, depth, message.bytes, block_bytes);
     case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
+    case Algorithm::site_trees: return path_through_sites(message, block_bytes);
     case Algorithm::two_trees: return pipelined(2 * depth - 2, depth, message.bytes, block_bytes);
     case Algorithm::circulant: {
       const double fill = fill_of(message.members, block_count(message.bytes, block_bytes), path.drift);

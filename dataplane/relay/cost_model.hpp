@@ -73,8 +73,8 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 /// What `auto` chooses among where members of a rack are no nearer to each other than their uplink makes
 /// them.
 inline constexpr std::array kAutoAlgorithms{
-    Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
-    Algorithm::sequential,        Algorithm::two_trees,     Algorithm::hybrid};
+    Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,     Algorithm::sequential,
+    Algorithm::two_trees,         Algorithm::hybrid,        Algorithm::site_trees};
 /// … where several members share hosts, of which each takes a block over its link once, …
 inline constexpr std::array kHostAlgorithms{Algorithm::host_pipeline, Algorithm::host_trees};
 /// … and where all are on one host, whose memory is no link that blocks could meet on.

@@ -11,10 +11,10 @@ namespace rdmc::relay {
 namespace {
 
 constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // what one WRITE carries
-constexpr std::uint64_t kLeastWindow = 64;
+constexpr std::uint64_t kLeastWindow = 64, kMostWindow = 4096;
 
-/// Room for the writes in flight and, beyond one that waits, for as many steps as make sense: a member that
-/// is silent for longer than the lag stops everybody anyway. All sends of a block, in any case.
+/// Room for the writes in flight and, beyond one that waits, for some steps. All sends of a block, in any
+/// case.
 std::uint64_t window_capacity(const RelayConfig& config, const Schedule& schedule) {
   const Pace pace = schedule.pace();
   const std::uint64_t of_a_block = pace.lag - pace.lead + 1;
@@ -102,6 +102,8 @@ Result<void> Relay::set_memory(const Memory& memory) {
     overtaken_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
+  // A destination that is slow holds nobody else up as long as its blocks have slots.
+  if (destinations_.size() > 1) window_.grow(std::bit_ceil(std::min({memory.slots, blocks_, kMostWindow})));
   memory_ = memory;  // behind what may throw: who has memory has slots
   // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
   grant_batch_ =

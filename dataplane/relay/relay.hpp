@@ -146,8 +146,8 @@ class Relay {
   // -- actions: drain each until false after every batch of events --
 
   /// The next write to post: in schedule order, except that writes to others may overtake one whose block has
-  /// not arrived, and so may writes to the same one if it was overtaken on its way here, too. Post them in
-  /// this order, and let them leave in this order.
+  /// not arrived or whose destination is slow, and so may writes to the same one if the block was overtaken
+  /// on its way here, too. Post them in this order, and let them leave in this order.
   bool poll_write(BlockWrite& write);
   /// The next grant to send.
   bool poll_grant(Rank& to, Grant& grant);
@@ -195,7 +195,8 @@ class Relay {
     std::optional<Grant> memory;
     std::optional<Grant> arena;
     bool started = false;          ///< its first write was posted
-    std::uint64_t held_up_in = 0;  ///< the poll_write in which a block for it was found late
+    std::uint32_t writes = 0;      ///< in flight
+    std::uint64_t held_up_in = 0;  ///< the poll_write in which a block for it was found late, or it was slow
   };
   enum class Arena : std::uint8_t { none, offered, granted, holds_first_block, emptied };
 
@@ -218,6 +219,7 @@ class Relay {
   void extend_window();
   bool was_overtaken(std::uint64_t block) const;
   bool can_write(const Destination& destination, std::uint64_t block) const;
+  std::uint32_t most_writes_to_one() const;
   void fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write);
   // relay_wait.cpp
   std::optional<Wait> send_wait() const;

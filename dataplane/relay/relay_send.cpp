@@ -71,10 +71,17 @@ bool Relay::was_overtaken(std::uint64_t block) const {
          overtaken_[block % overtaken_.size()];
 }
 
+/// One destination alone must not keep all others waiting; but who has lost packets needs many to catch up.
+std::uint32_t Relay::most_writes_to_one() const {
+  const std::uint32_t most = config_.max_writes_in_flight;
+  return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
+}
+
 /// A block that is not here yet holds up its own destination only: the link would stand idle for as long as
-/// it is late, and every later step with it. Where a packet of it was lost, it holds up nobody. A grant that
-/// is missing holds up everything: it is on its way when a message starts, and filling the link with the
-/// blocks of whoever granted first would turn the pipeline into unicasts.
+/// it is late, and every later step with it. Where a packet of it was lost, it holds up nobody. A destination
+/// that is slow holds up itself only: it has its share of the writes in flight, or no room in its ring. A
+/// first grant that is missing holds up everything: it is on its way when a message starts, and filling the
+/// link with the blocks of whoever granted first would turn the pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
   ++write_polls_;
@@ -88,9 +95,13 @@ bool Relay::poll_write(BlockWrite& write) {
       if (!destination.started || !was_overtaken(send.block)) destination.held_up_in = write_polls_;
       continue;
     }
-    if (!can_write(destination, send.block)) return false;
-    fill_write(destination, send, write);
-    return true;
+    const bool is_granted = can_write(destination, send.block);
+    if (is_granted && destination.writes < most_writes_to_one()) {
+      fill_write(destination, send, write);
+      return true;
+    }
+    if (!is_granted && !destination.memory) return false;
+    destination.held_up_in = write_polls_;
   }
   return false;
 }
@@ -110,6 +121,7 @@ void Relay::fill_write(Destination& destination, SendWindow::Send& send, BlockWr
            .from_arena = from_arena,
            .into_arena = into_arena};
   destination.started = true;
+  ++destination.writes;
   send.state = from_arena ? SendWindow::State::posted_from_arena : SendWindow::State::posted;
   window_.advance();
   ++writes_in_flight_;
@@ -124,6 +136,7 @@ void Relay::on_write_complete(Rank to, std::uint64_t block) {
     if (!posted || send.block != block || destinations_[send.destination].rank != to) continue;
     if (send.state == SendWindow::State::posted_from_arena) --arena_writes_in_flight_;
     --writes_in_flight_;
+    --destinations_[send.destination].writes;
     send.state = SendWindow::State::done;
     window_.advance();
     if (!cancelled_) release();

@@ -22,6 +22,7 @@ Schedule::AnyPlan Schedule::plan_of(Algorithm algorithm, Rank rank, std::uint32_
       if (racks.are_shared()) return HostTrees(rank, racks);
       return TwoTrees(rank, members);
     case Algorithm::two_trees: return TwoTrees(rank, members);
+    case Algorithm::site_trees: return TwoTrees(rank, members, racks);
     case Algorithm::circulant: return Circulant(rank, members);
   }
   return BinomialPipeline(rank, members);
@@ -102,6 +103,7 @@ std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members) {
     case Algorithm::chain:
     case Algorithm::host_pipeline:
     case Algorithm::host_trees:
+    case Algorithm::site_trees:
     case Algorithm::hybrid: return members;
     case Algorithm::sequential: return 1;
     case Algorithm::two_trees:

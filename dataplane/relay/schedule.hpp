@@ -28,8 +28,8 @@ namespace rdmc::relay {
 class Schedule {
  public:
   /// 1 <= members <= kMaxMembers, rank < members; racks that are known have so many members (all asserted).
-  /// Only the hybrid and the host plans ask for the racks; to the latter they are hosts. Without two, or with
-  /// one member in each, they are the plan that they have between hosts.
+  /// Only the hybrid, the site trees and the host plans ask for the racks; to the last they are hosts.
+  /// Without two, or with one member in each, the host plans are the plan that they have between hosts.
   Schedule(Algorithm algorithm, Rank rank, std::uint32_t members, const Racks& racks = {});
 
   Rank rank() const { return Rank{rank_}; }
@@ -38,7 +38,8 @@ class Schedule {
 
   /// binomial_pipeline, circulant: blocks - 1 + ceil(log2 members), which no algorithm can undercut (Bar-Noy
   /// and Kipnis 1994). binomial_tree: blocks x ceil(log2 members). chain: blocks + members - 2. sequential:
-  /// blocks x (members - 1). hybrid, host_pipeline, host_trees: see there. 0 for one member.
+  /// blocks x (members - 1). hybrid, two_trees, site_trees, host_pipeline, host_trees: see there. 0 for one
+  /// member.
   std::uint64_t steps(std::uint64_t blocks) const;
 
   /// What this member does in `step` (< steps(blocks)). O(log members).
@@ -69,8 +70,8 @@ class Schedule {
   std::uint64_t sent_by(std::uint64_t block, std::uint64_t blocks) const;
 
   /// The least slots of a receiver's ring with which nobody ever waits for one while all members go in step:
-  /// exact, but for the host plans, which may name one more. Waits always lead to earlier steps, so no
-  /// ring of at least this size deadlocks however the members drift.
+  /// exact, but for the trees and the host plans, which may name more. Waits always lead to earlier steps, so
+  /// no ring of at least this size deadlocks however the members drift.
   std::uint64_t minimum_slots() const;
 
  private:

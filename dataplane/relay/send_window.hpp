@@ -23,6 +23,15 @@ class SendWindow {
   /// `capacity` sends, a power of two.
   explicit SendWindow(std::uint64_t capacity) : ring_(capacity) { assert((capacity & (capacity - 1)) == 0); }
 
+  /// From now on at least so many sends, a power of two.
+  void grow(std::uint64_t capacity) {
+    assert((capacity & (capacity - 1)) == 0);
+    if (capacity <= ring_.size()) return;
+    std::vector<Send> ring(capacity);
+    for (std::uint64_t at = begin_; at < end_; ++at) ring[at & (capacity - 1)] = (*this)[at];
+    ring_ = std::move(ring);
+  }
+
   // Sends are numbered in their order.
   /// Those below are done.
   std::uint64_t begin() const { return begin_; }

@@ -2,132 +2,58 @@
 
 namespace rdmc::relay {
 
-namespace {
-
-/// The trees over an even number of places, 1 … places. In the first a place's height is that of its lowest
-/// set bit, so odd places are its leaves; in the second place i stands where places + 1 - i stands in the
-/// first. One more member, if there is one, is a leaf of both, where each has one child too few. Place 0 is
-/// the root, above both. Ways have one of two colours, the parity of the steps in which they carry blocks: no
-/// two ways into or out of a place have the same.
-class Trees {
- public:
-  explicit Trees(std::uint32_t members) : others_(members - 1), places_(others_ & ~1U) {}
-
-  struct Way {
-    std::uint32_t from;
-    std::uint64_t start;  // the first step, of the way's colour
-  };
-
-  /// To place `to` (1 … others) in tree 0 or 1.
-  Way way(std::uint32_t to, std::uint32_t tree) const {
-    if (to > places_) return to_last(tree);
-    const Step step = descend(mirrored(to, tree));
-    return {step.parent == 0 ? 0 : mirrored(step.parent, tree), start_of(step, tree)};
+TwoTrees::TwoTrees(Rank rank, std::uint32_t members, const Racks& sites) : members_(members), sites_(sites) {
+  const std::array one{Rack{.head = 0, .members = members, .start = 0}};
+  const std::span<const Rack> all = sites.is_known() ? sites.all() : one;
+  const std::size_t own = sites.is_known() ? sites.index_of(value_of(rank)) : 0;
+  std::optional<Site> before, site, behind;
+  std::uint64_t start = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_first = i == 0, is_last = i + 1 == all.size();
+    const std::uint32_t with_root = all[i].members + (is_first ? 0 : 1);
+    const Site next{all[i].head - (is_first ? 0 : 1), start, Trees(with_root)};
+    if (i + 1 == own) before = next;
+    if (i == own) site = next;
+    if (i == own + 1) behind = next;
+    if (with_root > 1) {
+      const std::uint64_t depth = depth_of(with_root);
+      fill_ = std::max(fill_, start + 2 * depth - 2);
+      slots_ = std::max(slots_, 2 * depth - (is_last ? 1 : 0));
+    }
+    start += next.trees.way_on(0).start;
   }
-
-  /// The tree in which a place has children, and these: 0 for none.
-  std::array<std::uint32_t, 2> children(std::uint32_t place, std::uint32_t tree) const {
-    if (place > places_) return {0, 0};
-    auto found = children_in_first(mirrored(place, tree));
-    for (std::uint32_t& child : found)
-      if (child != 0) child = mirrored(child, tree);
-    // The place of the most one in its tree lacks a right child.
-    if (others_ > places_ && mirrored(place, tree) == places_) found[1] = others_;
-    return found;
-  }
-
-  std::uint32_t top(std::uint32_t tree) const {
-    return places_ == 0 ? 1 : mirrored(std::bit_floor(places_), tree);
-  }
-
- private:
-  /// How a block comes to a place of the first tree: its way's colour and first step.
-  struct Step {
-    std::uint32_t parent;
-    std::uint32_t colour;
-    std::uint64_t start;
-  };
-
-  std::uint32_t mirrored(std::uint32_t place, std::uint32_t tree) const {
-    return tree == 0 ? place : places_ + 1 - place;
-  }
-
-  std::uint32_t parent_in_first(std::uint32_t place) const {
-    const std::uint32_t low = place & -place;
-    return (place & low << 1) != 0 || place + low > places_ ? place - low : place + low;
-  }
-
-  std::array<std::uint32_t, 2> children_in_first(std::uint32_t place) const {
-    std::uint32_t low = (place & -place) >> 1;
-    if (low == 0) return {0, 0};
-    const std::uint32_t left = place - low;
-    while (low != 0 && place + low > places_) low >>= 1;
-    return {left, low == 0 ? 0 : place + low};
-  }
-
-  /// Sanders, Speck and Träff, section 3: siblings differ, and a place's two ways in do.
-  Step descend(std::uint32_t place) const {
-    if (place == std::bit_floor(places_)) return {0, 0, 0};
-    const std::uint32_t parent = parent_in_first(place);
-    const Step above = descend(parent);
-    // A leaf has children in the other tree: its way there has the other colour, so this one has that of …
-    const std::uint32_t colour = place % 2 == 1 ? descend(places_ + 1 - place).colour
-                                                : above.colour ^ (places_ / 2 & 1) ^ (parent > place ? 1 : 0);
-    return {parent, colour, after(above, colour)};
-  }
-  static std::uint64_t after(const Step& above, std::uint32_t colour) {
-    return above.start + (above.colour == colour ? 2 : 1);
-  }
-  /// In the second tree all colours are the other, and all is one step later.
-  static std::uint64_t start_of(const Step& step, std::uint32_t tree) { return step.start + tree; }
-
-  Way to_last(std::uint32_t tree) const {
-    if (places_ == 0) return {0, tree};
-    const Step above = descend(places_);
-    const Step sibling = descend(children_in_first(places_)[0]);
-    const Step own{places_, 1 - sibling.colour, after(above, 1 - sibling.colour)};
-    return {mirrored(places_, tree), start_of(own, tree)};
-  }
-
-  std::uint32_t others_;
-  std::uint32_t places_;
-};
-
-}  // namespace
-
-TwoTrees::TwoTrees(Rank rank, std::uint32_t members) : rank_(value_of(rank)), members_(members) {
-  if (members == 1) return;
-  in_ = into(rank_);
-  out_ = out_of(rank_);
+  const std::uint32_t place = value_of(rank) - site->root;
+  in_ = into(place, *site, before);
+  out_ = out_of(place, *site, before, behind);
 }
 
-TwoTrees::Edges TwoTrees::into(std::uint32_t rank) const {
-  if (rank == 0) return {};
-  const Trees trees(members_);
+TwoTrees::Edges TwoTrees::into(std::uint32_t place, const Site& site, const std::optional<Site>& before) {
+  if (place == 0) return {};
   Edges edges;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
-    const Trees::Way way = trees.way(rank, tree);
-    edges[tree] = Edge{.peer = way.from, .start = way.start, .parity = tree};
+    const Trees::Way way = site.trees.way(place, tree);
+    const bool enters = way.from == 0 && before;
+    edges[tree] = Edge{.peer = enters ? before->root + before->trees.way_on(tree).from : site.root + way.from,
+                       .start = site.start + way.start,
+                       .parity = tree};
   }
   edges[edges[0]->start < edges[1]->start ? 0 : 1]->is_first = true;
   return edges;
 }
 
-TwoTrees::Edges TwoTrees::out_of(std::uint32_t rank) const {
-  const Trees trees(members_);
+TwoTrees::Edges TwoTrees::out_of(std::uint32_t place, const Site& site, const std::optional<Site>& before,
+                                 const std::optional<Site>& behind) {
   Edges edges;
   std::size_t count = 0;
-  const auto add = [&](std::uint32_t child, std::uint32_t tree) {
+  const auto add = [&](std::uint32_t child, std::uint32_t tree, const Site& to,
+                       const std::optional<Site>& before_it) {
     if (child == 0) return;
-    edges[count] = into(child)[tree];
-    edges[count++]->peer = child;
+    edges[count] = into(child, to, before_it)[tree];
+    edges[count++]->peer = to.root + child;
   };
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
-    if (rank == 0) {
-      add(trees.top(tree), tree);
-      continue;
-    }
-    for (const std::uint32_t child : trees.children(rank, tree)) add(child, tree);
+    for (const std::uint32_t child : site.trees.children(place, tree)) add(child, tree, site, before);
+    if (behind && site.trees.way_on(tree).from == place) add(behind->trees.top(tree), tree, *behind, site);
   }
   return edges;
 }

@@ -46,7 +46,7 @@ class Delivers(BcastCase):
         racks.write_text("".join(f"rack{index % 2} {agent.host}\n" for index, agent in enumerate(agents)), encoding="ascii")
         source = self.file(9 * BLOCK + 4321)
         for algorithm in ("sequential", "binomial_tree", "chain", "binomial_pipeline", "hybrid", "host_pipeline", "two_trees", "host_trees", "circulant",
-                          "auto"):
+                          "site_trees", "auto"):
             done = self.send(source, f"{algorithm}.bin", "--algorithm", algorithm, "--topology", racks, to=agents)
             self.assert_code(done, ExitCode.SUCCESS)
             for agent in agents:

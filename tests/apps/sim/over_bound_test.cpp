@@ -79,6 +79,37 @@ BOOST_AUTO_TEST_CASE(a_relay_that_sends_what_it_receives_fills_both_ways_of_a_sl
   }
 }
 
+/// Before, 1.54: more than one message's bytes crossed the uplink.
+BOOST_AUTO_TEST_CASE(with_nothing_chosen_sites_behind_one_uplink_take_hardly_longer_than_the_bound) {
+  for (const std::vector<std::uint32_t>& sites :
+       std::vector<std::vector<std::uint32_t>>{{8, 8}, {7, 9}, {4, 4, 4, 4}}) {
+    if (is_sampled() && sites[0] != 8) break;
+    for (const std::uint64_t rate : {1 * kGiga, 10 * kGiga}) {
+      ScenarioOptions options = file_of_64_mib(16, rate);
+      options.racks = *relay::Racks::of(sites);
+      choose(options, {.algorithm = true, .block_size = true, .probes = false});
+      check(options, 1.05);
+    }
+  }
+}
+
+/// It is the last site: nobody has to wait for it but those who send to it.
+BOOST_AUTO_TEST_CASE(a_slow_host_in_a_site_of_its_own_costs_the_others_no_more_than_a_tenth) {
+  for (const std::uint64_t slower : {2U, 10U}) {
+    if (is_sampled() && slower > 2) break;
+    ScenarioOptions options = file_of_64_mib(16, 10 * kGiga);
+    options.window_bytes = options.size_bytes;
+    options.racks = *relay::Racks::of(std::vector<std::uint32_t>{15, 1});
+    options.slow_hosts = {{15, options.rate / slower}};
+    options.algorithm = relay::Algorithm::site_trees;
+    const ScenarioResult result = run_bcast(options);
+    BOOST_TEST(result.violations.empty());
+    const auto& delivered = result.delivered_seconds;
+    BOOST_TEST(*std::max_element(delivered.begin(), delivered.end() - 1) <= 1.1 * bound(options));
+    BOOST_TEST(delivered.back() <= 1.1 * static_cast<double>(slower) * bound(options));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(one_packet_lost_in_a_hundred_costs_a_tenth_at_most) {
   for (const std::uint32_t members : {3U, 8U, 12U}) {
     if (is_sampled() && members > 3) break;

@@ -88,13 +88,13 @@ BOOST_AUTO_TEST_CASE(a_host_pipeline_takes_the_links_as_long_as_a_pipeline_of_th
   BOOST_TEST(way.hops == critical_path(Algorithm::binomial_pipeline, heads, 1000, {}).hops + 4);
 }
 
-BOOST_AUTO_TEST_CASE(slow_uplinks_make_the_hybrid_the_cheapest_and_going_in_step_the_pipeline) {
+BOOST_AUTO_TEST_CASE(slow_uplinks_make_a_plan_of_racks_the_cheapest_and_going_in_step_the_pipeline) {
   const std::vector<std::uint32_t> block_sizes{16 << 10, 64 << 10, 256 << 10, 1 << 20};
   const MessageShape racks{16, *Racks::of(std::vector<std::uint32_t>{4, 4, 4, 4}), 64 << 20};
   PathParameters path{.drift = 1, .drift_of_pairs = 1};
   BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::binomial_pipeline);
   path.uplink_bits_per_second = path.bits_per_second;
-  BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::hybrid);
+  BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::site_trees);
   path.uplink_bits_per_second = 0;
   for (const std::uint32_t members : {2U, 3U, 16U, 100U})
     BOOST_CHECK(cheapest({members, {}, 64 << 20}, path, kAutoAlgorithms, block_sizes).algorithm ==

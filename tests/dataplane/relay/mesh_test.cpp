@@ -76,7 +76,8 @@ BOOST_AUTO_TEST_CASE(every_small_group_and_message_completes_on_the_least_ring) 
 BOOST_AUTO_TEST_CASE(every_small_group_in_racks_completes_on_the_least_ring) {
   for (const std::vector<std::uint32_t>& sizes : std::vector<std::vector<std::uint32_t>>{
            {1, 1}, {2, 2}, {4, 4, 4}, {1, 7}, {3, 3, 3}, {8, 1, 5}, {2, 1, 1, 2}, {5, 6, 7}}) {
-    for (const GroupPlan& plan : {in_racks(sizes), in_hosts(sizes), in_hosts(sizes, Algorithm::host_trees)})
+    for (const GroupPlan& plan : {in_racks(sizes), in_hosts(sizes), in_hosts(sizes, Algorithm::host_trees),
+                                  in_racks(sizes, Algorithm::site_trees)})
       complete_all(
           {.algorithm = plan.algorithm, .members = plan.members, .racks = plan.racks, .block_bytes = 3});
   }

@@ -30,16 +30,14 @@ struct GroupPlan {
   }
 };
 
-inline GroupPlan in_racks(const std::vector<std::uint32_t>& sizes) {
+inline GroupPlan in_racks(const std::vector<std::uint32_t>& sizes, Algorithm algorithm = Algorithm::hybrid) {
   const auto racks = Racks::of(sizes);
-  return {Algorithm::hybrid, racks->members(), *racks};
+  return {algorithm, racks->members(), *racks};
 }
 
 inline GroupPlan in_hosts(const std::vector<std::uint32_t>& sizes,
                           Algorithm algorithm = Algorithm::host_pipeline) {
-  auto plan = in_racks(sizes);
-  plan.algorithm = algorithm;
-  return plan;
+  return in_racks(sizes, algorithm);
 }
 
 /// A group's plan of one message, walked step by step; the first broken invariant is kept in words.

@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(misuse_is_named) {
   BOOST_TEST(is_error(root.offer_arena(1, kKey), Errc::invalid_argument));
 }
 
-BOOST_AUTO_TEST_CASE(a_missing_grant_holds_up_every_later_write) {
+BOOST_AUTO_TEST_CASE(a_missing_first_grant_holds_up_every_later_write) {
   Relay root = ready(0, 8, 100, 1000, 10);  // sends 0 to 1, 1 to 2, 2 to 4, 3 to 1, ...
   BOOST_REQUIRE(root.on_grant(Rank{2}, kWholeMemory).has_value());
   BOOST_REQUIRE(root.on_grant(Rank{4}, kWholeMemory).has_value());
@@ -431,6 +431,31 @@ BOOST_AUTO_TEST_CASE(a_missing_block_is_overtaken_by_writes_to_others_but_not_to
   std::vector<Transfer> sent;
   for (BlockWrite write; relay.poll_write(write);) sent.push_back({write.to, write.block});
   BOOST_CHECK(sent == due);
+}
+
+/// Of two destinations one acknowledges nothing, or has no room in its ring.
+BOOST_AUTO_TEST_CASE(a_slow_destination_holds_up_no_other_as_long_as_its_blocks_have_slots) {
+  constexpr std::uint64_t kBlocks = 2000, kRing = 9;
+  for (const bool acknowledges : {false, true}) {
+    Relay root = *Relay::create({.algorithm = Algorithm::two_trees, .members = 8, .block_bytes = 4});
+    BOOST_REQUIRE(root.set_length(4 * kBlocks).has_value());
+    BOOST_REQUIRE(root.set_memory({.slots = kBlocks}).has_value());
+    root.on_available(kBlocks);
+    const auto destinations = root.schedule().destinations();
+    BOOST_REQUIRE_EQUAL(destinations.size(), 2u);
+    const Rank slow = destinations[0];
+    Grant of_slow = kWholeMemory;
+    if (acknowledges) of_slow.limit = of_slow.slots = kRing;
+    BOOST_REQUIRE(root.on_grant(slow, of_slow).has_value());
+    BOOST_REQUIRE(root.on_grant(destinations[1], kWholeMemory).has_value());
+    std::uint64_t quick = 0;
+    for (BlockWrite write; root.poll_write(write);) {
+      quick += write.to == slow ? 0 : 1;
+      if (write.to != slow || acknowledges) root.on_write_complete(write.to, write.block);
+    }
+    BOOST_TEST(quick == kBlocks / 2);
+    BOOST_TEST(root.writes_in_flight() == (acknowledges ? 0u : 12u));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(writes_in_flight_stay_within_their_limit) {

@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(a_first_source_that_needs_no_length_never_depends_on_it_and
   for (std::uint32_t first = 1; first <= 17; first += kStride)
     for (std::uint32_t second = 1; second <= 17; ++second)
       for (const GroupPlan& plan : {in_racks({first, second, 1, 5}), in_hosts({first, second, 1, 5}),
-                                    in_hosts({first, second, 1, 5}, Algorithm::host_trees)})
+                                    in_hosts({first, second, 1, 5}, Algorithm::host_trees),
+                                    in_racks({first, second, 1, 5}, Algorithm::site_trees)})
         check_first_source(plan);
 }
 
@@ -143,7 +144,8 @@ BOOST_AUTO_TEST_CASE(sources_and_destinations_mirror_each_other) {
   for (std::uint32_t first = 1; first <= 17; first += kStride)
     for (std::uint32_t second = 1; second <= 17; ++second)
       for (const GroupPlan& plan : {in_racks({first, second, 2}), in_hosts({first, second, 2}),
-                                    in_hosts({first, second, 2}, Algorithm::host_trees)})
+                                    in_hosts({first, second, 2}, Algorithm::host_trees),
+                                    in_racks({first, second, 2}, Algorithm::site_trees)})
         check_mirror(plan);
 }
 
@@ -180,6 +182,7 @@ BOOST_AUTO_TEST_CASE(the_next_send_and_the_next_receive_from_a_source_are_what_a
       check_next(in_racks({size, size, 3}), blocks);
       check_next(in_hosts({size, size, 3, 1, 2}), blocks);
       check_next(in_hosts({size, size, 3, 1, 2}, Algorithm::host_trees), blocks);
+      check_next(in_racks({size, size, 3, 1, 2}, Algorithm::site_trees), blocks);
     }
   }
 }
@@ -193,7 +196,7 @@ void check_slots(const GroupPlan& plan, std::uint64_t blocks) {
 BOOST_AUTO_TEST_CASE(the_least_ring_is_exactly_what_the_plan_needs) {
   for (const Algorithm algorithm : kAlgorithms) {
     if (algorithm == Algorithm::hybrid || algorithm == Algorithm::two_trees ||
-        algorithm == Algorithm::host_trees)
+        algorithm == Algorithm::host_trees || algorithm == Algorithm::site_trees)
       continue;
     for (std::uint32_t members = 1; members <= 130; members += kStride)
       check_slots({algorithm, members}, algorithm == Algorithm::sequential ? 5 : 6 * depth_of(members) + 11);
@@ -256,7 +259,7 @@ BOOST_AUTO_TEST_CASE(names_and_numbers_of_algorithms_go_both_ways) {
   }
   BOOST_CHECK(!algorithm_of("binomial"));
   BOOST_CHECK(!algorithm_of(""));
-  BOOST_CHECK(!algorithm_of(9U));
+  BOOST_CHECK(!algorithm_of(10U));
   BOOST_CHECK(!algorithm_of(256U));
 }
 

@@ -17,7 +17,8 @@ BOOST_AUTO_TEST_CASE(every_plan_takes_its_steps_and_the_latency_of_its_hops) {
        {GroupPlan{Algorithm::binomial_pipeline, 16}, GroupPlan{Algorithm::binomial_pipeline, 64},
         GroupPlan{Algorithm::binomial_tree, 16}, GroupPlan{Algorithm::chain, 16},
         GroupPlan{Algorithm::sequential, 5}, GroupPlan{Algorithm::circulant, 16},
-        GroupPlan{Algorithm::circulant, 33}, in_racks({8, 8, 8}), in_racks({4, 4, 4, 4})}) {
+        GroupPlan{Algorithm::circulant, 33}, in_racks({8, 8, 8}), in_racks({4, 4, 4, 4}),
+        in_racks({8, 8, 8}, Algorithm::site_trees), in_racks({7, 9, 1}, Algorithm::site_trees)}) {
     constexpr std::uint64_t kBlocks = 300;
     const auto delivered = TimedGroup({.plan = plan, .blocks = kBlocks, .latency = 0.05}).run();
     const auto steps = static_cast<double>(plan.of(0).steps(kBlocks));
