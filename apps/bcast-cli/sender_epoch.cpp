@@ -71,8 +71,11 @@ void Sender::notice_answer(Duration after) {
 void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
   relay::PathParameters path = *config_.auto_paths;
   if (quickest_answer_) path.hop_seconds = quickest_answer_->seconds() / 2;
-  const relay::MessageShape message{members, racks, VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
-                                    racks_are_hosts()};
+  const relay::MessageShape message{.members = members,
+                                    .racks = racks,
+                                    .bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
+                                    .racks_are_hosts = racks_are_hosts(),
+                                    .is_file = true};
   const auto choice =
       relay::choose(message, path, {.algorithm = {}, .block_bytes = config_.job.shape.block_size});
   config_.wishes.algorithm = choice.algorithm;

@@ -18,6 +18,7 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
                         .window_bytes = options.window_bytes,
                         .rate = options.rate,
                         .mtu = options.mtu,
+                        .link_delay = options.link_delay,
                         .selective_repeat = options.selective_repeat};
     run.blocks.latency = options.blocks.latency;
     run.blocks.relay_cost = options.blocks.relay_cost;
@@ -34,13 +35,33 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
   return path;
 }
 
+relay::PathParameters known_paths(const ScenarioOptions& options) {
+  relay::PathParameters path = relay::kUnmeasured;
+  path.bits_per_second = static_cast<double>(options.rate);
+  path.uplink_bits_per_second = static_cast<double>(options.uplink_rate);
+  if (options.model == Model::packets) {
+    path.hop_seconds = 2 * options.link_delay.seconds();
+    return path;
+  }
+  // The fluid has no connections whose windows grow. A block waits for half of the jitter on the average,
+  // once in the network and once for the core.
+  const BlockModel& blocks = options.blocks;
+  path.core_seconds = (blocks.relay_cost + blocks.jitter / 2).seconds();
+  path.hop_seconds = (blocks.latency + blocks.jitter / 2).seconds() + path.core_seconds;
+  path.block_seconds = 0;
+  path.first_window_bytes = 0;
+  path.grant_hops = 2;
+  path.writes_in_flight = blocks.writes_in_flight;
+  return path;
+}
+
 void choose(ScenarioOptions& options, Auto what) {
   if (!what.algorithm && !what.block_size) return;
-  const auto choice =
-      relay::choose({options.members, options.racks, options.size_bytes},
-                    what.probes ? probe_paths(options) : relay::kUnmeasured,
-                    {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
-                     .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
+  const auto choice = relay::choose(
+      {.members = options.members, .racks = options.racks, .bytes = options.size_bytes, .is_file = true},
+      what.probes ? probe_paths(options) : known_paths(options),
+      {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
+       .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
   options.algorithm = choice.algorithm;
   options.block_bytes = choice.block_bytes;
 }

@@ -74,9 +74,9 @@ class World {
   /// By rank; those of a rack behind its uplink.
   std::vector<sim::HostId> add_hosts() {
     std::vector<sim::HostId> hosts;
-    sim::HostOptions host{.link = {.bits_per_second = options_.rate}};
+    sim::HostOptions host{.link = {.bits_per_second = options_.rate, .delay = options_.link_delay}};
     for (const relay::Rack& rack : options_.racks.all()) {
-      host.rack = network_.add_rack({.bits_per_second = uplink_rate(options_)});
+      host.rack = network_.add_rack({.bits_per_second = uplink_rate(options_), .delay = options_.link_delay});
       for (std::uint32_t i = 0; i < rack.members; ++i) hosts.push_back(network_.add_host(host));
     }
     while (hosts.size() < options_.members) hosts.push_back(network_.add_host(host));

@@ -41,6 +41,7 @@ struct ScenarioOptions {
   std::uint64_t window_bytes = 0;       ///< of a member's ring; at least twice what the pipeline needs
   std::uint64_t rate = 10'000'000'000;  ///< of every link, bits per second
   std::uint32_t mtu = 1500;
+  Duration link_delay = microseconds(5);  ///< of every link: two of them are between two hosts
   bool selective_repeat = true;
   sim::FaultRates rates{};       ///< of datagrams
   std::uint32_t kills = 0;       ///< receivers killed at random moments; never all of them
