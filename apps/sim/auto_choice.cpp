@@ -35,6 +35,13 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
   return path;
 }
 
+namespace {
+
+/// In the fluid a block that waits for the core is later for every further hop.
+constexpr double kDriftOfFluid = 4.5;
+
+}  // namespace
+
 relay::PathParameters known_paths(const ScenarioOptions& options) {
   relay::PathParameters path = relay::kUnmeasured;
   path.bits_per_second = static_cast<double>(options.rate);
@@ -49,6 +56,7 @@ relay::PathParameters known_paths(const ScenarioOptions& options) {
   path.core_seconds = (blocks.relay_cost + blocks.jitter / 2).seconds();
   path.hop_seconds = (blocks.latency + blocks.jitter / 2).seconds() + path.core_seconds;
   path.block_seconds = 0;
+  path.drift = path.drift_of_pairs = kDriftOfFluid;
   path.first_window_bytes = 0;
   path.grant_hops = 2;
   path.writes_in_flight = blocks.writes_in_flight;

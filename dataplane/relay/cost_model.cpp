@@ -28,19 +28,24 @@ double fill_of(double steps, std::uint64_t blocks, double most_drift) {
   return steps * std::min(most_drift, 1 + static_cast<double>(blocks) / 8);
 }
 
+/// Those of a plan of the fewest steps, which loses more of the beat the more blocks there are.
+double longer_fill_of(double steps, std::uint64_t blocks, double drift) {
+  return fill_of(steps, blocks, drift + (drift - 1) * static_cast<double>(blocks) / 300);
+}
+
 /// The most hops of a block in a plan of the fewest steps. A single block goes down a binomial tree. Of many
-/// blocks, each member has one that comes a hop later, and where two members share a vertex they share that
-/// one, too.
+/// blocks, each member has some that come a hop later, and those of two members that share a vertex come yet
+/// another hop later.
 double hops_of(std::uint32_t members, std::uint64_t blocks, bool has_pairs) {
   const int levels = std::bit_width(members) - 1;
-  if (blocks == 1) return levels;
-  return levels + (has_pairs && !std::has_single_bit(members) ? 2 : 1);
+  if (blocks == 1 || members == 2) return levels;
+  return levels + (has_pairs && members > 3 && !std::has_single_bit(members) ? 2 : 1);
 }
 
 /// Those that a binomial pipeline takes. members >= 2.
 double fill_of(std::uint32_t members, std::uint64_t blocks, const PathParameters& path) {
-  return fill_of(static_cast<double>(depth_of(members) - 1), blocks,
-                 std::has_single_bit(members) ? path.drift : path.drift_of_pairs);
+  return longer_fill_of(static_cast<double>(depth_of(members) - 1), blocks,
+                        std::has_single_bit(members) ? path.drift : path.drift_of_pairs);
 }
 
 CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t block_bytes,
@@ -131,10 +136,6 @@ class Crossings {
   std::vector<double> in_, out_;
 };
 
-}  // namespace
-
-namespace {
-
 CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path) {
   const std::uint64_t blocks = block_count(message.bytes, block_bytes);
@@ -148,7 +149,7 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
       return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees), depth, message.bytes,
                        block_bytes);
     case Algorithm::circulant:
-      return pipelined(fill_of(depth - 1, blocks, path.drift), hops_of(message.members, blocks, false),
+      return pipelined(longer_fill_of(depth - 1, blocks, path.drift), hops_of(message.members, blocks, false),
                        message.bytes, block_bytes);
     case Algorithm::chain: return pipelined(others - 1, others, message.bytes, block_bytes);
     case Algorithm::hybrid:
@@ -174,14 +175,14 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   CriticalPath way = path_of_steps(algorithm, message, block_bytes, path);
   const std::uint64_t blocks = block_count(message.bytes, block_bytes);
   if (blocks > 1 || first_source_needs_length(algorithm)) way.hops += path.grant_hops;
+  // A member's second tree waits for those above it to hear of the length in their first.
+  if (blocks > 1 && algorithm == Algorithm::two_trees)
+    way.hops += path.grant_hops * static_cast<double>(depth_of(message.members)) / 6;
   double destinations = first_destinations(algorithm, message.members, blocks);
   auto sent = static_cast<double>(message.bytes);
   if (repeats(algorithm)) {
     sent *= destinations;
-    // Each gets all blocks before the next one gets any.
-    if (path.writes_in_flight != 0)
-      destinations =
-          std::min(destinations, std::max(1.0, path.writes_in_flight / static_cast<double>(blocks)));
+    if (blocks > 1) destinations = 1;  // each gets all blocks before the next one gets any
   }
   way.hops += idle_hops(destinations, sent, block_bytes, path);
   return way;
@@ -218,8 +219,8 @@ double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t
   if (message.members == 1) return 0;
   const CriticalPath way = critical_path(algorithm, message, block_bytes, path);
   const double others = path.start_seconds + way.blocks * path.block_seconds + way.hops * path.hop_seconds;
-  const double links =
-      std::max(way.bytes * 8 / path.bits_per_second, way.blocks * path.core_seconds) + others;
+  const double core = static_cast<double>(block_count(message.bytes, block_bytes)) * path.core_seconds;
+  const double links = std::max(way.bytes * 8 / path.bits_per_second, core) + others;
   if (crossing == 0) return links;
   // The uplink carries its share one after the other; before and behind it a block takes the way it takes.
   const auto bytes = static_cast<double>(message.bytes);
@@ -253,13 +254,9 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 }
 
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed) {
-  static constexpr auto kBlockSizes = [] {
-    std::array<std::uint32_t, 2 * std::bit_width(kMostAutoBlock / kLeastAutoBlock) - 1> sizes{
-        kLeastAutoBlock};
-    for (std::size_t i = 1; i < sizes.size(); ++i)
-      sizes[i] = i % 2 == 1 ? sizes[i - 1] / 2 * 3 : sizes[i - 2] * 2;
-    return sizes;
-  }();
+  static constexpr auto kBlockSizes =
+      std::to_array<std::uint32_t>({kLeastAutoBlock, 32U << 10, 64U << 10, 128U << 10, 192U << 10, 256U << 10,
+                                    384U << 10, 512U << 10, 768U << 10, 1U << 20, kMostAutoBlock});
   std::span<const Algorithm> algorithms = kAutoAlgorithms;
   if (message.is_file) algorithms = kFileAlgorithms;
   if (message.racks_are_hosts && message.racks.are_shared()) algorithms = kHostAlgorithms;

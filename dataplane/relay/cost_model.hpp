@@ -70,8 +70,7 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message);
 double cost_seconds(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                     const PathParameters& path);
 
-/// Blocks that `auto` chooses among: powers of two; for a whole message also those that are half as large
-/// again.
+/// Blocks that `auto` chooses among: powers of two, and beyond 128 KB some between them for a whole message.
 inline constexpr std::uint32_t kLeastAutoBlock = 16U << 10, kMostAutoBlock = 2U << 20;
 
 struct Choice {
