@@ -90,7 +90,8 @@ bool repeats(Algorithm algorithm) {
 double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint64_t blocks) {
   const auto others = static_cast<double>(members - 1), depth = static_cast<double>(depth_of(members));
   switch (algorithm) {
-    case Algorithm::chain: return 1;
+    case Algorithm::chain:
+    case Algorithm::hybrid: return 1;
     case Algorithm::sequential: return others;
     case Algorithm::binomial_tree: return depth;
     case Algorithm::two_trees:
@@ -101,7 +102,7 @@ double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint6
 
 /// For how many hops in all the root's link stands idle, because as much is in flight as may be. A block is
 /// answered a round trip after its last byte has left.
-double idle_hops(double destinations, double bytes, std::uint32_t block_bytes, const PathParameters& path) {
+double idle_hops(double destinations, double bytes, double block_bytes, const PathParameters& path) {
   if (path.hop_seconds == 0) return 0;
   const double bytes_per_second = path.bits_per_second / 8;
   const double round_trip = 2 * path.hop_seconds + block_bytes / bytes_per_second;
@@ -184,7 +185,10 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
     sent *= destinations;
     if (blocks > 1) destinations = 1;  // each gets all blocks before the next one gets any
   }
-  way.hops += idle_hops(destinations, sent, block_bytes, path);
+  const auto one_block = static_cast<double>(std::min<std::uint64_t>(block_bytes, message.bytes));
+  const double idle = idle_hops(destinations, sent, one_block, path);
+  // The connections between racks fill their windows before those inside the racks do.
+  way.hops += algorithm == Algorithm::hybrid && message.racks.is_known() ? 2 * idle : idle;
   return way;
 }
 

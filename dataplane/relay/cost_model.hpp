@@ -88,9 +88,9 @@ inline constexpr std::array kAutoAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,
     Algorithm::sequential,        Algorithm::two_trees,     Algorithm::hybrid};
 /// … where it is a file, …
-inline constexpr std::array kFileAlgorithms{
-    Algorithm::circulant, Algorithm::two_trees,  Algorithm::chain,        Algorithm::binomial_pipeline,
-    Algorithm::hybrid,    Algorithm::sequential, Algorithm::binomial_tree};
+inline constexpr std::array kFileAlgorithms{Algorithm::chain,     Algorithm::circulant,
+                                            Algorithm::two_trees, Algorithm::binomial_pipeline,
+                                            Algorithm::hybrid,    Algorithm::sequential};
 /// … where several members share hosts, of which each takes a block over its link once, …
 inline constexpr std::array kHostAlgorithms{Algorithm::host_pipeline, Algorithm::host_trees};
 /// … and where all are on one host, whose memory is no link that blocks could meet on.
