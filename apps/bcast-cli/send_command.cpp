@@ -70,7 +70,8 @@ std::optional<std::uint32_t> block_size(const SendOptions& options) {
   if (unreadable) return std::nullopt;
   // How many tasks a job has is not known yet.
   const auto receivers = options.hosts.empty() ? kTasksGuessed : options.hosts.size();
-  const relay::MessageShape message{.members = static_cast<std::uint32_t>(receivers + 1), .bytes = bytes};
+  const relay::MessageShape message{
+      .members = static_cast<std::uint32_t>(receivers + 1), .bytes = bytes, .is_file = true};
   return relay::choose(message, paths(options), {.algorithm = options.algorithm, .block_bytes = {}})
       .block_bytes;
 }

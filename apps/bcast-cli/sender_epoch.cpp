@@ -74,8 +74,11 @@ void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) 
   if (quickest_answer_) path.hop_seconds = quickest_answer_->seconds() / 2;
   if (!racks_are_hosts_ && path.uplink_bits_per_second == 0)
     path.uplink_bits_per_second = path.bits_per_second;
-  const relay::MessageShape message{members, racks, VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
-                                    racks_are_hosts_};
+  const relay::MessageShape message{.members = members,
+                                    .racks = racks,
+                                    .bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
+                                    .racks_are_hosts = racks_are_hosts_,
+                                    .is_file = true};
   const auto choice =
       relay::choose(message, path, {.algorithm = {}, .block_bytes = config_.job.shape.block_size});
   config_.wishes.algorithm = choice.algorithm;

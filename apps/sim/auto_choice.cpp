@@ -18,6 +18,7 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
                         .window_bytes = options.window_bytes,
                         .rate = options.rate,
                         .mtu = options.mtu,
+                        .link_delay = options.link_delay,
                         .selective_repeat = options.selective_repeat};
     run.blocks.latency = options.blocks.latency;
     run.blocks.relay_cost = options.blocks.relay_cost;
@@ -31,6 +32,9 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
 
 namespace {
 
+/// In the fluid a block that waits for the core is later for every further hop.
+constexpr double kDriftOfFluid = 4.5;
+
 /// Packets' headers weigh as much on an uplink as on a link.
 void add_uplinks(relay::PathParameters& path, const ScenarioOptions& options) {
   if (options.racks.all().size() < 2) return;
@@ -40,14 +44,35 @@ void add_uplinks(relay::PathParameters& path, const ScenarioOptions& options) {
 
 }  // namespace
 
+relay::PathParameters known_paths(const ScenarioOptions& options) {
+  relay::PathParameters path = relay::kUnmeasured;
+  path.bits_per_second = static_cast<double>(options.rate);
+  if (options.model == Model::packets) {
+    path.hop_seconds = 2 * options.link_delay.seconds();
+    return path;
+  }
+  // The fluid has no connections whose windows grow. A block waits for half of the jitter on the average,
+  // once in the network and once for the core.
+  const BlockModel& blocks = options.blocks;
+  path.core_seconds = (blocks.relay_cost + blocks.jitter / 2).seconds();
+  path.hop_seconds = (blocks.latency + blocks.jitter / 2).seconds() + path.core_seconds;
+  path.block_seconds = 0;
+  path.drift = path.drift_of_pairs = kDriftOfFluid;
+  path.first_window_bytes = 0;
+  path.grant_hops = 2;
+  path.writes_in_flight = blocks.writes_in_flight;
+  return path;
+}
+
 void choose(ScenarioOptions& options, Auto what) {
   if (!what.algorithm && !what.block_size) return;
-  auto path = what.probes ? probe_paths(options) : relay::kUnmeasured;
+  auto path = what.probes ? probe_paths(options) : known_paths(options);
   add_uplinks(path, options);
-  const auto choice =
-      relay::choose({options.members, options.racks, options.size_bytes}, path,
-                    {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
-                     .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
+  const auto choice = relay::choose(
+      {.members = options.members, .racks = options.racks, .bytes = options.size_bytes, .is_file = true},
+      path,
+      {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
+       .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
   options.algorithm = choice.algorithm;
   options.block_bytes = choice.block_bytes;
 }

@@ -76,11 +76,12 @@ class World {
     std::vector<sim::HostId> hosts;
     const auto add = [&](sim::RackId rack) {
       const auto rank = static_cast<std::uint32_t>(hosts.size());
-      hosts.push_back(
-          network_.add_host({.link = {.bits_per_second = link_rate(options_, rank)}, .rack = rack}));
+      const sim::LinkOptions link{.bits_per_second = link_rate(options_, rank), .delay = options_.link_delay};
+      hosts.push_back(network_.add_host({.link = link, .rack = rack}));
     };
     for (const relay::Rack& rack : options_.racks.all()) {
-      const sim::RackId id = network_.add_rack({.bits_per_second = uplink_rate(options_)});
+      const sim::RackId id =
+          network_.add_rack({.bits_per_second = uplink_rate(options_), .delay = options_.link_delay});
       for (std::uint32_t i = 0; i < rack.members; ++i) add(id);
     }
     while (hosts.size() < options_.members) add(sim::RackId{0});

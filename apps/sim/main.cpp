@@ -122,13 +122,16 @@ int run(Command& command, bool json) {
   return 1;
 }
 
+CLI::Option* add_microseconds(CLI::App& bcast, const char* name, rdmc::Duration& value, const char* what) {
+  return bcast
+      .add_option_function<double>(
+          name, [&value](double us) { value.ns = static_cast<std::int64_t>(us * 1000); }, what)
+      ->check(CLI::Range(0.0, 1e6));
+}
+
 void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
   const auto microseconds = [&](const char* name, rdmc::Duration& value, const char* what) {
-    bcast
-        .add_option_function<double>(
-            name, [&value](double us) { value.ns = static_cast<std::int64_t>(us * 1000); }, what)
-        ->check(CLI::Range(0.0, 1e6))
-        ->group(kOnlyBlocks);
+    add_microseconds(bcast, name, value, what)->group(kOnlyBlocks);
   };
   const auto number = [&](const char* name, std::uint32_t& value, const char* what, std::uint32_t least,
                           std::uint32_t most) {
@@ -211,6 +214,9 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   bcast->add_option("--mtu", options.mtu, "of every link")
       ->check(CLI::Range(576U, 65'535U))
+      ->group(kOnlyPackets);
+  add_microseconds(*bcast, "--link-delay", options.link_delay,
+                   "microseconds that every link adds; two links are between two hosts (default 5)")
       ->group(kOnlyPackets);
   bcast
       ->add_option("--faults", faults,

@@ -43,6 +43,7 @@ struct ScenarioOptions {
   /// Members by rank whose link has another rate, each way, bits per second.
   std::map<std::uint32_t, std::uint64_t> slow_hosts{};
   std::uint32_t mtu = 1500;
+  Duration link_delay = microseconds(5);  ///< of every link: two of them are between two hosts
   bool selective_repeat = true;
   sim::FaultRates rates{};       ///< of datagrams
   std::uint32_t kills = 0;       ///< receivers killed at random moments; never all of them

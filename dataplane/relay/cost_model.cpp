@@ -23,15 +23,29 @@ CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint3
           .hops = hops};
 }
 
-/// The block times beside the message's that a plan of the fewest steps takes. members >= 2.
-double fill_of(std::uint32_t members, std::uint64_t blocks, double most_drift) {
-  const double drift = std::min(most_drift, 1 + static_cast<double>(blocks) / 4);
-  return static_cast<double>(depth_of(members) - 1) * drift;
+/// The block times beside the message's that a plan takes whose last member waits for so many steps.
+double fill_of(double steps, std::uint64_t blocks, double most_drift) {
+  return steps * std::min(most_drift, 1 + static_cast<double>(blocks) / 8);
 }
 
-/// Those that a binomial pipeline takes.
+/// Those of a plan of the fewest steps, which loses more of the beat the more blocks there are.
+double longer_fill_of(double steps, std::uint64_t blocks, double drift) {
+  return fill_of(steps, blocks, drift + (drift - 1) * static_cast<double>(blocks) / 300);
+}
+
+/// The most hops of a block in a plan of the fewest steps. A single block goes down a binomial tree. Of many
+/// blocks, each member has some that come a hop later, and those of two members that share a vertex come yet
+/// another hop later.
+double hops_of(std::uint32_t members, std::uint64_t blocks, bool has_pairs) {
+  const int levels = std::bit_width(members) - 1;
+  if (blocks == 1 || members == 2) return levels;
+  return levels + (has_pairs && members > 3 && !std::has_single_bit(members) ? 2 : 1);
+}
+
+/// Those that a binomial pipeline takes. members >= 2.
 double fill_of(std::uint32_t members, std::uint64_t blocks, const PathParameters& path) {
-  return fill_of(members, blocks, std::has_single_bit(members) ? path.drift : path.drift_of_pairs);
+  return longer_fill_of(static_cast<double>(depth_of(members) - 1), blocks,
+                        std::has_single_bit(members) ? path.drift : path.drift_of_pairs);
 }
 
 CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t block_bytes,
@@ -57,13 +71,15 @@ CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block
 CriticalPath path_between(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                           const PathParameters& path) {
   const auto hosts = static_cast<std::uint32_t>(message.racks.all().size());
-  const auto between =
-      algorithm == Algorithm::host_trees ? Algorithm::two_trees : Algorithm::binomial_pipeline;
+  const auto blocks = block_count(message.bytes, block_bytes);
   std::uint32_t most = 1;
   for (const Rack& host : message.racks.all()) most = std::max(most, host.members);
-  CriticalPath way = critical_path(between, {.members = hosts, .bytes = message.bytes}, block_bytes, path);
-  way.hops += most - 1;
-  return way;
+  if (hosts == 1) return {.hops = static_cast<double>(most - 1)};
+  const auto steps = static_cast<double>(depth_of(hosts) - 1);
+  const double fill = algorithm == Algorithm::host_trees ? fill_of(2 * steps, blocks, path.drift_of_trees)
+                                                         : fill_of(hosts, blocks, path);
+  const double hops = algorithm == Algorithm::host_trees ? steps + 1 : hops_of(hosts, blocks, true);
+  return pipelined(fill, hops + most - 1, message.bytes, block_bytes);
 }
 
 /// Where the root sends the message so many times.
@@ -71,6 +87,43 @@ CriticalPath repeated(double times, double hops, std::uint64_t bytes, std::uint3
   return {.bytes = times * static_cast<double>(bytes),
           .blocks = times * static_cast<double>(block_count(bytes, block_bytes)),
           .hops = hops};
+}
+
+bool repeats(Algorithm algorithm) {
+  return algorithm == Algorithm::sequential || algorithm == Algorithm::binomial_tree;
+}
+
+/// To how many members the root sends at the same time.
+double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint64_t blocks) {
+  const auto others = static_cast<double>(members - 1), depth = static_cast<double>(depth_of(members));
+  switch (algorithm) {
+    case Algorithm::chain:
+    case Algorithm::hybrid: return 1;
+    case Algorithm::sequential: return others;
+    case Algorithm::binomial_tree: return depth;
+    case Algorithm::two_trees:
+    case Algorithm::site_trees:
+    case Algorithm::host_trees: return std::min({2.0, others, static_cast<double>(blocks)});
+    default: return std::min(depth, static_cast<double>(blocks));
+  }
+}
+
+/// For how many hops in all the root's link stands idle, because as much is in flight as may be. A block is
+/// answered a round trip after its last byte has left.
+double idle_hops(double destinations, double bytes, double block_bytes, const PathParameters& path) {
+  if (path.hop_seconds == 0) return 0;
+  const double bytes_per_second = path.bits_per_second / 8;
+  const double round_trip = 2 * path.hop_seconds + block_bytes / bytes_per_second;
+  const double link = bytes_per_second * round_trip;
+  const double most = path.writes_in_flight == 0 ? link : std::min(link, path.writes_in_flight * block_bytes);
+  double window = path.first_window_bytes == 0 ? most : path.first_window_bytes * destinations;
+  double idle = 0;
+  for (; window < most && window < bytes; window *= 2) {
+    bytes -= window;
+    idle += round_trip - window / bytes_per_second;
+  }
+  if (bytes > most) idle += std::floor(bytes / most) * (link - most) / bytes_per_second;
+  return idle / path.hop_seconds;
 }
 
 /// The blocks that cross each rack's uplink, in and out, while everybody is busy, for each block of the
@@ -92,22 +145,22 @@ class Crossings {
   std::vector<double> in_, out_;
 };
 
-}  // namespace
-
-CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
+CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path) {
-  if (message.members == 1) return {};
+  const std::uint64_t blocks = block_count(message.bytes, block_bytes);
   const auto depth = static_cast<double>(depth_of(message.members));
   const auto others = static_cast<double>(message.members - 1);
   switch (algorithm) {
-    case Algorithm::binomial_tree: return repeated(depth, depth, message.bytes, block_bytes);
+    case Algorithm::binomial_tree:
+      return repeated(depth, hops_of(message.members, 1, false), message.bytes, block_bytes);
     case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
     case Algorithm::site_trees: return path_through_sites(message, block_bytes);
-    case Algorithm::two_trees: return pipelined(2 * depth - 2, depth, message.bytes, block_bytes);
-    case Algorithm::circulant: {
-      const double fill = fill_of(message.members, block_count(message.bytes, block_bytes), path.drift);
-      return pipelined(fill, depth, message.bytes, block_bytes);
-    }
+    case Algorithm::two_trees:
+      return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees), depth, message.bytes,
+                       block_bytes);
+    case Algorithm::circulant:
+      return pipelined(longer_fill_of(depth - 1, blocks, path.drift), hops_of(message.members, blocks, false),
+                       message.bytes, block_bytes);
     case Algorithm::chain: return pipelined(others - 1, others, message.bytes, block_bytes);
     case Algorithm::hybrid:
       if (message.racks.is_known()) return path_through(message.racks, message.bytes, block_bytes, path);
@@ -116,12 +169,36 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::host_trees:
       if (message.racks.are_shared()) return path_between(algorithm, message, block_bytes, path);
       if (algorithm == Algorithm::host_trees)
-        return critical_path(Algorithm::two_trees, message, block_bytes, path);
+        return path_of_steps(Algorithm::two_trees, message, block_bytes, path);
       break;
     case Algorithm::binomial_pipeline: break;
   }
-  const double fill = fill_of(message.members, block_count(message.bytes, block_bytes), path);
-  return pipelined(fill, depth, message.bytes, block_bytes);
+  return pipelined(fill_of(message.members, blocks, path), hops_of(message.members, blocks, true),
+                   message.bytes, block_bytes);
+}
+
+}  // namespace
+
+CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
+                           const PathParameters& path) {
+  if (message.members == 1) return {};
+  CriticalPath way = path_of_steps(algorithm, message, block_bytes, path);
+  const std::uint64_t blocks = block_count(message.bytes, block_bytes);
+  if (blocks > 1 || first_source_needs_length(algorithm)) way.hops += path.grant_hops;
+  // A member's second tree waits for those above it to hear of the length in their first.
+  if (blocks > 1 && algorithm == Algorithm::two_trees)
+    way.hops += path.grant_hops * static_cast<double>(depth_of(message.members)) / 6;
+  double destinations = first_destinations(algorithm, message.members, blocks);
+  auto sent = static_cast<double>(message.bytes);
+  if (repeats(algorithm)) {
+    sent *= destinations;
+    if (blocks > 1) destinations = 1;  // each gets all blocks before the next one gets any
+  }
+  const auto one_block = static_cast<double>(std::min<std::uint64_t>(block_bytes, message.bytes));
+  const double idle = idle_hops(destinations, sent, one_block, path);
+  // The connections between racks fill their windows before those inside the racks do.
+  way.hops += algorithm == Algorithm::hybrid && message.racks.is_known() ? 2 * idle : idle;
+  return way;
 }
 
 double uplink_messages(Algorithm algorithm, const MessageShape& message) {
@@ -155,7 +232,8 @@ double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t
   if (message.members == 1) return 0;
   const CriticalPath way = critical_path(algorithm, message, block_bytes, path);
   const double others = path.start_seconds + way.blocks * path.block_seconds + way.hops * path.hop_seconds;
-  const double links = way.bytes * 8 / path.bits_per_second + others;
+  const double core = static_cast<double>(block_count(message.bytes, block_bytes)) * path.core_seconds;
+  const double links = std::max(way.bytes * 8 / path.bits_per_second, core) + others;
   if (crossing == 0) return links;
   // The uplink carries its share one after the other; before and behind it a block takes the way it takes.
   const auto bytes = static_cast<double>(message.bytes);
@@ -189,12 +267,11 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 }
 
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed) {
-  static constexpr auto kBlockSizes = [] {
-    std::array<std::uint32_t, std::bit_width(kMostAutoBlock / kLeastAutoBlock)> sizes{kLeastAutoBlock};
-    for (std::size_t i = 1; i < sizes.size(); ++i) sizes[i] = 2 * sizes[i - 1];
-    return sizes;
-  }();
+  static constexpr auto kBlockSizes =
+      std::to_array<std::uint32_t>({kLeastAutoBlock, 32U << 10, 64U << 10, 128U << 10, 192U << 10, 256U << 10,
+                                    384U << 10, 512U << 10, 768U << 10, 1U << 20, kMostAutoBlock});
   std::span<const Algorithm> algorithms = kAutoAlgorithms;
+  if (message.is_file) algorithms = kFileAlgorithms;
   if (message.racks_are_hosts && message.racks.are_shared()) algorithms = kHostAlgorithms;
   if (message.racks_are_hosts && message.racks.all().size() == 1) algorithms = kOneHostAlgorithms;
   if (fixed.algorithm) algorithms = std::span(&*fixed.algorithm, 1);

@@ -22,15 +22,26 @@ struct PathParameters {
   double start_seconds = 50e-6;       ///< that a message takes however short it is and few its receivers
   double block_seconds = 10e-6;       ///< that a block costs a member beside its bytes
   double hop_seconds = 20e-6;         ///< from the end of a block's sending until it is passed on
-  /// How many block times each dimension of a binomial pipeline behind the first costs: 1 if all go in step.
-  /// Off the beat, blocks of several sources meet at a receiver; with pairs they do so more often. Messages
-  /// of a few blocks drift less. Measured in the simulator. The circulant graph has no pairs.
-  double drift = 2.8, drift_of_pairs = 3.5;
+  /// That a block keeps a core of a member busy while the link goes on: the slower of both sets the pace.
+  double core_seconds = 0;
+  /// How many block times each step costs in which a plan fills itself: 1 if all members go in step. Off the
+  /// beat, blocks of several sources meet at a receiver; with pairs they do so more often. Messages of a few
+  /// blocks drift less. Measured in the simulator. The circulant graph has no pairs.
+  double drift = 2.5, drift_of_pairs = 4, drift_of_trees = 1.4;
+  /// Bytes that a new connection sends until the first answer has come; each round trip doubles them. 0: the
+  /// connections have carried so much that their windows hold nothing up.
+  double first_window_bytes = 0;
+  /// Hops until a member may get more than its first block: 0 if the members grant their memory beforehand,
+  /// and 2 if they hear of the message's length with that block.
+  double grant_hops = 0;
+  /// Blocks that a member has in flight at most, before their receivers have answered. 0: any number.
+  double writes_in_flight = 0;
 };
 
-/// A file's sender assumes this of its paths before it has measured anything: links of 10 Gb/s, and a core
-/// for each process.
-inline constexpr PathParameters kUnmeasured{.block_seconds = 1e-6};
+/// A file's sender assumes this of its paths before it has measured anything: links of 10 Gb/s, a core for
+/// each process, and new connections.
+inline constexpr PathParameters kUnmeasured{
+    .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 16};
 
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
 struct MessageShape {
@@ -38,6 +49,7 @@ struct MessageShape {
   Racks racks{};
   std::uint64_t bytes = 0;
   bool racks_are_hosts = false;  ///< whose members reach each other through memory
+  bool is_file = false;          ///< all members know its length before it comes
 };
 
 /// The longest way to the last member: message bytes over a link, blocks, hops. Nothing for one member.
@@ -46,8 +58,8 @@ struct CriticalPath {
   double blocks = 0;
   double hops = 0;
 };
-/// Of `path` only the drift counts. Of the host plans the way between hosts, beside which steps inside one
-/// are short.
+/// The hops include the round trips in which the root's link stands idle, since what may be in flight is in
+/// flight. Of the host plans it is the way between hosts, beside which steps inside one are short.
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path);
 
@@ -58,7 +70,7 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message);
 double cost_seconds(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                     const PathParameters& path);
 
-/// Blocks that `auto` chooses among: powers of two.
+/// Blocks that `auto` chooses among: powers of two, and beyond 128 KB some between them for a whole message.
 inline constexpr std::uint32_t kLeastAutoBlock = 16U << 10, kMostAutoBlock = 2U << 20;
 
 struct Choice {
@@ -75,6 +87,10 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 inline constexpr std::array kAutoAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,     Algorithm::sequential,
     Algorithm::two_trees,         Algorithm::hybrid,        Algorithm::site_trees};
+/// … where it is a file, …
+inline constexpr std::array kFileAlgorithms{
+    Algorithm::chain,  Algorithm::circulant,  Algorithm::two_trees, Algorithm::binomial_pipeline,
+    Algorithm::hybrid, Algorithm::sequential, Algorithm::site_trees};
 /// … where several members share hosts, of which each takes a block over its link once, …
 inline constexpr std::array kHostAlgorithms{Algorithm::host_pipeline, Algorithm::host_trees};
 /// … and where all are on one host, whose memory is no link that blocks could meet on.

@@ -21,7 +21,8 @@ constexpr PathParameters kOnlyBytes{.bits_per_second = 8e9,
                                     .block_seconds = 0,
                                     .hop_seconds = 0,
                                     .drift = 1,
-                                    .drift_of_pairs = 1};
+                                    .drift_of_pairs = 1,
+                                    .drift_of_trees = 1};
 constexpr PathParameters kOnlyBlocks = [] {
   PathParameters path = kOnlyBytes;
   path.bits_per_second = 1e30;
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_host_pipeline_takes_the_links_as_long_as_a_pipeline_of_th
 BOOST_AUTO_TEST_CASE(slow_uplinks_make_a_plan_of_racks_the_cheapest_and_going_in_step_the_pipeline) {
   const std::vector<std::uint32_t> block_sizes{16 << 10, 64 << 10, 256 << 10, 1 << 20};
   const MessageShape racks{16, *Racks::of(std::vector<std::uint32_t>{4, 4, 4, 4}), 64 << 20};
-  PathParameters path{.drift = 1, .drift_of_pairs = 1};
+  PathParameters path{.drift = 1, .drift_of_pairs = 1, .drift_of_trees = 1};
   BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::binomial_pipeline);
   path.uplink_bits_per_second = path.bits_per_second;
   BOOST_CHECK(cheapest(racks, path, kAutoAlgorithms, block_sizes).algorithm == Algorithm::site_trees);
@@ -110,6 +111,44 @@ BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_b
   };
   BOOST_TEST(best(1 << 20, 1e-5) < best(64 << 20, 1e-5));
   BOOST_TEST(best(64 << 20, 1e-5) < best(64 << 20, 1e-3));
+}
+
+/// What a file's sender chooses that knows its links and its hops.
+Choice choice_for(std::uint32_t members, std::uint64_t bytes, double bits_per_second, double hop_seconds) {
+  PathParameters path = kUnmeasured;
+  path.bits_per_second = bits_per_second;
+  path.hop_seconds = hop_seconds;
+  return choose({.members = members, .bytes = bytes, .is_file = true}, path, {});
+}
+
+BOOST_AUTO_TEST_CASE(a_short_file_goes_along_the_circulant_graph_and_a_group_message_never_does) {
+  const Choice file = choice_for(12, 64 << 10, 1e9, 10e-6);
+  BOOST_CHECK(file.algorithm == Algorithm::circulant);
+  BOOST_TEST(file.block_bytes == kLeastAutoBlock);
+  const MessageShape message{.members = 12, .bytes = 64 << 10};
+  BOOST_CHECK(choose(message, kUnmeasured, {}).algorithm != Algorithm::circulant);
+}
+
+BOOST_AUTO_TEST_CASE(blocks_grow_with_the_latency_until_those_in_flight_fill_the_path) {
+  for (const double hop_seconds : {10e-6, 100e-6, 1e-3, 5e-3}) {
+    const Choice choice = choice_for(16, 16 << 20, 1e9, hop_seconds);
+    const double in_flight = kUnmeasured.writes_in_flight * choice.block_bytes;
+    BOOST_TEST(in_flight * 8 / 1e9 >= 2 * hop_seconds);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_message_of_one_block_goes_to_all_members_at_once_where_hops_are_long) {
+  BOOST_CHECK(choice_for(8, 64 << 10, 10e9, 20e-3).algorithm == Algorithm::sequential);
+  BOOST_CHECK(choice_for(8, 64 << 10, 1e9, 10e-6).algorithm != Algorithm::sequential);
+}
+
+BOOST_AUTO_TEST_CASE(a_core_that_is_slower_than_the_link_gets_larger_blocks) {
+  PathParameters path{.bits_per_second = 20e9, .block_seconds = 0, .core_seconds = 55e-6};
+  const MessageShape message{.members = 4096, .bytes = 256 << 20, .is_file = true};
+  const std::uint32_t block_bytes = choose(message, path, {}).block_bytes;
+  BOOST_TEST(block_bytes * 8 / path.bits_per_second > path.core_seconds);
+  path.core_seconds = 0;
+  BOOST_TEST(choose(message, path, {}).block_bytes < block_bytes);
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_message_and_a_group_of_one_cost_what_they_must) {
