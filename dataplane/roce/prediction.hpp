@@ -27,6 +27,8 @@ class Prediction {
 
   /// A hint; not used if peers may not write `where`, or if the message under way has begun to fill it.
   void expect(std::span<std::byte> where);
+  /// Valid bytes lie in `where`: nobody may expect anything there.
+  void forbid(std::span<const std::byte> where) { claims_.end_within(where, message_.claim); }
   /// Nothing more is expected.
   void forget();
 

@@ -78,12 +78,10 @@ void Responder::expect(std::span<std::byte> where) {
   const auto shares = [&](const std::byte* end, std::size_t bytes) {
     return bytes > 0 && end > where.data() && end - bytes < where.data() + where.size();
   };
-  if (message_ == Message::write && shares(message_end_, message_bytes_)) return;
-  for (Sequence s = next_ + 1; s < end_; ++s) {
-    const Record& one = record(s);
-    if (received_.test(s) && shares(one.destination + one.bytes, one.bytes)) return;
-  }
-  prediction_.expect(where);
+  bool has_begun = message_ == Message::write && shares(message_end_, message_bytes_);
+  for (Sequence s = next_ + 1; s < end_ && !has_begun; ++s)
+    has_begun = received_.test(s) && shares(record(s).destination + record(s).bytes, record(s).bytes);
+  has_begun ? prediction_.forbid(where) : prediction_.expect(where);
 }
 
 // The message that packet `s` belongs to, behind a gap, if all of it is here and it need not wait for its

@@ -212,6 +212,18 @@ BOOST_AUTO_TEST_CASE(a_peer_that_changes_a_messages_length_gets_no_prediction_be
   CHECK_LINES(predicted(s), "1280:256");
 }
 
+BOOST_AUTO_TEST_CASE(a_hint_of_memory_in_which_a_part_of_a_message_lies_is_not_used) {
+  Script s(kSelective);
+  s.in({Opcode::x_write_last, 2, kMtu, false, 512 + kMtu});  // PSN 1, its first part, is lost
+  s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
+  CHECK_LINES(predicted(s));
+  s.in(part(0, 2048, 3 * kMtu));  // PSN 1 continues it, and PSN 2 was of another message
+  s.connection().expect_write(s.memory().subspan(2048, 3 * kMtu));
+  CHECK_LINES(predicted(s));
+  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  CHECK_LINES(predicted(s), "4096:256");
+}
+
 // Regions come and go, connections come and go, and packets overtake each other.
 BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_elses) {
   std::size_t guessed = 0;
