@@ -278,7 +278,7 @@ Choice choose(const MessageShape& message, const PathParameters& path, const Fix
   Choice choice = cheapest(message, path, algorithms, block_sizes);
   const double most_seconds = (1 + kWorthOfLargerBlocks) * choice.seconds;
   for (const std::uint32_t block_bytes : block_sizes) {
-    if (block_bytes <= choice.block_bytes) continue;
+    if (block_bytes <= choice.block_bytes || choice.block_bytes >= message.bytes) continue;
     const double seconds = cost_seconds(choice.algorithm, message, block_bytes, path);
     if (seconds <= most_seconds) choice = {choice.algorithm, block_bytes, seconds};
   }
