@@ -266,6 +266,13 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
   return *best;
 }
 
+namespace {
+
+/// Larger blocks are taken where they cost no more than this: the less often can the members lose the beat.
+constexpr double kWorthOfLargerBlocks = 0.003;
+
+}  // namespace
+
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed) {
   static constexpr auto kBlockSizes =
       std::to_array<std::uint32_t>({kLeastAutoBlock, 32U << 10, 64U << 10, 128U << 10, 192U << 10, 256U << 10,
@@ -277,7 +284,14 @@ Choice choose(const MessageShape& message, const PathParameters& path, const Fix
   if (fixed.algorithm) algorithms = std::span(&*fixed.algorithm, 1);
   const std::span<const std::uint32_t> block_sizes =
       fixed.block_bytes ? std::span(&*fixed.block_bytes, 1) : std::span<const std::uint32_t>(kBlockSizes);
-  return cheapest(message, path, algorithms, block_sizes);
+  Choice choice = cheapest(message, path, algorithms, block_sizes);
+  const double most_seconds = (1 + kWorthOfLargerBlocks) * choice.seconds;
+  for (const std::uint32_t block_bytes : block_sizes) {
+    if (block_bytes <= choice.block_bytes || choice.block_bytes >= message.bytes) continue;
+    const double seconds = cost_seconds(choice.algorithm, message, block_bytes, path);
+    if (seconds <= most_seconds) choice = {choice.algorithm, block_bytes, seconds};
+  }
+  return choice;
 }
 
 }  // namespace rdmc::relay

@@ -129,6 +129,13 @@ BOOST_AUTO_TEST_CASE(a_short_file_goes_along_the_circulant_graph_and_a_group_mes
   BOOST_CHECK(choose(message, kUnmeasured, {}).algorithm != Algorithm::circulant);
 }
 
+BOOST_AUTO_TEST_CASE(a_block_is_hardly_larger_than_a_message_that_it_holds) {
+  for (const std::uint64_t bytes : {1U, 1000U, 16U << 10, 100U << 10})
+    for (const double hop_seconds : {10e-6, 20e-3})
+      BOOST_TEST(choice_for(3, bytes, 10e9, hop_seconds).block_bytes <
+                 2 * std::max<std::uint64_t>(bytes, kLeastAutoBlock));
+}
+
 BOOST_AUTO_TEST_CASE(blocks_grow_with_the_latency_until_those_in_flight_fill_the_path) {
   for (const double hop_seconds : {10e-6, 100e-6, 1e-3, 5e-3}) {
     const Choice choice = choice_for(16, 16 << 20, 1e9, hop_seconds);
