@@ -61,10 +61,11 @@ CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t
 }
 
 /// Two trees in each rack, of which each waits for those before it: a block takes one hop for each two steps.
-CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block_bytes) {
-  const auto steps = TwoTrees(Rank{0}, message.members, message.racks).steps(1);
-  const auto fill = static_cast<double>(steps) - 1;
-  return pipelined(fill, fill / 2 + 1, message.bytes, block_bytes);
+CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block_bytes,
+                                const PathParameters& path) {
+  const auto steps = static_cast<double>(TwoTrees(Rank{0}, message.members, message.racks).steps(1)) - 1;
+  const double fill = fill_of(steps, block_count(message.bytes, block_bytes), path.drift_of_trees);
+  return pipelined(fill, steps / 2 + 1, message.bytes, block_bytes);
 }
 
 /// Inside a host a block takes no time on a link, only hops.
@@ -154,7 +155,9 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::binomial_tree:
       return repeated(depth, hops_of(message.members, 1, false), message.bytes, block_bytes);
     case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
-    case Algorithm::site_trees: return path_through_sites(message, block_bytes);
+    case Algorithm::site_trees:
+      if (message.racks.all().size() > 1) return path_through_sites(message, block_bytes, path);
+      [[fallthrough]];
     case Algorithm::two_trees:
       return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees), depth, message.bytes,
                        block_bytes);
