@@ -55,7 +55,10 @@ relay::PathParameters paths(const SendOptions& options) {
   relay::PathParameters path = relay::kUnmeasured;
   if (options.limit_rate)
     path.bits_per_second = std::min(path.bits_per_second, static_cast<double>(*options.limit_rate));
+  // Nobody sends faster than his own link, so what is said of an uplink says something of the links behind
+  // it.
   path.uplink_bits_per_second = static_cast<double>(options.uplink_rate.value_or(0));
+  path.bits_per_second = std::max(path.bits_per_second, path.uplink_bits_per_second);
   return path;
 }
 

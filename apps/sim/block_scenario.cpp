@@ -59,12 +59,12 @@ class BlockWorld {
     return options_.racks.is_known() ? options_.racks.index_of(host) : 0;
   }
 
-  /// By rank in the first group; those of a rack behind its uplink, unless that carries all they can send.
   void deliver(std::uint32_t group, Rank rank) {
     deliveries_.add(simulation_.now());
     if (group == 0) delivered_[value_of(rank)] = (simulation_.now() - (Time{} + kBeforehand)).seconds();
   }
 
+  /// By rank in the first group; those of a rack behind its uplink, unless that carries all they can send.
   void add_hosts() {
     const auto add = [this](sim::RackId rack) {
       const std::uint64_t rate = link_rate(options_, static_cast<std::uint32_t>(hosts_.size()));

@@ -189,7 +189,9 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   const std::uint64_t blocks = block_count(message.bytes, block_bytes);
   if (blocks > 1 || first_source_needs_length(algorithm)) way.hops += path.grant_hops;
   // A member's second tree waits for those above it to hear of the length in their first.
-  if (blocks > 1 && algorithm == Algorithm::two_trees)
+  const bool is_trees = algorithm == Algorithm::two_trees || algorithm == Algorithm::site_trees ||
+                        algorithm == Algorithm::host_trees;
+  if (blocks > 1 && is_trees)
     way.hops += path.grant_hops * static_cast<double>(depth_of(message.members)) / 6;
   double destinations = first_destinations(algorithm, message.members, blocks);
   auto sent = static_cast<double>(message.bytes);

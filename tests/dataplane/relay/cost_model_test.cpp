@@ -149,6 +149,26 @@ BOOST_AUTO_TEST_CASE(a_message_of_one_block_goes_to_all_members_at_once_where_ho
   BOOST_CHECK(choice_for(8, 64 << 10, 1e9, 10e-6).algorithm != Algorithm::sequential);
 }
 
+BOOST_AUTO_TEST_CASE(two_trees_cost_the_same_in_one_site_under_either_name) {
+  const PathParameters path{.grant_hops = 2};
+  for (const std::uint32_t members : {2U, 7U, 100U}) {
+    const MessageShape message{.members = members, .bytes = 64 << 20};
+    BOOST_TEST(cost_seconds(Algorithm::site_trees, message, 64 << 10, path) ==
+               cost_seconds(Algorithm::two_trees, message, 64 << 10, path));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(uplinks_as_fast_as_links_carry_a_large_file_once) {
+  PathParameters path = kUnmeasured;
+  path.uplink_bits_per_second = path.bits_per_second;
+  for (const auto& sizes : {std::vector<std::uint32_t>{8, 8}, {7, 9}, {4, 4, 4, 4}, {1, 15}}) {
+    const Racks racks = *Racks::of(sizes);
+    const Choice choice =
+        choose({.members = 16, .racks = racks, .bytes = 64 << 20, .is_file = true}, path, {});
+    BOOST_TEST(uplink_messages(choice.algorithm, {.members = 16, .racks = racks, .bytes = 64 << 20}) < 1.01);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_core_that_is_slower_than_the_link_gets_larger_blocks) {
   PathParameters path{.bits_per_second = 20e9, .block_seconds = 0, .core_seconds = 55e-6};
   const MessageShape message{.members = 4096, .bytes = 256 << 20, .is_file = true};
