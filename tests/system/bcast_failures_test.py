@@ -222,7 +222,8 @@ class Survivors(BcastCase):
         """The last agent's disk is slow. Returns when the others have the whole file and it has not."""
         agents = [*self.agents(3), self.agent(environment=SLOW_DISK)]
         source = self.file(SIZE)
-        transfer = self.start(source, "copy", *options, to=agents)
+        # A slow disk takes a moment for each write, so the block's size says how long the file takes.
+        transfer = self.start(source, "copy", "--block-size", "128K", *options, to=agents)
         for agent in agents[:3]:
             wait_until((agent.root / "copy").exists, f"{agent.host} has the file")
         self.assertFalse((agents[3].root / "copy").exists(), "the slow one lags behind")
