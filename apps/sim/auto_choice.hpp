@@ -11,10 +11,10 @@ namespace rdmc::sim_app {
 /// Runs short messages between few members on the scenario's links, without faults or racks.
 relay::PathParameters probe_paths(const ScenarioOptions& options);
 
-/// What rdmc_bcast may know of its paths, and what stands for it here. `rate`: its interface's rate, or
-/// --limit-rate. `link_delay` and `latency`: half of the quickest answer to a greeting. `uplink_rate`: its
-/// own option. `relay_cost`: how long its core takes for a block. Nothing that the simulated network draws is
-/// looked at.
+/// The options stand for what rdmc_bcast may know of its paths before it sends. `rate` stands for the rate of
+/// its interface or --limit-rate, `link_delay` and `latency` for half of the quickest answer to a greeting,
+/// `uplink_rate` for its own option, and `relay_cost` for the time that its core takes for a block. Nothing
+/// is used that the simulated network draws at random.
 relay::PathParameters known_paths(const ScenarioOptions& options);
 
 /// Which of the two the model is to choose, and whether from probes or, as rdmc_bcast does, from what is

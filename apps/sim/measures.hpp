@@ -25,7 +25,7 @@ inline std::uint64_t uplink_rate(const ScenarioOptions& options) {
   return options.uplink_rate != 0 ? options.uplink_rate : options.rate;
 }
 
-/// Of a member's link, bits per second.
+/// The rate of a member's link, in bits per second.
 inline std::uint64_t link_rate(const ScenarioOptions& options, std::uint32_t rank) {
   const auto slow = options.slow_hosts.find(rank);
   return slow == options.slow_hosts.end() ? options.rate : slow->second;

@@ -67,7 +67,8 @@ struct ScenarioResult {
   std::vector<std::string> violations;
   std::map<std::string, std::uint64_t> faults;   ///< kind -> how often it struck
   std::map<std::string, std::uint64_t> figures;  ///< the scenario's own
-  /// Of a bcast, by rank: from the send to the member's last block; 0: it did not come, or it is the root.
+  /// The seconds from the send to each member's last block, by rank; of a bcast only. The root has 0, and so
+  /// has a member that did not get all blocks.
   std::vector<double> delivered_seconds;
 };
 

@@ -28,7 +28,7 @@ double fill_of(double steps, std::uint64_t blocks, double most_drift) {
   return steps * std::min(most_drift, 1 + static_cast<double>(blocks) / 8);
 }
 
-/// Those of a plan of the fewest steps, which loses more of the beat the more blocks there are.
+/// The same for a plan of the fewest steps, which loses more of the beat the more blocks there are.
 double longer_fill_of(double steps, std::uint64_t blocks, double drift) {
   return fill_of(steps, blocks, drift + (drift - 1) * static_cast<double>(blocks) / 300);
 }
@@ -197,7 +197,8 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   auto sent = static_cast<double>(message.bytes);
   if (repeats(algorithm)) {
     sent *= destinations;
-    if (blocks > 1) destinations = 1;  // each gets all blocks before the next one gets any
+    // All of them get each block in turn, but the fit takes their windows for one.
+    if (blocks > 1) destinations = 1;
   }
   const auto one_block = static_cast<double>(std::min<std::uint64_t>(block_bytes, message.bytes));
   const double idle = idle_hops(destinations, sent, one_block, path);

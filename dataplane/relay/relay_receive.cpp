@@ -38,12 +38,12 @@ std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t 
   return std::nullopt;
 }
 
-/// To the first step from `step` on whose block from `source` has not come.
+/// Moves `step` on to the first one whose block from `source` has not come.
 void Relay::skip_held(Rank source, std::optional<std::uint64_t>& step) const {
   while (step && holds(block_at(*step))) step = schedule_.next_receive_from(source, *step + 1, blocks_);
 }
 
-/// What should have come from `source` before `step`.
+/// Marks the blocks that should have come from `source` before the one of `step`.
 void Relay::note_overtaken(Source& source, std::uint64_t step) {
   for (auto late = schedule_.next_receive_from(source.rank, source.newest, blocks_); late && *late < step;
        late = schedule_.next_receive_from(source.rank, *late + 1, blocks_)) {

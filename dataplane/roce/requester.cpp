@@ -52,10 +52,6 @@ Result<void> Requester::enqueue(const SendWork& work) {
   return {};
 }
 
-std::uint32_t Requester::window() const {
-  return congestion_.window();
-}
-
 void Requester::complete_works() {
   while (!works_.empty()) {
     const Posted& posted = works_.front();

@@ -93,7 +93,6 @@ class Requester {
   }
 
   // Transmission.
-  std::uint32_t window() const;
   std::uint32_t payload_bytes(const Posted& posted, Sequence s) const;
   /// Whether this packet is the last of its message; a READ request or atomic always is.
   bool ends(Sequence s) {

@@ -56,7 +56,7 @@ std::size_t Requester::transmit(Time now, std::span<TxPacket> out, const Egress&
   if (lost_count_ == 0 && next_ == assigned_) return 0;
   egress_ns_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(egress.wait.ns, 0, 0xFFFF'FFFF));
   congestion_.set_link(egress.bytes_per_second);
-  const std::uint32_t window = this->window();
+  const std::uint32_t window = congestion_.window();
   const std::uint32_t spacing =
       std::clamp<std::uint32_t>(window / config_.path_mtu / 4, 1, kMaxPacketsPerAckRequest);
   std::size_t count = 0;

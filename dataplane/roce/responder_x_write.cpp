@@ -18,8 +18,9 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
     return in_order ? refuse(kInvalidRequest, FailureCause::local_invalid_request) : Arrival{};
   }
   Record& kept = record(s);
+  const bool is_placed = in_order && kept.placed;
   std::byte* destination = nullptr;
-  if (bytes > 0 && !(in_order && kept.placed)) {
+  if (bytes > 0 && !is_placed) {
     destination = regions_.resolve(packet.x_write.key, packet.x_write.address, bytes, RemoteAccess::write,
                                    config_.key_holder);
     if (destination == nullptr)
@@ -27,7 +28,7 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
     counters_.payload_bytes_received += bytes;
   }
   prediction_.on_arrival(packet.x_write, bytes, destination, s >= end_);
-  kept = {.destination = destination,
+  kept = {.destination = is_placed ? kept.destination : destination,
           .bytes = bytes,
           .immediate = packet.x_write.immediate,
           .ends = ends,

@@ -38,7 +38,7 @@ class RoundTrip {
   Duration smoothed() const { return smoothed_; }
   /// Of paths, in the present and the previous period: without queues, as far as one packet met none.
   Duration least() const { return std::min(least_, least_before_); }
-  /// Of one that was measured.
+  /// Only for a round trip that was measured.
   Duration timeout(Duration minimum) const { return std::max(minimum, smoothed_ + variation_ * 4); }
 
  private:

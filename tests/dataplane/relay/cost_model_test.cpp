@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_b
   BOOST_TEST(best(64 << 20, 1e-5) < best(64 << 20, 1e-3));
 }
 
-/// What a file's sender chooses that knows its links and its hops.
+/// A file's sender that knows its links and its hops chooses this.
 Choice choice_for(std::uint32_t members, std::uint64_t bytes, double bits_per_second, double hop_seconds) {
   PathParameters path = kUnmeasured;
   path.bits_per_second = bits_per_second;
