@@ -12,10 +12,13 @@ class Devices(DeviceCase):
     def test_af_packet_against_udp(self):
         for mtu in 1500, 9000:
             with self.subTest(mtu=mtu):
-                said = self.converse_over("net_af_packet0", mtu, "10.78.0.1/24", "10.78.0.2/24")
-                # Trains would have arrived uncut, and been lost.
-                self.assertLess(int(said[0]["retransmitted"]), 100)
-                self.doCleanups()
+                try:
+                    said = self.converse_over("net_af_packet0", mtu, "10.78.0.1/24", "10.78.0.2/24")
+                finally:
+                    self.doCleanups()  # also after a failure: the next one makes the same links
+                # Had trains arrived uncut, they would have been lost, and each of their packets sent again. On a busy
+                # machine a timeout may send a window again.
+                self.assertLess(int(said[0]["retransmitted"]), int(said[1]["received"]) / 2)
 
     def test_af_packet_against_udp_by_ipv6(self):
         self.converse_over("net_af_packet0", 9000, "fd00:78::1/64", "fd00:78::2/64")
