@@ -13,7 +13,7 @@ namespace {
 
 // "RDQP", version, flags, then the fields in order, big endian.
 constexpr std::uint32_t kMagic = 0x52445150;
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagStranger = 4, kFlagPsnForOther = 8,
                        kFlagIcrcOptional = 16, kFlagNic = 32, kFlagSingleDatagrams = 64, kFlagKeyShare = 128;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;

@@ -145,6 +145,7 @@ std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::
   if (layout & kHasXAck) {
     packet.x_ack = {.newest = Psn(load_be24(at)),
                     .delay_ns = load_be<std::uint32_t>(at + 4),
+                    .arrival_ns = load_be<std::uint32_t>(at + 8),
                     .words = std::to_integer<std::uint8_t>(at[3]),
                     .bitmap = at + kXAckFixedBytes};
     if (packet.x_ack.words > kMaxBitmapWords) return ParseError::bad_length;
@@ -271,7 +272,7 @@ std::size_t write_x_ack(std::byte* out, const XAck& header) noexcept {
   store_be24(out, header.newest.value());
   out[3] = static_cast<std::byte>(header.words);
   store_be(out + 4, header.delay_ns);
-  store_be(out + 8, std::uint32_t{0});
+  store_be(out + 8, header.arrival_ns);
   return kXAckFixedBytes;
 }
 

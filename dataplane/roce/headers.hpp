@@ -90,12 +90,13 @@ struct XWrite {
   std::uint16_t identification = 0;
   bool begins_unordered = false;  ///< kBeginsUnordered
 };
-/// Follows the AETH in x_acknowledge: newest 3, words 1, delay 4, zero 4, then the bitmap. The BTH's PSN is
-/// the last one received in order; bit i of the bitmap (word i/32, least significant first) says that PSN
+/// Follows the AETH in x_acknowledge: newest 3, words 1, delay 4, arrival 4, then the bitmap. The BTH's PSN
+/// is the last one received in order; bit i of the bitmap (word i/32, least significant first) says that PSN
 /// cumulative + 1 + i has arrived.
 struct XAck {
   Psn newest;                         ///< the packet that arrived last: its round trip is measured
   std::uint32_t delay_ns = 0;         ///< between that arrival and this answer
+  std::uint32_t arrival_ns = 0;       ///< the low bits of that arrival's time by the receiver's clock
   std::uint8_t words = 0;             ///< of bitmap, 0 … kMaxBitmapWords
   const std::byte* bitmap = nullptr;  ///< big-endian words
 };

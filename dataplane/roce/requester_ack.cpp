@@ -89,7 +89,11 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   const Duration whole = now - newest.sent_at;
   const Duration path = selective ? whole - nanoseconds(packet.x_ack.delay_ns) : whole;
   rtt_.sample(whole, std::max(path, nanoseconds(1)), now);
-  return std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
+  const Duration network = std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
+  if (!selective) return network;
+  // What the answer met on its way back is not for this connection to make shorter.
+  const auto departure = static_cast<std::uint32_t>(newest.sent_at.ns) + newest.egress_ns;
+  return std::min(network, rtt_.least() + forward_.sample(departure, packet.x_ack.arrival_ns, now));
 }
 
 void Requester::acknowledge(Sequence s, Time now) {

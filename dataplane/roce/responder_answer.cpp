@@ -99,6 +99,7 @@ void Responder::write_acknowledgement(Time now, const Egress& egress, TxPacket& 
     const std::int64_t delay = std::clamp<std::int64_t>(waited.ns, 0, 0xFFFF'FFFF);
     used += write_x_ack(out.header.data() + used, {.newest = space_.psn(newest_),
                                                    .delay_ns = static_cast<std::uint32_t>(delay),
+                                                   .arrival_ns = static_cast<std::uint32_t>(newest_at_.ns),
                                                    .words = static_cast<std::uint8_t>(words)});
     std::array<std::byte, kMaxBitmapWords* 4>& bitmap = bitmaps_[next_bitmap_++ % kAnswers];
     for (std::size_t w = 0; w < words; ++w)

@@ -1,5 +1,5 @@
 // The round-trip estimate, the timeout that follows from it (RFC 6298), and the least round trip of late,
-// which stands for the path itself.
+// which stands for the path itself; and how long packets wait in queues on their way there alone.
 #pragma once
 
 #include <algorithm>
@@ -44,6 +44,38 @@ class RoundTrip {
  private:
   bool measured_ = false;
   Duration smoothed_, variation_, least_, least_before_;
+  Time period_start_;
+};
+
+/// What waits on the way there, from when packets leave and when the peer says that they have arrived. The
+/// two clocks have nothing to do with each other, so the least difference of late stands for a way without
+/// queues (as LEDBAT has it, RFC 6817). Clocks that drift apart by 100 ppm make that wrong by a millisecond
+/// at most.
+class ForwardQueue {
+ public:
+  /// The low 32 bits of both times in ns; neither wait may exceed 2 s.
+  Duration sample(std::uint32_t departure, std::uint32_t arrival, Time now) {
+    const std::uint32_t difference = arrival - departure;
+    if (!measured_) {
+      measured_ = true;
+      least_ = least_before_ = difference;
+      period_start_ = now;
+    }
+    if (now - period_start_ >= kLeastForwardPeriod) {
+      period_start_ = now;
+      least_before_ = std::exchange(least_, difference);
+    }
+    if (is_less(difference, least_)) least_ = difference;
+    const std::uint32_t least = is_less(least_, least_before_) ? least_ : least_before_;
+    return is_less(difference, least) ? Duration{}
+                                      : nanoseconds(static_cast<std::int64_t>(difference - least));
+  }
+
+ private:
+  static bool is_less(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+
+  bool measured_ = false;
+  std::uint32_t least_ = 0, least_before_ = 0;
   Time period_start_;
 };
 

@@ -134,8 +134,8 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
 namespace {
 
 /// How many packets are under way at once after a round trip of 0.1 ms and 64 of 5 ms, of which each packet
-/// waits `egress` in our own host.
-std::size_t packets_under_way(Duration egress) {
+/// waits `egress` in our own host, and its acknowledgement waits `back` on its way back.
+std::size_t packets_under_way(Duration egress, Duration back = {}) {
   Script s({.path_mtu = 4096, .selective_repeat = true, .congestion_control = true});
   std::size_t under_way = 0;
   int acknowledged = -1;
@@ -144,7 +144,8 @@ std::size_t packets_under_way(Duration egress) {
     under_way = s.sent().size();
     s.wait(round == 0 ? microseconds(100) : milliseconds(5));
     s.set_egress({.wait = egress});
-    for (std::size_t i = 0; i < under_way; ++i) ++acknowledged, s.x_ack(acknowledged, acknowledged);
+    for (std::size_t i = 0; i < under_way; ++i)
+      ++acknowledged, s.x_ack(acknowledged, acknowledged, "", round == 0 ? Duration{} : back);
     s.completions();
   }
   return under_way;
@@ -155,6 +156,33 @@ std::size_t packets_under_way(Duration egress) {
 BOOST_AUTO_TEST_CASE(a_queue_in_our_own_host_is_no_congestion) {
   BOOST_TEST(packets_under_way(microseconds(4900)) == (1U << 20) / 4096);
   BOOST_TEST(packets_under_way({}) < 100U);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_no_congestion_either) {
+  BOOST_TEST(packets_under_way({}, microseconds(4900)) == (1U << 20) / 4096);
+  BOOST_TEST(packets_under_way({}, microseconds(1000)) < 100U);
+}
+
+BOOST_AUTO_TEST_CASE(the_queue_on_the_way_there_is_told_by_two_clocks_that_wrap_and_drift) {
+  for (const std::uint32_t ahead : {0U, 5U, 0x7FFF'FFFFU, 0x8000'0000U, 0xFFFF'FFF0U}) {
+    ForwardQueue queue;
+    Time now = Time{} + seconds(3);
+    std::uint64_t drift = 0;
+    const auto sample = [&](std::int64_t waited) {
+      now = now + milliseconds(10);
+      drift += 500;  // 50 ppm
+      const auto departure = static_cast<std::uint32_t>(now.ns);
+      const auto arrival =
+          departure + ahead + static_cast<std::uint32_t>(40'000 + waited) + static_cast<std::uint32_t>(drift);
+      return queue.sample(departure, arrival, now).ns;
+    };
+    BOOST_TEST(sample(1'000'000) == 0);
+    BOOST_TEST(sample(0) == 0);
+    for (int i = 0; i < 3000; ++i) {
+      const std::int64_t told = sample(i % 7 * 100'000) - i % 7 * 100'000;
+      BOOST_TEST_REQUIRE((told >= 0 && told < 1'000'000));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_acknowledgement_tells_how_long_it_waits_in_its_host) {

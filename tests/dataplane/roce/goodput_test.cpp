@@ -117,6 +117,28 @@ BOOST_AUTO_TEST_CASE(congestion_control_keeps_the_queue_short) {
   BOOST_TEST((transfer.pair.now() - posted).seconds() < alone + 0.004);
 }
 
+/// The window of the other direction stands in the queue that acknowledgements come through: 8 ms.
+BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_not_for_the_way_there_to_make_shorter) {
+  std::vector<std::byte> from(kBlock), there(kBlock), back(kBlock);
+  auto configs = mirrored({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, 0xFFFFF0);
+  configs[1].congestion_control = false;
+  Pair pair(configs[0], configs[1], kGigabit, 7);
+  pair.regions(0).add(kKey, 0, back);
+  pair.regions(1).add(kKey, 0, there);
+  std::array<std::size_t, 2> posted{};
+  constexpr std::size_t kWrites = 60;
+  const bool done = pair.run(Time{} + seconds(10), [&] {
+    for (const int end : {0, 1}) {
+      for (; posted[end] - pair.completions(end).size() < 8; ++posted[end])
+        BOOST_REQUIRE(pair.connection(end).post_send(
+            {.work_id = posted[end], .opcode = SendOpcode::write, .bytes = from, .remote_key = kKey}));
+    }
+    return pair.completions(0).size() >= kWrites;
+  });
+  BOOST_REQUIRE(done);
+  BOOST_TEST(double(kWrites * kBlock) * 8 / (pair.now() - Time{}).seconds() > 0.9e9);
+}
+
 BOOST_AUTO_TEST_CASE(a_shallow_queue_is_not_flooded) {
   Link link = kGigabit;
   link.queue_bytes = 64 << 10;

@@ -41,6 +41,7 @@ void check_equal(const Packet& packet, const Sample& sample) {
   RC_ASSERT(packet.x_write.identification == sample.x_write.identification);
   RC_ASSERT(packet.x_ack.newest == sample.x_ack.newest);
   RC_ASSERT(packet.x_ack.delay_ns == sample.x_ack.delay_ns);
+  RC_ASSERT(packet.x_ack.arrival_ns == sample.x_ack.arrival_ns);
   RC_ASSERT(packet.x_ack.words == sample.x_ack.words);
   RC_ASSERT(packet.atomic.address == sample.atomic.address);
   RC_ASSERT(packet.atomic.key == sample.atomic.key);

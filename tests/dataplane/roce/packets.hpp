@@ -114,6 +114,7 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
   if (opcode == Opcode::x_acknowledge) {
     s.x_ack = {.newest = Psn(u32()),
                .delay_ns = u32(),
+               .arrival_ns = u32(),
                .words = static_cast<std::uint8_t>(random.below(kMaxBitmapWords + 1))};
     at += write_x_ack(out.data() + at, s.x_ack);
     s.bitmap = random_bytes(random, s.x_ack.words * std::size_t{4});

@@ -128,14 +128,16 @@ class Script {
     write_original(bytes.data() + kBthBytes + kAethBytes, original);
     hand_in(bytes);
   }
-  /// Selective: all up to `cumulative`, then those of `bitmap` that are '1'.
-  void x_ack(int cumulative, int newest, const std::string& bitmap = "") {
+  /// Selective: all up to `cumulative`, then those of `bitmap` that are '1'. `newest` came `before` this.
+  void x_ack(int cumulative, int newest, const std::string& bitmap = "", Duration before = {}) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes + kXAckFixedBytes);
     write_bth(bytes.data(), {.opcode = Opcode::x_acknowledge, .psn = send_first_ + cumulative});
     write_aeth(bytes.data() + kBthBytes, {kAckSyndrome, 0});
     const std::size_t words = (bitmap.size() + 31) / 32;
     write_x_ack(bytes.data() + kBthBytes + kAethBytes,
-                {.newest = send_first_ + newest, .words = static_cast<std::uint8_t>(words)});
+                {.newest = send_first_ + newest,
+                 .arrival_ns = static_cast<std::uint32_t>((now_ - before - Time{}).ns),
+                 .words = static_cast<std::uint8_t>(words)});
     for (std::size_t w = 0; w < words; ++w) {
       std::uint32_t bits = 0;
       for (std::size_t i = 0; i < 32 && 32 * w + i < bitmap.size(); ++i)
