@@ -31,6 +31,7 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
                             .racks = plan.racks,
                             .block_bytes = plan.block_bytes,
                             .max_writes_in_flight = plan.writes_in_flight,
+                            .stragglers = plan.stragglers,
                             .announce_lengths = false,
                             .tells_end = false};
   config.members.resize(plan.members);

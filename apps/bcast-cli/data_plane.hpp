@@ -23,6 +23,7 @@ struct EpochPlan {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   std::uint32_t members = 1;
   relay::Racks racks{};             ///< nothing known, or all members
+  std::uint32_t stragglers = 0;     ///< so many of the highest ranks, fewer than all members
   std::uint32_t block_bytes = 1;    ///< > 0
   std::uint64_t message_bytes = 0;  ///< of the epoch's message: the blocks that somebody lacks
   std::uint32_t writes_in_flight = 16;
@@ -62,6 +63,8 @@ class DataPlane final : private engine::Agent, private group::Listener {
 
   /// What keeps this member's part in the epoch from going on.
   std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
+  /// The neighbour that holds up this member's ring.
+  std::optional<Rank> lagging() const { return group_ ? group_->lagging() : std::nullopt; }
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
  private:

@@ -154,8 +154,8 @@ void DataPlaneProxy::start(group::Store& store, Handler<Result<void>> answer) {
   ask([this, &store] { return plane_.start(store); }, std::move(answer));
 }
 
-void DataPlaneProxy::wait(Handler<std::optional<relay::Wait>> answer) {
-  ask([this] { return plane_.wait(); }, std::move(answer));
+void DataPlaneProxy::standing(Handler<Standing> answer) {
+  ask([this] { return Standing{plane_.wait(), plane_.lagging()}; }, std::move(answer));
 }
 
 void DataPlaneProxy::end(Handler<> answer) {

@@ -39,13 +39,19 @@ class DataPlaneProxy {
   DataPlaneProxy& operator=(const DataPlaneProxy&) = delete;
 
   // DataPlane's functions, run on the fabric's thread in the order called. One that meets the end of memory
-  // there answers resource_limit, and wait() that it knows of nothing. However long that lasts, no answer is
-  // lost. They throw std::bad_alloc where the caller's thread has no memory to ask; then there is no answer.
+  // there answers resource_limit, and standing() that it knows of nothing. However long that lasts, no answer
+  // is lost. They throw std::bad_alloc where the caller's thread has no memory to ask; then there is no
+  // answer.
   void form(Epoch epoch, Rank rank, EpochPlan plan, Handler<Result<std::vector<session::PeerBlob>>> answer);
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);
   void end(Handler<> answer);
-  void wait(Handler<std::optional<relay::Wait>> answer);
+  /// DataPlane's wait() and lagging().
+  struct Standing {
+    std::optional<relay::Wait> wait;
+    std::optional<Rank> lagging;
+  };
+  void standing(Handler<Standing> answer);
   /// As end(), and waits for it; for destructors.
   void end_now();
 

@@ -5,8 +5,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// Waits that matter last for many of these; asking costs the engine a task.
-constexpr Duration kAskEvery = milliseconds(500);
+/// Waits and lags that matter last for several of these; asking costs the engine a task.
+constexpr Duration kAskEvery = milliseconds(100);
 
 }  // namespace
 
@@ -17,13 +17,13 @@ std::shared_ptr<DataWatch> DataWatch::start(control::ControlLoop& loop, DataPlan
 }
 
 void DataWatch::ask() {
-  plane_.wait([weak = weak_from_this()](const std::optional<relay::Wait>& wait) {
+  plane_.standing([weak = weak_from_this()](const DataPlaneProxy::Standing& standing) {
     const auto self = weak.lock();
     if (!self) return;
     self->timer_ = self->loop_.after(kAskEvery, [weak] {
       if (const auto later = weak.lock()) later->ask();
     });
-    self->tell_(wait);
+    self->tell_(standing);
   });
 }
 

@@ -1,5 +1,6 @@
-// Asks a running data plane from time to time what it waits for and tells the session, which judges stalls by
-// it. Owned by whoever runs the epoch, on the control loop's thread; destroying it ends the asking at once.
+// Asks a running data plane from time to time what it waits for and who lags behind it, and tells the
+// session, which judges stalls and finds stragglers by it. Owned by whoever runs the epoch, on the control
+// loop's thread; destroying it ends the asking at once.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,7 @@ namespace rdmc::bcast {
 
 class DataWatch : public std::enable_shared_from_this<DataWatch> {
  public:
-  using Handler = std::function<void(const std::optional<relay::Wait>&)>;
+  using Handler = std::function<void(const DataPlaneProxy::Standing&)>;
 
   /// `plane` outlives it; `tell` may destroy it.
   static std::shared_ptr<DataWatch> start(control::ControlLoop& loop, DataPlaneProxy& plane, Handler tell);

@@ -84,6 +84,10 @@ std::string json_line(const FabricEvent& event) {
   return line({{"event", "fabric"}, {"fabric", event.fabric}, {"reason", event.reason}});
 }
 
+std::string json_line(const StragglerEvent& event) {
+  return line({{"event", "straggler"}, {"host", event.host}});
+}
+
 std::string json_line(const ReceiverEvent& event) {
   return line({{"event", "receiver"},
                {"host", event.host},
@@ -109,6 +113,11 @@ std::string json_line(const SummaryEvent& event) {
 
 std::string text_line(const FabricEvent& event) {
   return fmt::format("fabric: {} ({})\n", printable(event.fabric), printable(event.reason));
+}
+
+std::string text_line(const StragglerEvent& event) {
+  return fmt::format("{}  is slower than the others, who go on without waiting for it\n",
+                     printable(event.host));
 }
 
 std::string text_line(const ReceiverEvent& event) {

@@ -30,6 +30,11 @@ struct FabricEvent {
   std::string reason;  ///< why this one
 };
 
+/// A receiver whose link is slower than the others' was found; it holds them up no longer.
+struct StragglerEvent {
+  std::string host;
+};
+
 struct ReceiverEvent {
   std::string host;  ///< "10.0.0.5:7700"
   session::Status status = session::Status::failed;
@@ -56,11 +61,13 @@ struct SummaryEvent {
 /// One object on one line, with its newline.
 std::string json_line(const ProgressEvent& event);
 std::string json_line(const FabricEvent& event);
+std::string json_line(const StragglerEvent& event);
 std::string json_line(const ReceiverEvent& event);
 std::string json_line(const SummaryEvent& event);
 
 /// One line for people, with its newline.
 std::string text_line(const FabricEvent& event);
+std::string text_line(const StragglerEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);
 

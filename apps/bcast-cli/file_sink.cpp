@@ -41,6 +41,7 @@ FileSink::FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, 
       wake_(std::move(wake)),
       unwanted_(std::move(unwanted)),
       written_(slots_, false),
+      omitted_(slots_, false),
       bytes_held_(bytes_in(file.shape(), file.held())) {
   assert(slots_ > 0);
 }
@@ -56,6 +57,15 @@ FileSink::~FileSink() {
 
 void FileSink::arrived(std::uint64_t block, std::uint32_t bytes) {
   assert(block < std::min(blocks_.count(), consumed_limit_ + slots_) && bytes == blocks_.bytes(block));
+  queue({block, false});
+}
+
+void FileSink::omitted(std::uint64_t block) {
+  assert(block < std::min(blocks_.count(), consumed_limit_ + slots_));
+  queue({block, true});
+}
+
+void FileSink::queue(Block block) {
   {
     const std::lock_guard lock(mutex_);
     arrived_.push_back(block);
@@ -89,7 +99,7 @@ void FileSink::run() {
 }
 
 Result<void> FileSink::write_all() {
-  std::vector<std::uint64_t> batch;
+  std::vector<Block> batch;
   for (;;) {
     batch.clear();
     {
@@ -105,19 +115,23 @@ Result<void> FileSink::write_all() {
   }
 }
 
-Result<void> FileSink::take(std::span<const std::uint64_t> arrived) {
-  for (const auto index : arrived) {
+Result<void> FileSink::take(std::span<const Block> arrived) {
+  for (const auto& [index, is_omitted] : arrived) {
     if (unwanted_.stop_requested()) return {};
     const auto block = blocks_.real(index);
-    if (!file_.held().contains(block)) {
+    if (!is_omitted && !file_.held().contains(block)) {
       if (auto done = file_.write(block, slot_of(index)); !done) return done;
       bytes_held_.fetch_add(blocks_.bytes(index), std::memory_order_relaxed);
     }
     written_[index % slots_] = true;
+    omitted_[index % slots_] = is_omitted;
   }
   for (; next_to_hash_ < blocks_.count() && written_[next_to_hash_ % slots_]; ++next_to_hash_) {
-    if (auto done = file_.hash(blocks_.real(next_to_hash_), slot_of(next_to_hash_)); !done) return done;
-    written_[next_to_hash_ % slots_] = false;
+    const auto slot = next_to_hash_ % slots_;
+    if (!omitted_[slot]) {
+      if (auto done = file_.hash(blocks_.real(next_to_hash_), slot_of(next_to_hash_)); !done) return done;
+    }
+    written_[slot] = false;
   }
   // What lies behind the epoch's last block is held since an earlier one.
   if (next_to_hash_ == blocks_.count()) return file_.hash_held_prefix();

@@ -1,8 +1,8 @@
 // A receiver's store for one epoch: blocks land in a ring, a thread writes each to the file as it comes, in
-// any order, and hashes them in the file's order while they are still in memory. A block is consumed when
-// both are done, so that the last one that was missing is consumed only when the whole file is on its way to
-// the disk and its digest is known. Store's functions are the engine thread's; the ring's memory is the
-// caller's and outlives the store.
+// any order, and hashes them in the file's order while they are still in memory. Behind one that is omitted
+// nothing is hashed in this epoch. A block is consumed when both are done, so that the last one that was
+// missing is consumed only when the whole file is on its way to the disk and its digest is known. Store's
+// functions are the engine thread's; the ring's memory is the caller's and outlives the store.
 #pragma once
 
 #include <atomic>
@@ -45,15 +45,22 @@ class FileSink final : public group::Store {
   std::uint64_t slots() const override { return slots_; }
   Result<std::uint64_t> available() override { return std::uint64_t{0}; }
   void arrived(std::uint64_t block, std::uint32_t bytes) override;
+  void omitted(std::uint64_t block) override;
   Result<void> poll_consumed(std::vector<std::uint64_t>& blocks) override;
   void released(std::uint64_t) override {}
 
  private:
+  struct Block {
+    std::uint64_t index;
+    bool is_omitted;
+  };
+
   FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake,
            std::stop_token unwanted);
   void run();
   Result<void> write_all();
-  Result<void> take(std::span<const std::uint64_t> arrived);
+  Result<void> take(std::span<const Block> arrived);
+  void queue(Block block);
   std::span<const std::byte> slot_of(std::uint64_t index) const;
   void publish(std::uint64_t consumed_before);
   void tell();
@@ -65,7 +72,8 @@ class FileSink final : public group::Store {
   std::function<void()> wake_;
   std::stop_token unwanted_;
 
-  std::vector<bool> written_;       // writer: by slot, blocks from next_to_hash_ on
+  std::vector<bool> written_;       // writer: by slot, blocks from next_to_hash_ on, or omitted …
+  std::vector<bool> omitted_;       // … and then this, too
   std::uint64_t next_to_hash_ = 0;  // writer
   std::uint64_t consumed_limit_ =
       0;  // engine: blocks below were consumed, so that those before limit + slots may land
@@ -73,7 +81,7 @@ class FileSink final : public group::Store {
   std::atomic<bool> news_ = false;  // consumed_ or error_ has something for the engine
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::uint64_t> arrived_;   // under mutex_
+  std::vector<Block> arrived_;           // under mutex_
   std::vector<std::uint64_t> consumed_;  // under mutex_
   std::optional<Error> error_;           // under mutex_
   bool ending_ = false;                  // under mutex_

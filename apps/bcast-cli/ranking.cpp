@@ -1,6 +1,8 @@
 #include "apps/bcast-cli/ranking.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 namespace rdmc::bcast {
 
@@ -17,6 +19,27 @@ Ranking rank_by_rack(std::span<const session::MemberId> members, const RackOf& r
   std::ranges::transform(order.order, ranking.members.begin(), [&](std::size_t i) { return members[i]; });
   ranking.racks = std::move(order.racks);
   return ranking;
+}
+
+std::vector<session::MemberId> take_stragglers(std::vector<session::ParametersNeeded::Candidate>& lacking) {
+  using Candidate = session::ParametersNeeded::Candidate;
+  std::vector<session::MemberId> stragglers;
+  if (std::ranges::all_of(lacking, &Candidate::is_straggler)) return stragglers;
+  for (const Candidate& candidate : lacking)
+    if (candidate.is_straggler) stragglers.push_back(candidate.member);
+  std::erase_if(lacking, [](const Candidate& candidate) { return candidate.is_straggler; });
+  return stragglers;
+}
+
+Ranking with_stragglers(Ranking others, std::span<const session::MemberId> stragglers) {
+  auto sizes = others.racks.sizes();
+  if (sizes.empty()) sizes.push_back(static_cast<std::uint32_t>(others.members.size()));
+  sizes.push_back(static_cast<std::uint32_t>(stragglers.size()));
+  others.members.insert(others.members.end(), stragglers.begin(), stragglers.end());
+  auto racks = relay::Racks::of(sizes);
+  assert(racks);
+  others.racks = std::move(*racks);
+  return others;
 }
 
 RackOf racks_of(std::span<const session::MemberInfo> members, const relay::Racks& racks) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/types.hpp"
 #include "dataplane/relay/racks.hpp"
 
@@ -24,6 +25,14 @@ struct Ranking {
 /// members[0] is the epoch's source; the others keep their order within a rack, and racks that of their first
 /// members.
 Ranking rank_by_rack(std::span<const session::MemberId> members, const RackOf& racks);
+
+/// Takes the stragglers out of the candidates if others lack blocks, too. They hold up nobody in an epoch
+/// that sends what the others lack; what they still lack then is sent when only they are left.
+std::vector<session::MemberId> take_stragglers(std::vector<session::ParametersNeeded::Candidate>& lacking);
+
+/// `others` with these behind them as a rack of their own, for the site trees: who sends to them has one
+/// destination too few among the others.
+Ranking with_stragglers(Ranking others, std::span<const session::MemberId> stragglers);
 
 /// What an epoch's members tell of their racks, for those who plan the next one.
 RackOf racks_of(std::span<const session::MemberInfo> members, const relay::Racks& racks);

@@ -22,9 +22,12 @@ void Reception::handle(session::FormRequested& request) {
   const auto members = static_cast<std::uint32_t>(request.members.size());
   if (parameters->racks.is_known() && parameters->racks.members() != members)
     return give_up({Errc::protocol_error, "an epoch whose racks have another number of members"});
+  if (parameters->stragglers >= members)
+    return give_up({Errc::protocol_error, "an epoch of nobody but stragglers"});
   const EpochPlan plan{.algorithm = parameters->algorithm,
                        .members = members,
                        .racks = parameters->racks,
+                       .stragglers = parameters->stragglers,
                        .block_bytes = job_.shape.block_size,
                        .message_bytes = VirtualBlocks(job_.shape, parameters->blocks).size(),
                        .give_up_after = parameters->suspect_after};
@@ -70,10 +73,11 @@ void Reception::handle(const session::StartData& start) {
   });
   watch_ = DataWatch::start(
       loop_, *data_plane_,
-      [weak = weak_from_this(), epoch = start.epoch](const std::optional<relay::Wait>& wait) {
+      [weak = weak_from_this(), epoch = start.epoch](const DataPlaneProxy::Standing& standing) {
         const auto self = weak.lock();
         if (!self) return;
-        self->participant_.waits(epoch, wait, monotonic_now());
+        self->participant_.waits(epoch, standing.wait, monotonic_now());
+        self->participant_.lags(epoch, standing.lagging, monotonic_now());
         self->pump();
       });
 }

@@ -77,6 +77,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
     std::optional<Time> greeted;  ///< and it has not answered yet
     bool accepted = false;        ///< dry run: it would take the file
     std::uint64_t bytes = 0;
+    bool is_straggler = false;  ///< it was reported as one
   };
 
   Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporter, SenderConfig config,
@@ -155,6 +156,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;
   relay::Racks epoch_racks_;
+  std::uint32_t epoch_stragglers_ = 0;
   bool racks_are_hosts_ = false;
   std::optional<Duration> quickest_answer_;  // of a receiver to our greeting
   std::optional<Digest> digest_;             // of the whole source, once it has been read

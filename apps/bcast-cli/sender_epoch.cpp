@@ -51,13 +51,25 @@ void Sender::handle(session::ParametersNeeded& needed) {
     for (const auto& candidate : needed.candidates) receiver(candidate.member).accepted = true;
     return coordinator_.interrupt({Errc::cancelled, "this was a dry run"}, now);
   }
+  const auto stragglers = take_stragglers(needed.candidates);
+  epoch_stragglers_ = static_cast<std::uint32_t>(stragglers.size());
+  for (const session::MemberId member : stragglers) {
+    if (!std::exchange(receiver(member).is_straggler, true))
+      reporter_.straggler({.host = config_.targets[value_of(member) - 1].name});
+  }
   epoch_blocks_ = lacking(needed, config_.job.shape.blocks());
-  const auto ranking = rank(needed);
+  auto ranking = rank(needed);
+  if (!stragglers.empty()) {
+    ranking = with_stragglers(std::move(ranking), stragglers);
+    config_.wishes.algorithm = relay::Algorithm::site_trees;
+  } else if (config_.auto_paths) {
+    choose_algorithm(ranking.racks, static_cast<std::uint32_t>(ranking.members.size()));
+  }
   epoch_racks_ = ranking.racks;
-  if (config_.auto_paths) choose_algorithm(ranking.racks, static_cast<std::uint32_t>(ranking.members.size()));
   coordinator_.form(needed.epoch,
                     encode(EpochParameters{.algorithm = config_.wishes.algorithm,
                                            .racks = ranking.racks,
+                                           .stragglers = epoch_stragglers_,
                                            .suspect_after = config_.wishes.suspect_after,
                                            .blocks = epoch_blocks_}),
                     now, session::kRoot, ranking.members);
@@ -151,6 +163,7 @@ void Sender::form(const session::FormRequested& request) {
   const EpochPlan plan{.algorithm = config_.wishes.algorithm,
                        .members = static_cast<std::uint32_t>(request.members.size()),
                        .racks = epoch_racks_,
+                       .stragglers = epoch_stragglers_,
                        .block_bytes = config_.job.shape.block_size,
                        .message_bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
                        .give_up_after = config_.wishes.suspect_after};
@@ -181,10 +194,11 @@ void Sender::handle(const session::StartData& start) {
   });
   watch_ = DataWatch::start(
       loop_, *data_plane_,
-      [weak = weak_from_this(), epoch = start.epoch](const std::optional<relay::Wait>& wait) {
+      [weak = weak_from_this(), epoch = start.epoch](const DataPlaneProxy::Standing& standing) {
         const auto self = weak.lock();
         if (!self) return;
-        self->participant_.waits(epoch, wait, monotonic_now());
+        self->participant_.waits(epoch, standing.wait, monotonic_now());
+        self->participant_.lags(epoch, standing.lagging, monotonic_now());
         self->pump();
       });
 }

@@ -74,6 +74,7 @@ session::Bytes encode(const EpochParameters& parameters) {
   wire::Epoch message;
   message.set_algorithm(static_cast<std::uint32_t>(parameters.algorithm));
   for (const std::uint32_t size : parameters.racks.sizes()) message.add_rack_sizes(size);
+  message.set_stragglers(parameters.stragglers);
   message.set_suspect_after_ns(static_cast<std::uint64_t>(parameters.suspect_after.ns));
   const auto blocks = parameters.blocks.superset(BlockMap::kMaxRanges).encode();
   message.set_blocks(blocks.data(), blocks.size());
@@ -100,6 +101,7 @@ Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, cons
   if (blocks->count() == 0) return fail(Errc::protocol_error, "an epoch without blocks");
   return EpochParameters{.algorithm = *algorithm,
                          .racks = std::move(racks),
+                         .stragglers = message.stragglers(),
                          .suspect_after = nanoseconds(static_cast<std::int64_t>(message.suspect_after_ns())),
                          .blocks = std::move(*blocks)};
 }

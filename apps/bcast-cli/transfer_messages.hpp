@@ -40,6 +40,7 @@ Result<JobDescription> decode_job(std::span<const std::byte> bytes);
 struct EpochParameters {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   relay::Racks racks{};  ///< of the members by rank, if they are known
+  std::uint32_t stragglers = 0;
   Duration suspect_after{};
   BlockMap blocks;
   friend bool operator==(const EpochParameters&, const EpochParameters&) = default;

@@ -31,7 +31,8 @@ class World {
     HostOptions as{.mtu = options.mtu,
                    .selective_repeat = options.selective_repeat,
                    .algorithm = options.algorithm,
-                   .racks = {}};
+                   .racks = {},
+                   .finds_stragglers = options.finds_stragglers};
     for (std::uint32_t rank = 0; rank < options.racks.members(); ++rank)
       as.racks[session::MemberId{rank}] = static_cast<std::uint32_t>(options.racks.index_of(rank));
     const auto hosts = add_hosts();
@@ -289,6 +290,7 @@ class World {
     result.block_bytes = options_.block_bytes;
     result.figures = {{"receivers_ok", ok},
                       {"epochs", root_->epochs()},
+                      {"stragglers", root_->stragglers()},
                       {"orphaned", orphaned},
                       {"led", led},
                       {"rescues", rescues_},

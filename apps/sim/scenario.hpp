@@ -44,6 +44,7 @@ struct ScenarioOptions {
   std::map<std::uint32_t, std::uint64_t> slow_hosts{};
   std::uint32_t mtu = 1500;
   Duration link_delay = microseconds(5);  ///< of every link: two of them are between two hosts
+  bool finds_stragglers = false;          ///< packets only; where the algorithm was not asked for
   bool selective_repeat = true;
   sim::FaultRates rates{};       ///< of datagrams
   std::uint32_t kills = 0;       ///< receivers killed at random moments; never all of them

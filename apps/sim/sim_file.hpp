@@ -83,13 +83,19 @@ class SimSink final : public group::Store {
     const auto took =
         static_cast<std::int64_t>(bytes * 8e9 / static_cast<double>(file_.disk().bits_per_second));
     disk_free_ = std::max(disk_free_, now_) + nanoseconds(took);
-    writing_.push_back({block, bytes, disk_free_});
+    writing_.push_back({block, bytes, disk_free_, false});
+  }
+  void omitted(std::uint64_t block) override {
+    if (arrivals_[block]) twice_ = true;
+    arrivals_[block] = true;
+    writing_.push_back({block, 0, std::max(disk_free_, now_), true});
   }
   Result<void> poll_consumed(std::vector<std::uint64_t>& blocks) override {
     for (; !writing_.empty() && writing_.front().done <= now_; writing_.pop_front()) {
-      const auto& [block, bytes, done] = writing_.front();
+      const auto& [block, bytes, done, is_omitted] = writing_.front();
       const auto where = ring_.bytes().subspan(block % slots_ * file_.shape().block_size, bytes);
-      if (auto written = file_.write(blocks_.real(block), where); !written) return written;
+      if (auto written = is_omitted ? Result<void>{} : file_.write(blocks_.real(block), where); !written)
+        return written;
       // Whoever still reads the slot now reads rubbish, and the digest will say so.
       blocks.push_back(block);
     }
@@ -103,6 +109,7 @@ class SimSink final : public group::Store {
     std::uint64_t block;
     std::uint32_t bytes;
     Time done;
+    bool is_omitted;
   };
   SimFile& file_;
   bcast::VirtualBlocks blocks_;

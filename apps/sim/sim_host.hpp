@@ -13,6 +13,7 @@
 #include "apps/bcast-cli/file_shape.hpp"
 #include "apps/bcast-cli/ranking.hpp"
 #include "controlplane/connect/framing.hpp"
+#include "controlplane/session/participant.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/fabric_agent.hpp"
@@ -56,6 +57,7 @@ struct HostOptions {
   bool selective_repeat = true;
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   bcast::RackOf racks;
+  bool finds_stragglers = false;
 };
 
 class SimHost : public sim::Process {
@@ -83,6 +85,12 @@ class SimHost : public sim::Process {
   virtual void on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) = 0;
 
   Time data_deadline() const { return fabric_.next_deadline(); }
+  /// As rdmc_bcast asks its data plane.
+  void tell_lag(session::Participant& participant, Time now) {
+    if (!running_ || now < tell_at_) return;
+    participant.lags(*running_, data_plane_.lagging(), now);
+    tell_at_ = now + milliseconds(100);
+  }
 
   sim::Simulation& simulation_;
   sim::ProcessId process_;
@@ -92,6 +100,10 @@ class SimHost : public sim::Process {
   fabric::FabricAgent agent_;
   engine::Engine engine_;
   bcast::DataPlane data_plane_;
+  std::optional<Epoch> running_;
+
+ private:
+  Time tell_at_{};
 };
 
 /// What a member reports of a whole file.
@@ -103,21 +115,25 @@ inline session::Bytes digest_report(std::span<const std::byte> file) {
 
 /// The plan of an epoch of these members, the first of whom is its source, that sends so many bytes.
 inline bcast::EpochPlan plan_epoch(const bcast::Ranking& ranking, bcast::FileShape shape,
-                                   const bcast::BlockMap& message, const HostOptions& options) {
-  return {.algorithm = options.algorithm,
+                                   const bcast::BlockMap& message, const HostOptions& options,
+                                   std::uint32_t stragglers = 0) {
+  return {.algorithm = stragglers > 0 ? relay::Algorithm::site_trees : options.algorithm,
           .members = static_cast<std::uint32_t>(ranking.members.size()),
           .racks = ranking.racks,
+          .stragglers = stragglers,
           .block_bytes = shape.block_size,
           .message_bytes = bcast::VirtualBlocks(shape, message).size(),
           .writes_in_flight = 16,
           .selective_repeat = options.selective_repeat};
 }
 
+/// Of the parameters, in bytes: what goes before the sizes of the racks.
+inline constexpr std::size_t kEpochHeader = 36;
 /// The parameters of an epoch as the simulation's root sends them: the plan's numbers and which blocks are
 /// sent.
 inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::BlockMap& message) {
   const auto sizes = plan.racks.sizes();
-  session::Bytes bytes(32 + 4 * sizes.size());
+  session::Bytes bytes(kEpochHeader + 4 * sizes.size());
   store_be(&bytes[0], plan.members);
   store_be(&bytes[4], plan.block_bytes);
   store_be(&bytes[8], plan.message_bytes);
@@ -125,7 +141,8 @@ inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::Bl
   store_be(&bytes[20], std::uint32_t{plan.selective_repeat});
   store_be(&bytes[24], static_cast<std::uint32_t>(plan.algorithm));
   store_be(&bytes[28], static_cast<std::uint32_t>(sizes.size()));
-  for (std::size_t i = 0; i < sizes.size(); ++i) store_be(&bytes[32 + 4 * i], sizes[i]);
+  store_be(&bytes[32], plan.stragglers);
+  for (std::size_t i = 0; i < sizes.size(); ++i) store_be(&bytes[kEpochHeader + 4 * i], sizes[i]);
   const auto map = message.encode();
   bytes.insert(bytes.end(), map.begin(), map.end());
   return bytes;
@@ -134,7 +151,7 @@ inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::Bl
 inline Result<std::pair<bcast::EpochPlan, bcast::BlockMap>> decode_epoch(std::span<const std::byte> bytes,
                                                                          std::uint64_t blocks) {
   const auto malformed = fail(Errc::protocol_error, "malformed epoch parameters");
-  if (bytes.size() < 32) return malformed;
+  if (bytes.size() < kEpochHeader) return malformed;
   bcast::EpochPlan plan;
   plan.members = load_be<std::uint32_t>(&bytes[0]);
   plan.block_bytes = load_be<std::uint32_t>(&bytes[4]);
@@ -144,11 +161,13 @@ inline Result<std::pair<bcast::EpochPlan, bcast::BlockMap>> decode_epoch(std::sp
   const auto algorithm = relay::algorithm_of(load_be<std::uint32_t>(&bytes[24]));
   std::vector<std::uint32_t> sizes(
       std::min<std::size_t>(load_be<std::uint32_t>(&bytes[28]), bytes.size() / 4));
-  if (!algorithm || bytes.size() < 32 + 4 * sizes.size()) return malformed;
+  if (!algorithm || bytes.size() < kEpochHeader + 4 * sizes.size()) return malformed;
+  plan.stragglers = load_be<std::uint32_t>(&bytes[32]);
   plan.algorithm = *algorithm;
-  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = load_be<std::uint32_t>(&bytes[32 + 4 * i]);
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = load_be<std::uint32_t>(&bytes[kEpochHeader + 4 * i]);
   if (auto racks = relay::Racks::of(sizes)) plan.racks = std::move(*racks);
-  auto map = bcast::BlockMap::decode(bytes.subspan(32 + 4 * sizes.size()), blocks);
+  auto map = bcast::BlockMap::decode(bytes.subspan(kEpochHeader + 4 * sizes.size()), blocks);
   if (!map) return std::unexpected(map.error());
   return std::pair(plan, std::move(*map));
 }

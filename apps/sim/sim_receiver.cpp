@@ -29,6 +29,7 @@ void SimReceiver::run(Time now) {
   if (sink_) sink_->set_now(now);
   engine_.poll(now);
   participant_.progress(file_.held().count() * file_.shape().block_size, now);
+  tell_lag(participant_, now);
   drain();
 }
 
@@ -91,6 +92,7 @@ bool SimReceiver::follow(session::MemberId leader) {
 
 void SimReceiver::stop_data() {
   in_epoch_ = false;
+  running_.reset();
   data_plane_.end();
   if (sink_) twice_ = twice_ || sink_->delivered_twice();
   sink_.reset();
@@ -145,7 +147,8 @@ void SimReceiver::handle(const session::ParticipantOutput& output) {
     if (auto connected = data_plane_.connect(peers->blobs); !connected)
       return participant_.fail(connected.error(), now_);
     participant_.connected(peers->epoch, now_);
-  } else if (std::get_if<StartData>(&output)) {
+  } else if (const auto* start = std::get_if<StartData>(&output)) {
+    running_ = start->epoch;
     const auto slots = std::min(ring_slots_, message_->count());
     if (is_source_)
       source_ = std::make_unique<SimSource>(file_.bytes(), file_.shape(), *message_, slots, nullptr);

@@ -23,7 +23,11 @@ SimRoot::SimRoot(sim::Network& network, sim::HostId host, const HostOptions& opt
       source_(std::move(source)),
       shape_(shape),
       ring_slots_(ring_slots),
-      coordinator_({.session = {}, .timing = {}}, specs(receivers)),
+      coordinator_({.session = {},
+                    .timing = {},
+                    .job_bytes = shape.size + shape.block_size,  // progress is told in whole blocks
+                    .finds_stragglers = options.finds_stragglers},
+                   specs(receivers)),
       participant_({.agent = "rdmc_sim", .timing = {}}) {}
 
 void SimRoot::run(Time now) {
@@ -41,6 +45,7 @@ void SimRoot::run(Time now) {
   if (participant_.next_deadline() <= now) participant_.on_timer(now);
   drain();
   engine_.poll(now);
+  tell_lag(participant_, now);
   drain();
 }
 
@@ -68,19 +73,22 @@ void SimRoot::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& erro
 }
 
 // The successor's message is the row of the blocks that some survivor lacks.
-void SimRoot::choose(const session::ParametersNeeded& needed) {
+void SimRoot::choose(session::ParametersNeeded needed) {
+  std::erase_if(needed.candidates, [](const auto& candidate) { return !candidate.lacks; });
+  const auto stragglers = bcast::take_stragglers(needed.candidates);
   bcast::BlockMap lacking(shape_.blocks());
   std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) {
-    if (!candidate.lacks) continue;
     members.push_back(candidate.member);
     const auto held = bcast::BlockMap::decode(candidate.state, shape_.blocks());
     lacking = lacking | (held ? held->complement() : bcast::BlockMap::full(shape_.blocks()));
   }
   // Everybody may hold everything and only have lost the message that says so: one block is sent again.
   if (lacking.count() == 0) lacking.insert(shape_.blocks() - 1);
-  const auto ranking = bcast::rank_by_rack(members, options_.racks);
-  const auto plan = plan_epoch(ranking, shape_, lacking, options_);
+  auto ranking = bcast::rank_by_rack(members, options_.racks);
+  if (!stragglers.empty()) ranking = bcast::with_stragglers(std::move(ranking), stragglers);
+  const auto plan =
+      plan_epoch(ranking, shape_, lacking, options_, static_cast<std::uint32_t>(stragglers.size()));
   blocks_planned_ += lacking.count();
   coordinator_.form(needed.epoch, encode_epoch(plan, lacking), now_, session::kRoot, ranking.members);
 }
@@ -130,11 +138,13 @@ void SimRoot::handle(session::ParticipantOutput& output) {
     participant_.connected(peers->epoch, now_);
   } else if (std::get_if<StartData>(&output)) {
     if (!sent_at_) sent_at_ = now_;
+    running_ = std::get<StartData>(output).epoch;
     store_ =
         std::make_unique<SimSource>(source_, shape_, *message_, std::min(ring_slots_, message_->count()),
                                     [this] { coordinator_.expect_report(digest_report(source_), now_); });
     if (auto started = data_plane_.start(*store_); !started) coordinator_.interrupt(started.error(), now_);
   } else if (const auto* end = std::get_if<EndData>(&output)) {
+    running_.reset();
     data_plane_.end();
     store_.reset();
     participant_.ended_state(end->epoch, {}, {}, now_);

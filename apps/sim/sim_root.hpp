@@ -28,6 +28,7 @@ class SimRoot final : public SimHost {
   bool finished() const { return finished_; }
   const std::map<session::MemberId, std::pair<session::Status, Error>>& outcomes() const { return outcomes_; }
   std::uint64_t epochs() const { return coordinator_.counters().epochs; }
+  std::uint64_t stragglers() const { return coordinator_.counters().stragglers; }
   std::uint64_t protocol_errors() const { return coordinator_.counters().protocol_errors; }
   /// Blocks that all epochs together sent, counted once an epoch.
   std::uint64_t blocks_planned() const { return blocks_planned_; }
@@ -38,7 +39,7 @@ class SimRoot final : public SimHost {
   void handle(session::CoordinatorOutput& output);
   void handle(session::ParticipantOutput& output);
   void drain();
-  void choose(const session::ParametersNeeded& needed);
+  void choose(session::ParametersNeeded needed);
 
   HostOptions options_;
   std::vector<std::byte> source_;

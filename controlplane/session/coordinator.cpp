@@ -78,6 +78,7 @@ void Coordinator::dispatch(Member& member, const wire::Envelope& envelope, Time 
       return on_progress(member, Epoch{envelope.progress().epoch()}, envelope.progress().bytes_done(), now);
     case wire::Envelope::kSuspect: return on_suspect(member, envelope.suspect(), now);
     case wire::Envelope::kWait: return on_wait(member, envelope.wait(), now);
+    case wire::Envelope::kLag: return on_lag(member, envelope.lag(), now);
     case wire::Envelope::kProbeAnswer: return on_probe_answer(member, envelope.probe_answer().nonce());
     case wire::Envelope::kEnded: return on_ended(member, envelope.ended(), now);
     case wire::Envelope::kComplete: return on_complete(member, Epoch{envelope.complete().epoch()}, now);

@@ -36,6 +36,7 @@ class Welcome;
 class Blobs;
 class Suspect;
 class Wait;
+class Lag;
 }  // namespace wire
 
 /// An epoch can be formed: choose its parameters and answer form() with this epoch. Asked anew, with a higher
@@ -43,8 +44,9 @@ class Wait;
 struct ParametersNeeded {
   struct Candidate {
     MemberId member{};
-    Bytes state;        ///< from its accept(), later its ended_state()
-    bool lacks = true;  ///< false: it is whole and can only be the source
+    Bytes state;                ///< from its accept(), later its ended_state()
+    bool lacks = true;          ///< false: it is whole and can only be the source
+    bool is_straggler = false;  ///< its link is slower than the others'
   };
   Epoch epoch{};
   std::vector<Candidate> candidates;
@@ -85,6 +87,7 @@ struct CoordinatorCounters {
   std::uint64_t protocol_errors = 0;   ///< malformed or out of phase: each ends that member
   std::uint64_t ignored_commands = 0;  ///< overtaken by an event
   std::uint64_t suspicions = 0, judgements = 0, stalls = 0, epochs = 0;
+  std::uint64_t stragglers = 0;  ///< found
 };
 
 class Coordinator {
@@ -175,8 +178,12 @@ class Coordinator {
     std::optional<Time> probed;                     ///< in this epoch
     std::uint64_t probe_due = 0;                    ///< nonce of an unanswered probe; 0: none
     std::uint64_t bytes_done = 0;
-    std::optional<ToldWait> wait;  ///< in this epoch
-    Time quiet_since{};            ///< neither a wait nor a gain worth the name since then
+    std::uint64_t bytes_before = 0;  ///< when this epoch started
+    std::optional<ToldWait> wait;    ///< in this epoch
+    std::optional<Rank> lagging;     ///< who holds up its ring, in this epoch
+    Time lagging_since{};
+    bool is_straggler = false;
+    Time quiet_since{};  ///< neither a wait nor a gain worth the name since then
     std::uint64_t quiet_bytes = 0;
     bool spared = false;        ///< has held up others once when it had all that its epoch sent
     double messages_ahead = 0;  ///< of what it should have said by last_counted
@@ -261,6 +268,12 @@ class Coordinator {
   std::optional<std::pair<Rank, ToldWait>> earliest_wait(Duration age, Time now);
   void forgive(Rank excused, Time now);
 
+  // coordinator_stragglers.cpp
+  void on_lag(Member& member, const wire::Lag& lag, Time now);
+  void find_stragglers(Time now);
+  static bool lacks(const Member& member);
+  bool is_worthwhile(Time now) const;
+
   // coordinator_ending.cpp
   void end_epoch(Time now);
   void name_failures(Time now);
@@ -279,7 +292,8 @@ class Coordinator {
   std::unordered_map<std::uint32_t, std::size_t> index_;  ///< member id -> position in members_
   std::vector<std::size_t> by_rank_;                      ///< rank -> position in members_, of epoch_
   Phase phase_ = Phase::idle;
-  Epoch epoch_{0};                  ///< the last one formed
+  Epoch epoch_{0};                  ///< the last one formed …
+  Time epoch_began_{};              ///< … and when its data path started
   Epoch candidate_{0};              ///< the one whose parameters are asked for; only grows
   bool choose_again_ = false;       ///< a candidate was lost while our application chooses
   Time choose_by_ = Time::never();  ///< our application owes the parameters until then

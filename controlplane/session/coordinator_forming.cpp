@@ -28,7 +28,8 @@ void Coordinator::choose(Time now) {
   ParametersNeeded needed;
   for (const Member& member : members_) {
     if (member.standing == Standing::active)
-      needed.candidates.push_back({member.spec.member, member.state, member.delivery == Delivery::none});
+      needed.candidates.push_back(
+          {member.spec.member, member.state, member.delivery == Delivery::none, member.is_straggler});
   }
   candidate_ = Epoch{std::max(value_of(candidate_), value_of(epoch_)) + 1};
   needed.epoch = candidate_;

@@ -28,8 +28,11 @@ bool Coordinator::floods(Member& member, Time now) {
 }
 
 void Coordinator::begin_watch(Time now) {
+  epoch_began_ = now;
   for (Member& member : members_) {
     member.wait.reset();
+    member.lagging.reset();
+    member.bytes_before = member.bytes_done;
     member.quiet_since = now;
     member.quiet_bytes = member.bytes_done;
   }

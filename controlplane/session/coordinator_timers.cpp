@@ -25,15 +25,15 @@ void Coordinator::excuse_absence(Time now) {
     if (time != Time::never()) time = time + late;
   };
   for (Member& member : members_) {
-    for (Time* const time :
-         {&member.last_heard, &member.deadline, &member.commit_by, &member.connect_by, &member.quiet_since})
+    for (Time* const time : {&member.last_heard, &member.deadline, &member.commit_by, &member.connect_by,
+                             &member.quiet_since, &member.lagging_since})
       move(*time);
     if (member.probed) move(*member.probed);
     if (!member.wait) continue;
     move(member.wait->since);
     move(member.wait->blamed_since);
   }
-  for (Time* const time : {&choose_by_, &judge_at_, &swept_at_, &next_sweep_}) move(*time);
+  for (Time* const time : {&choose_by_, &judge_at_, &swept_at_, &next_sweep_, &epoch_began_}) move(*time);
 }
 
 /// What the last sweep already found due, but for the time between two sweeps: whatever arrived before that
@@ -87,6 +87,7 @@ void Coordinator::check_member(Member& member, Time now) {
 void Coordinator::check_phase(Time now) {
   if (is_due(judge_at_, now)) judge(now);
   end_stall(now);
+  find_stragglers(now);
   if (is_due(choose_by_, now))
     interrupt({Errc::timed_out, "the coordinator's application chose no parameters in time"}, now);
 }

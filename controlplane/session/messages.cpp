@@ -62,6 +62,7 @@ std::string_view name(const wire::Envelope& envelope) {
     case wire::Envelope::kProgress: return "Progress";
     case wire::Envelope::kSuspect: return "Suspect";
     case wire::Envelope::kWait: return "Wait";
+    case wire::Envelope::kLag: return "Lag";
     case wire::Envelope::kProbe: return "Probe";
     case wire::Envelope::kProbeAnswer: return "ProbeAnswer";
     case wire::Envelope::kEnd: return "End";

@@ -41,6 +41,7 @@ void Participant::on_form(const wire::Form& form, Time now) {
   suspected_.clear();
   wait_.reset();
   wait_told_ = false;
+  lagging_.reset();
   enter(Phase::blobs, now);
   outputs_.emplace_back(std::move(request));
 }
@@ -124,6 +125,16 @@ void Participant::waits(Epoch epoch, const std::optional<relay::Wait>& wait, Tim
   wire::Envelope envelope;
   envelope.mutable_wait()->set_epoch(value_of(epoch_));
   store(*envelope.mutable_wait(), lasts ? wait_ : std::nullopt);
+  send(envelope, now);
+}
+
+void Participant::lags(Epoch epoch, std::optional<Rank> rank, Time now) {
+  if (phase_ != Phase::running || epoch != epoch_) return ignore();
+  if (rank == lagging_) return;
+  lagging_ = rank;
+  wire::Envelope envelope;
+  envelope.mutable_lag()->set_epoch(value_of(epoch_));
+  if (rank) envelope.mutable_lag()->set_rank(value_of(*rank));
   send(envelope, now);
 }
 

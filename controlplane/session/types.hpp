@@ -28,7 +28,7 @@ inline constexpr MemberId kRoot{0};
 inline constexpr Rank kRootRank{0};
 
 /// Both ends speak exactly this version or part with Errc::version_mismatch.
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 /// A longer control message is a protocol error; the opaque parts of an application must fit.
 inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
 /// Texts from a peer (causes, names) are cut to this and stripped of control characters before anyone prints
@@ -50,7 +50,8 @@ struct Timing {
   Duration greet_timeout = seconds(5);         ///< connected, but no Hello or Welcome
   Duration job_timeout = seconds(30);          ///< for the participant's application to answer the job
   Duration form_timeout = seconds(10);         ///< for blobs, and again for readiness
-  Duration stall_after = seconds(30);          ///< that others wait for a member without an excuse
+  Duration straggler_after = milliseconds(300);  ///< that a member holds up the rings of others
+  Duration stall_after = seconds(30);            ///< that others wait for a member without an excuse
   Duration end_timeout = seconds(30);  ///< for an ended data plane's state; a slow disk takes what has come
   Duration commit_timeout = seconds(600);  ///< for fsync and rename; an application adds what its size takes
   Duration abort_timeout = seconds(2);     ///< for temporary files to be removed
@@ -102,6 +103,9 @@ struct CoordinatorConfig {
   MemberId leader = kRoot;  ///< the participant in the coordinator's own process; it has a spec like all
   Epoch epoch{0};           ///< the last one that this process was in; 0: the job is new
   std::uint64_t job_bytes = ~std::uint64_t{0};  ///< nobody can have more
+  /// An epoch ends when members are found whose links are slower than the others'. The application gives them
+  /// in the next one a part in which they hold up nobody.
+  bool finds_stragglers = false;
 };
 
 // What a machine asks of its driver.

@@ -36,6 +36,7 @@ Result<Relay> Relay::create(const RelayConfig& config) {
     return refuse("relay: writes in flight out of range");
   }
   if (config.landings_ahead == 0) return refuse("relay: no landing to foretell");
+  if (config.stragglers >= config.members) return refuse("relay: nobody but stragglers");
   return Relay(config);
 }
 
@@ -45,7 +46,8 @@ Relay::Relay(const RelayConfig& config)
       first_(schedule_.first_receive(kMaxBlocks).value_or(Transfer{})),
       window_(window_capacity(config, schedule_)) {
   for (const Rank rank : schedule_.sources()) sources_.push_back({.rank = rank});
-  for (const Rank rank : schedule_.destinations()) destinations_.push_back({.rank = rank});
+  for (const Rank rank : schedule_.destinations())
+    destinations_.push_back({.rank = rank, .is_straggler = is_straggler(rank)});
 }
 
 Result<std::uint64_t> Relay::count_blocks(std::uint64_t bytes) const {
@@ -100,6 +102,7 @@ Result<void> Relay::set_memory(const Memory& memory) {
     held_.resize(std::min(memory.slots, blocks_));
     consumed_.resize(held_.size());
     overtaken_.resize(held_.size());
+    if (is_straggler(config_.rank)) omitted_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
   // A destination that is slow holds nobody else up as long as its blocks have slots.
@@ -175,15 +178,21 @@ BlockMap Relay::held() const {
   BlockMap map(blocks_);
   const bool arena = arena_ == Arena::holds_first_block;
   for (std::uint64_t block = 0; block < blocks_; ++block) {
-    if (memory_ && holds(block) && !(arena && block == first_block())) map.insert(block);
+    if (memory_ && holds(block) && !is_omitted(block) && !(arena && block == first_block()))
+      map.insert(block);
   }
   return map;
+}
+
+bool Relay::is_omitted(std::uint64_t block) const {
+  return !omitted_.empty() && block >= released_ && block < released_ + omitted_.size() &&
+         omitted_[block % omitted_.size()];
 }
 
 std::size_t Relay::state_bytes() const {
   return sizeof *this + window_.bytes() + sources_.capacity() * sizeof(Source) +
          destinations_.capacity() * sizeof(Destination) +
-         (held_.capacity() + consumed_.capacity() + overtaken_.capacity()) / 8;
+         (held_.capacity() + consumed_.capacity() + overtaken_.capacity() + omitted_.capacity()) / 8;
 }
 
 /// Block by block: a slot is free when it was filled, consumed, and no scheduled send of it is left. Sends of
@@ -210,6 +219,7 @@ void Relay::release() {
     if (!schedule_.is_root()) {
       held_[block % held_.size()] = false;
       consumed_[block % held_.size()] = false;
+      if (!omitted_.empty()) omitted_[block % held_.size()] = false;
     }
     ++released_;
   }

@@ -40,6 +40,9 @@ struct RelayConfig {
   std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, 1 ... kMaxWritesInFlight
   std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
   std::uint16_t slot_id = 0;                ///< this message's name in the immediates that reach this member
+  /// So many members with the highest ranks are stragglers: they send to nobody but each other, and whoever
+  /// sends to one may leave blocks out. Fewer than `members`; the plan must be one that lets them do so.
+  std::uint32_t stragglers = 0;
 };
 
 /// The member's memory for the message: `slots` blocks in a row, block b in slot b mod slots. At least as
@@ -51,13 +54,14 @@ struct Memory {
   RemoteKey key{};
 };
 
-/// A WRITE with immediate to post now.
+/// A WRITE with immediate to post now. One without bytes for a block that has some tells a straggler that
+/// this block will not come: it is omitted.
 struct BlockWrite {
   Rank to{};
   std::uint64_t block = 0;
   std::uint64_t local_offset = 0;  ///< in the member's memory; 0 when from_arena
   std::uint64_t remote_address = 0;
-  std::uint32_t bytes = 0;  ///< exact: never more than the message has
+  std::uint32_t bytes = 0;  ///< exact: never more than the message has; 0 where it is omitted
   RemoteKey key{};
   std::uint32_t immediate = 0;
   bool from_arena = false;  ///< read it from the first-block arena: place_first_block() was not called yet
@@ -134,13 +138,13 @@ class Relay {
   Result<void> on_grant(Rank from, const Grant& grant);
   /// A WRITE with immediate from `from` is complete in our memory. Returns the block's 64-bit index. Errors:
   /// protocol_error for anything but a block that the schedule says is due from `from`, with its exact
-  /// length, inside what we granted; nothing has changed then. A block may overtake kMostOvertaken others of
-  /// its source.
+  /// length (at a straggler, also without bytes: it is_omitted()), inside what we granted; nothing has
+  /// changed then. A block may overtake kMostOvertaken others of its source.
   Result<std::uint64_t> on_block(Rank from, std::uint32_t immediate, std::uint32_t byte_count);
   /// The write of `block` to `to` that poll_write gave out was acknowledged.
   void on_write_complete(Rank to, std::uint64_t block);
   /// Receiver: the application does not need the block in memory any longer (at once when memory is whole;
-  /// when it is on disk when a ring). Any order, once per block.
+  /// when it is on disk when a ring). Any order, once per block, also for those that are omitted.
   void on_consumed(std::uint64_t block);
 
   // -- actions: drain each until false after every batch of events --
@@ -161,13 +165,20 @@ class Relay {
   /// Blocks below are relayed (their scheduled writes acknowledged) and consumed: their slots may be used
   /// again.
   std::uint64_t released_limit() const { return released_; }
+  /// Those that are omitted count.
   std::uint64_t blocks_held() const { return received_; }
   /// Which ones, of a message that is whole in memory; what lies in the arena is not among them.
   BlockMap held() const;
+  /// `block` has not been released yet, and nobody will send it here in this message.
+  bool is_omitted(std::uint64_t block) const;
+  /// The destination that holds up the slots here: it has not taken blocks that fill a quarter of them.
+  /// (Root: blocks that have been passed by one to another destination.) Nobody where several do so, since
+  /// then our own link may be slow, and no straggler.
+  std::optional<Rank> lagging() const;
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
   /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
   std::size_t state_bytes() const;
-  /// Every block is here (root: was made available).
+  /// Every block is here or omitted (root: was made available).
   bool is_delivered() const { return blocks_ != 0 && received_ == blocks_; }
   /// Delivered, consumed, and all that we had to relay is acknowledged.
   bool is_complete() const { return blocks_ != 0 && released_ == blocks_; }
@@ -194,7 +205,9 @@ class Relay {
     Rank rank{};
     std::optional<Grant> memory;
     std::optional<Grant> arena;
-    bool started = false;          ///< its first write was posted
+    bool started = false;  ///< its first write was posted
+    bool is_straggler = false;
+    bool is_behind = false;        ///< a straggler: blocks are omitted
     std::uint32_t writes = 0;      ///< in flight
     std::uint64_t held_up_in = 0;  ///< the poll_write in which a block for it was found late, or it was slow
   };
@@ -219,7 +232,9 @@ class Relay {
   void extend_window();
   bool was_overtaken(std::uint64_t block) const;
   bool can_write(const Destination& destination, std::uint64_t block) const;
-  std::uint32_t most_writes_to_one() const;
+  bool is_behind(const Destination& destination, std::uint64_t block) const;
+  bool is_straggler(Rank rank) const { return value_of(rank) >= config_.members - config_.stragglers; }
+  std::uint32_t most_writes_to(const Destination& destination) const;
   void fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write);
   // relay_wait.cpp
   std::optional<Wait> send_wait() const;
@@ -245,11 +260,13 @@ class Relay {
   /// By slot; receivers only: not here, though a later one of its source is. A packet of it was lost, here or
   /// on its way to there.
   std::vector<bool> overtaken_;
+  std::vector<bool> omitted_;  ///< by slot; stragglers only
 
   std::vector<Source> sources_;
   std::vector<Destination> destinations_;
   SendWindow window_;
   std::uint64_t write_polls_ = 0;
+  std::uint64_t written_ = 0;  ///< one more than the highest block whose write was acknowledged
   std::uint32_t writes_in_flight_ = 0;
   std::uint32_t arena_writes_in_flight_ = 0;
   bool cancelled_ = false;

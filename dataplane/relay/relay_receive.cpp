@@ -64,7 +64,8 @@ Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::u
   const auto step = step_of(*source, immediate);
   if (!step) return refuse("block: not one that is due");
   const std::uint64_t block = block_at(*step);
-  if (byte_count != block_length(block)) return refuse("block: wrong length");
+  const bool is_left_out = byte_count == 0 && block_length(block) != 0 && !omitted_.empty();
+  if (byte_count != block_length(block) && !is_left_out) return refuse("block: wrong length");
   const bool in_arena = arena_ == Arena::granted && first_.peer == from && block == first_.block;
   if (!in_arena && block >= source->granted) return refuse("block: not granted");
 
@@ -76,6 +77,7 @@ Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::u
   if (memory_) {
     held_[block % held_.size()] = true;
     overtaken_[block % held_.size()] = false;
+    if (is_left_out) omitted_[block % held_.size()] = true;
     note_overtaken(*source, *step);
   }
   skip_held(from, source->receive_step);

@@ -71,17 +71,29 @@ bool Relay::was_overtaken(std::uint64_t block) const {
          overtaken_[block % overtaken_.size()];
 }
 
-/// One destination alone must not keep all others waiting; but who has lost packets needs many to catch up.
-std::uint32_t Relay::most_writes_to_one() const {
+/// One destination alone must not keep all others waiting; but who has lost packets needs many to catch up. A
+/// straggler hears of omitted blocks behind those that it is sent, so these have to be few.
+std::uint32_t Relay::most_writes_to(const Destination& destination) const {
   const std::uint32_t most = config_.max_writes_in_flight;
+  if (destination.is_straggler) return std::max(1U, destination.is_behind ? most / 2 : most / 8);
   return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
+}
+
+/// Would `block` keep a slot that others will need soon? Blocks are omitted in runs, from when a quarter of
+/// the memory is behind until an eighth is: a file with few gaps is less work. That leaves room for what
+/// other sources of the straggler are behind. A root has its ring full of what it has read ahead, which says
+/// nothing.
+bool Relay::is_behind(const Destination& destination, std::uint64_t block) const {
+  if (!destination.is_straggler || schedule_.is_root()) return false;
+  return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
 }
 
 /// A block that is not here yet holds up its own destination only: the link would stand idle for as long as
 /// it is late, and every later step with it. Where a packet of it was lost, it holds up nobody. A destination
 /// that is slow holds up itself only: it has its share of the writes in flight, or no room in its ring. A
-/// first grant that is missing holds up everything: it is on its way when a message starts, and filling the
-/// link with the blocks of whoever granted first would turn the pipeline into unicasts.
+/// straggler has blocks omitted before it holds up the ring. A first grant that is missing holds up
+/// everything: it is on its way when a message starts, and filling the link with the blocks of whoever
+/// granted first would turn the pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
   ++write_polls_;
@@ -96,7 +108,8 @@ bool Relay::poll_write(BlockWrite& write) {
       continue;
     }
     const bool is_granted = can_write(destination, send.block);
-    if (is_granted && destination.writes < most_writes_to_one()) {
+    destination.is_behind = is_behind(destination, send.block);
+    if (is_granted && destination.writes < most_writes_to(destination)) {
       fill_write(destination, send, write);
       return true;
     }
@@ -115,7 +128,7 @@ void Relay::fill_write(Destination& destination, SendWindow::Send& send, BlockWr
            .block = send.block,
            .local_offset = from_arena ? 0 : offset_of(send.block),
            .remote_address = grant.remote_address + remote_slot * config_.block_bytes,
-           .bytes = block_length(send.block),
+           .bytes = destination.is_behind || is_omitted(send.block) ? 0 : block_length(send.block),
            .key = grant.key,
            .immediate = immediate_of(grant.slot_id, send.block),
            .from_arena = from_arena,
@@ -138,6 +151,7 @@ void Relay::on_write_complete(Rank to, std::uint64_t block) {
     --writes_in_flight_;
     --destinations_[send.destination].writes;
     send.state = SendWindow::State::done;
+    written_ = std::max(written_, block + 1);
     window_.advance();
     if (!cancelled_) release();
     return;

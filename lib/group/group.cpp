@@ -16,7 +16,8 @@ relay::RelayConfig Group::relay_config(std::uint64_t number, const relay::Messag
       .racks = config_.racks,
       .block_bytes = plan.block_bytes,
       .max_writes_in_flight = config_.max_writes_in_flight,
-      .slot_id = static_cast<std::uint16_t>(index_ * Peers::kSlotsPerGroup + number % Peers::kSlotsPerGroup)};
+      .slot_id = static_cast<std::uint16_t>(index_ * Peers::kSlotsPerGroup + number % Peers::kSlotsPerGroup),
+      .stragglers = config_.stragglers};
 }
 
 Result<void> Group::check(const GroupConfig& config) {
@@ -229,6 +230,10 @@ Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) 
 std::optional<relay::Wait> Group::wait() const {
   if (messages_.empty()) return std::nullopt;
   return messages_.front().relay.wait();
+}
+
+std::optional<Rank> Group::lagging() const {
+  return messages_.empty() ? std::nullopt : messages_.front().relay.lagging();
 }
 
 std::uint64_t Group::blocks_received(std::uint64_t number) const {

@@ -104,7 +104,9 @@ Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion)
   if (!block) return std::unexpected(block.error());
   ++counters_.blocks_received;
   if (waited != message->relay.first_block_in_arena()) arena_is_expected_ = false;
-  if (waited == message->relay.first_block_in_arena()) {
+  if (message->relay.is_omitted(*block)) {
+    message->store->omitted(*block);
+  } else if (waited == message->relay.first_block_in_arena()) {
     message->store->arrived(*block, completion.byte_count);
   } else if (message->store != nullptr) {
     // It may have landed before we could say where.

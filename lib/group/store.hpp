@@ -4,6 +4,7 @@
 // is called on the engine thread; a store with an I/O thread of its own hides that behind its queues.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,6 +29,8 @@ class Store {
   /// Receiver: `block` (of `bytes` bytes) has landed in its slot; the store takes it from there. Blocks may
   /// come in any order within the window.
   virtual void arrived(std::uint64_t block, std::uint32_t bytes) = 0;
+  /// A straggler's, instead: `block` will not come in this message. Its slot is consumed like the others.
+  virtual void omitted(std::uint64_t) { assert(!"a store of a straggler is told what it lacks"); }
   /// Receiver: appends the blocks that the store needs in memory no longer since it was last asked. An error
   /// (disk full) ends this member's part.
   virtual Result<void> poll_consumed(std::vector<std::uint64_t>& blocks) = 0;

@@ -90,7 +90,9 @@ class Network:
         for filters in pathlib.Path("/proc/sys/net/bridge").glob("bridge-nf-call-*"):
             filters.write_text("0")  # a switch does not ask the host's firewall about every packet
         for index, host in enumerate(self.hosts):
-            self._connect(index, host, rate, mtu)
+            self._connect(index, host, mtu)
+            if rate is not None:
+                self.limit(host, rate)
         if loss:
             self.lose(loss)
 
@@ -104,7 +106,7 @@ class Network:
         run("ip", "link", "delete", "bridge0")
 
     @staticmethod
-    def _connect(index, host, rate, mtu):
+    def _connect(index, host, mtu):
         port = f"port{index}"
         run("ip", "netns", "add", host.name)
         run("ip", "link", "add", port, "mtu", str(mtu), "type", "veth",
@@ -113,10 +115,12 @@ class Network:
         host.run("ip", "link", "set", "lo", "up")
         host.run("ip", "link", "set", "eth0", "up")
         host.run("ip", "address", "add", f"{host.address}/24", "brd", "+", "dev", "eth0")
-        if rate is not None:
-            shape = ("root", "tbf", "rate", rate, "burst", "256k", "latency", "20ms")
-            run("tc", "qdisc", "add", "dev", port, *shape)
-            host.run("tc", "qdisc", "add", "dev", "eth0", *shape)
+
+    def limit(self, host, rate):
+        """Gives the link of one host a rate, or another one."""
+        shape = ("root", "tbf", "rate", rate, "burst", "256k", "latency", "20ms")
+        run("tc", "qdisc", "replace", "dev", f"port{self.hosts.index(host)}", *shape)
+        host.run("tc", "qdisc", "replace", "dev", "eth0", *shape)
 
     def lose(self, share):
         """From now on each packet that comes to a host is lost with probability `share`."""

@@ -11,12 +11,13 @@ import lab
 class LabCase(BcastCase):
     """A test with hosts of its own, the sender's first."""
     HOSTS = 3
+    RATE = None  # of their links, as tc writes it
 
     def setUp(self):
         super().setUp()
-        network = lab.Network(self.HOSTS)
-        self.addCleanup(network.__exit__)
-        self.hosts = network.hosts
+        self.network = lab.Network(self.HOSTS, rate=self.RATE)
+        self.addCleanup(self.network.__exit__)
+        self.hosts = self.network.hosts
 
     def agent_on(self, host, *options, index=0):
         """The host's `index`-th agent."""

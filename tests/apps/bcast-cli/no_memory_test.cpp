@@ -140,7 +140,8 @@ BOOST_AUTO_TEST_CASE(a_data_plane_gives_all_answers_in_order_however_long_its_th
   loop->call([&] {
     proxy->form(Epoch{1}, Rank{0}, {.members = 2},
                 [&](const auto& answer) { formed.set_value(answer ? Errc{} : answer.error().code); });
-    proxy->wait([&](const std::optional<relay::Wait>& answer) { waits.set_value(answer.has_value()); });
+    proxy->standing(
+        [&](const DataPlaneProxy::Standing& answer) { waits.set_value(answer.wait.has_value()); });
   });
   BOOST_TEST(!waits.get_future().get());
   auto first = formed.get_future();

@@ -72,4 +72,25 @@ BOOST_AUTO_TEST_CASE(survivors_of_an_epoch_rank_themselves_by_the_same_racks) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(stragglers_are_the_last_rack_while_others_lack_blocks) {
+  using Candidate = session::ParametersNeeded::Candidate;
+  const auto candidate = [](std::uint32_t id, bool is_straggler) {
+    return Candidate{.member = MemberId{id}, .state = {}, .is_straggler = is_straggler};
+  };
+  std::vector<Candidate> lacking{candidate(1, false), candidate(2, true), candidate(3, false)};
+  const auto stragglers = take_stragglers(lacking);
+  BOOST_CHECK(stragglers == ids({2}));
+  BOOST_TEST(lacking.size() == 2u);
+  const auto flat = with_stragglers(rank_by_rack(ids({0, 1, 3}), {}), stragglers);
+  BOOST_CHECK(flat.members == ids({0, 1, 3, 2}));
+  BOOST_CHECK((flat.racks.sizes() == std::vector<std::uint32_t>{3, 1}));
+  const RackOf racks{{MemberId{0}, 1}, {MemberId{1}, 2}, {MemberId{3}, 1}};
+  const auto in_racks = with_stragglers(rank_by_rack(ids({0, 1, 3}), racks), stragglers);
+  BOOST_CHECK(in_racks.members == ids({0, 3, 1, 2}));
+  BOOST_CHECK((in_racks.racks.sizes() == std::vector<std::uint32_t>{2, 1, 1}));
+  std::vector<Candidate> all{candidate(2, true)};
+  BOOST_TEST(take_stragglers(all).empty());
+  BOOST_TEST(all.size() == 1u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

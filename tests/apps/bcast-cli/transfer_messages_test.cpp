@@ -77,6 +77,7 @@ BOOST_AUTO_TEST_CASE(an_epochs_parameters_arrive_as_they_were_sent) {
         *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(1, 1000));
     const EpochParameters parameters{.algorithm = *rc::gen::elementOf(relay::kAlgorithms),
                                      .racks = sizes.empty() ? relay::Racks{} : *relay::Racks::of(sizes),
+                                     .stragglers = *rc::gen::inRange<std::uint32_t>(0, 100),
                                      .suspect_after = milliseconds(*rc::gen::inRange(1, 60'000)),
                                      .blocks = some_blocks(shape.blocks())};
     RC_ASSERT(decode_parameters(encode(parameters), shape).value() == parameters);

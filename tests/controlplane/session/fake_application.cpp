@@ -235,6 +235,10 @@ void World::start_data(std::size_t process, Epoch epoch) {
 void World::tick_data(std::size_t process, Epoch epoch) {
   Process& self = processes_[process];
   if (self.epoch != epoch) return;
+  if (random_.chance(options_.lags_per_million)) {
+    const Rank other{static_cast<std::uint32_t>(random_.below(self.members.size()))};
+    self.participant->lags(epoch, other == self.rank ? std::nullopt : std::optional(other), now_);
+  }
   bool flows = true;
   for (const std::string& a : self.members)
     for (const std::string& b : self.members) flows = flows && link_works(index_of(a), index_of(b));

@@ -50,6 +50,7 @@ Options draw_options(std::uint64_t seed) {
   Options options{.participants = random.between(1, 16), .seed = seed};
   options.max_delay = milliseconds(static_cast<std::int64_t>(random.between(1, 20)));
   options.data_time = milliseconds(static_cast<std::int64_t>(random.between(50, 1500)));
+  if (random.below(3) == 0) options.lags_per_million = 100'000;
   return options;
 }
 

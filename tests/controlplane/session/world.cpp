@@ -18,8 +18,8 @@ World::World(Options options)
   }
   processes_[0].held = kWhole;
   processes_[0].has_delivered = true;
-  processes_[0].coordinator =
-      std::make_unique<Coordinator>(CoordinatorConfig{.session = {}, .timing = options_.timing}, specs);
+  processes_[0].coordinator = std::make_unique<Coordinator>(
+      CoordinatorConfig{.session = {}, .timing = options_.timing, .finds_stragglers = true}, specs);
   post(0, now_, [this] { coordinator().start(now_); });
 }
 

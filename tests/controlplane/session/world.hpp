@@ -34,6 +34,7 @@ struct Options {
   Duration data_time = milliseconds(400);      ///< that a member's data takes when nothing disturbs its epoch
   Duration data_patience = milliseconds(450);  ///< after which a data path suspects a neighbour
   std::vector<MemberId> order{};               ///< of ranks, as the root's application wants it
+  std::uint32_t lags_per_million = 0;          ///< how often a data path's tick changes who holds up its ring
 };
 
 /// How a participant's application differs from a good one.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,6 +36,8 @@ struct MeshOptions {
   std::uint64_t seed = 1;
   std::uint32_t idle_rank = 0;   ///< not 0: a member that acknowledges what comes and else does nothing …
   std::uint64_t idle_after = 0;  ///< … once it has taken so many blocks
+  std::uint32_t stragglers = 0;  ///< of the highest ranks: what comes to them is put off …
+  std::uint32_t put_off = 20;    ///< … but for one time of so many, as long as anything else can happen
 };
 
 class Mesh {
@@ -67,7 +70,24 @@ class Mesh {
   std::optional<Wait> wait_of(std::uint32_t rank) const { return members_[rank].relay.wait(); }
   bool is_complete(std::uint32_t rank) const { return members_[rank].relay.is_complete(); }
 
+  /// Until all but the stragglers have every block.
+  std::string run_until_others_have_all() {
+    const auto lacks = [this](const Member& member) {
+      return !is_straggler(member.rank) && !member.relay.is_delivered();
+    };
+    while (problem_.empty() && std::ranges::any_of(members_, lacks)) {
+      start_somebody();
+      for (auto& member : members_) drain(member);
+      if (!happen()) expect(false, "deadlock");
+    }
+    return problem_;
+  }
+
   std::uint64_t grants() const { return grants_; }
+  std::uint64_t blocks_held(std::uint32_t rank) const { return members_[rank].relay.blocks_held(); }
+  std::uint64_t omitted(std::uint32_t rank) const { return members_[rank].omitted.size(); }
+  std::uint64_t block_count() const { return members_[0].relay.block_count(); }
+  std::optional<Rank> lagging_behind(std::uint32_t rank) const { return members_[rank].relay.lagging(); }
 
  private:
   static constexpr std::byte kGarbage{0xEE};
@@ -91,6 +111,7 @@ class Mesh {
     std::vector<std::byte> arena;
     std::vector<std::byte> file;            ///< what was consumed
     std::vector<std::uint64_t> unconsumed;  ///< arrived, in memory
+    std::set<std::uint64_t> omitted;
     std::map<Rank, std::deque<Landing>> landings;
     std::uint64_t wiped = 0;       ///< slots of blocks below were filled with garbage
     std::uint64_t read_ahead = 0;  ///< root: blocks made available
@@ -108,7 +129,8 @@ class Mesh {
                                 .block_bytes = options_.block_bytes,
                                 .max_writes_in_flight = options_.max_writes_in_flight,
                                 .landings_ahead = options_.landings_ahead,
-                                .slot_id = static_cast<std::uint16_t>(rank * 700)});
+                                .slot_id = static_cast<std::uint16_t>(rank * 700),
+                                .stragglers = options_.stragglers});
     Member member{.relay = std::move(*relay), .rank = rank};
     member.file.resize(options_.length);
     if (rank == 0) {
@@ -122,6 +144,7 @@ class Mesh {
     return member;
   }
 
+  bool is_straggler(std::uint32_t rank) const { return rank >= options_.members - options_.stragglers; }
   bool is_idle(const Member& member) const {
     return options_.idle_rank != 0 && member.rank == options_.idle_rank &&
            member.relay.blocks_held() >= options_.idle_after;
@@ -203,7 +226,8 @@ class Mesh {
     if (!problem_.empty()) return {};
     const auto at = memory.begin() + static_cast<std::ptrdiff_t>(write.local_offset);
     std::vector<std::byte> bytes(at, at + write.bytes);
-    expect(is_block(write.block, bytes), "a write sends other bytes than the block's");
+    const bool omits = bytes.empty() && is_straggler(value_of(write.to));
+    expect(omits || is_block(write.block, bytes), "a write sends other bytes than the block's");
     return bytes;
   }
 
@@ -217,10 +241,15 @@ class Mesh {
   /// One event, anywhere. False when none is possible.
   bool happen() {
     choices_.clear();
-    for (auto& [ends, items] : wires_) {
-      if (!items.empty())
-        choices_.push_back([this, &ends, &items] { deliver(ends.first, ends.second, items); });
-    }
+    const bool puts_off = options_.stragglers > 0 && random_.below(options_.put_off) != 0;
+    const auto add_wires = [&](bool to_stragglers) {
+      for (auto& [ends, items] : wires_) {
+        if (!items.empty() && is_straggler(ends.second) == to_stragglers)
+          choices_.push_back([this, &ends, &items] { deliver(ends.first, ends.second, items); });
+      }
+    };
+    add_wires(false);
+    if (!puts_off) add_wires(true);
     for (auto& [ends, writes] : acknowledgements_) {
       if (!writes.empty()) choices_.push_back([this, &ends, &writes] { acknowledge(ends.first, writes); });
     }
@@ -236,6 +265,7 @@ class Mesh {
       if (member.rank == 0 && can_read_ahead(member))
         choices_.push_back([this, &member] { read_ahead(member); });
     }
+    if (choices_.empty() && puts_off) add_wires(true);
     if (choices_.empty()) return false;
     std::uint64_t pick = random_.below(choices_.size());
     if (random_.chance(options_.slow_per_million)) pick = 0;  // favours low ranks: the others fall behind
@@ -299,12 +329,16 @@ class Mesh {
       return;
     }
     member.unconsumed.push_back(*block);
+    if (member.relay.is_omitted(*block)) member.omitted.insert(*block);
+    expect(member.relay.is_omitted(*block) == (write.bytes != member.relay.block_length(*block)),
+           "a block is omitted that came, or the other way around");
     auto& told = member.landings[from];
     if (options_.overtake_per_million != 0) {
       std::erase_if(told, [&](const Landing& landing) { return landing.block == *block; });
       return;
     }
-    expect(!told.empty() && told.front().block == *block && told.front().bytes == write.bytes &&
+    expect(!told.empty() && told.front().block == *block &&
+               (told.front().bytes == write.bytes || member.omitted.contains(*block)) &&
                told.front().offset == write.remote_address - base,
            "a landing was foretold wrongly");
     if (!told.empty()) told.pop_front();
@@ -338,8 +372,8 @@ class Mesh {
     const std::uint64_t block = member.unconsumed[index];
     member.unconsumed.erase(member.unconsumed.begin() + std::ptrdiff_t(index));
     const auto from = member.memory.begin() + std::ptrdiff_t(member.relay.offset_of(block));
-    std::copy_n(from, member.relay.block_length(block),
-                member.file.begin() + std::ptrdiff_t(block * options_.block_bytes));
+    const auto to = member.file.begin() + std::ptrdiff_t(block * options_.block_bytes);
+    if (!member.omitted.contains(block)) std::copy_n(from, member.relay.block_length(block), to);
     member.relay.on_consumed(block);
   }
 
@@ -372,7 +406,13 @@ class Mesh {
     expect(member.relay.is_complete(), who + "not complete: deadlock");
     expect(member.relay.length() == options_.length, who + "another length");
     expect(member.relay.writes_in_flight() == 0 && !member.relay.first_block_busy(), who + "still busy");
-    expect(member.file == message_, who + "other bytes");
+    expect(member.omitted.empty() || is_straggler(member.rank), who + "a block was omitted");
+    std::vector<std::byte> whole = member.file;
+    for (const std::uint64_t block : member.omitted) {
+      const auto at = std::ptrdiff_t(block * options_.block_bytes);
+      std::copy_n(message_.begin() + at, member.relay.block_length(block), whole.begin() + at);
+    }
+    expect(whole == message_, who + "other bytes");
     for (const auto& [from, told] : member.landings) expect(told.empty(), who + "a landing that never came");
   }
 

@@ -1,0 +1,204 @@
+// Members whose links are slower than the others' are found by what data paths say of their neighbours. The
+// coordinator alone is driven, its members' words are written by hand.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "controlplane/session/coordinator.hpp"
+#include "controlplane/session/messages.hpp"
+
+namespace rdmc::session::test {
+BOOST_AUTO_TEST_SUITE(straggler_test)
+namespace {
+
+constexpr std::uint32_t kReceivers = 8;
+constexpr std::uint64_t kJob = 1 << 30;
+constexpr Duration kTick = milliseconds(20);
+
+/// A job of the root and eight others in its first epoch, running; ids are ranks. Everybody gains 100 MB/s.
+class Running {
+ public:
+  explicit Running(bool finds = true)
+      : coordinator_({.session = {}, .timing = {}, .job_bytes = kJob, .finds_stragglers = finds}, specs()) {
+    coordinator_.start(now_);
+    for (std::uint32_t id = 0; id <= kReceivers; ++id) {
+      coordinator_.on_connected(MemberId{id}, now_);
+      say(id, [](wire::Envelope& e) { e.mutable_welcome()->set_version(kProtocolVersion); });
+      say(id, [id](wire::Envelope& e) { e.mutable_accept()->set_committed(id == 0); });
+    }
+    drain();
+    form(Epoch{1});
+  }
+
+  void form(Epoch epoch) {
+    ended_ = false;
+    candidates_.reset();
+    epoch_ = epoch;
+    coordinator_.form(epoch, {}, now_);
+    for (std::uint32_t id = 0; id <= kReceivers; ++id)
+      say(id, [&](wire::Envelope& e) { e.mutable_blobs()->set_epoch(value_of(epoch)); });
+    for (std::uint32_t id = 0; id <= kReceivers; ++id)
+      say(id, [&](wire::Envelope& e) { e.mutable_ready()->set_epoch(value_of(epoch)); });
+    drain();
+  }
+  void lag(std::uint32_t id, std::optional<std::uint32_t> rank) {
+    say(id, [&](wire::Envelope& e) {
+      e.mutable_lag()->set_epoch(value_of(epoch_));
+      if (rank) e.mutable_lag()->set_rank(*rank);
+    });
+  }
+  void pass(Duration time) {
+    for (const Time until = now_ + time; now_ < until && !ended_;) {
+      now_ = now_ + kTick;
+      bytes_ += static_cast<std::uint64_t>(100e6 * kTick.seconds());
+      for (std::uint32_t id = 0; id <= kReceivers; ++id) {
+        say(id, [](wire::Envelope& e) { e.mutable_heartbeat(); });
+        if (id > 0) {
+          say(id, [&](wire::Envelope& e) {
+            e.mutable_progress()->set_epoch(value_of(epoch_));
+            e.mutable_progress()->set_bytes_done(bytes_);
+          });
+        }
+      }
+      coordinator_.on_timer(now_);
+      drain();
+    }
+  }
+  /// What the application is told when all have ended the epoch.
+  std::set<std::uint32_t> stragglers() {
+    for (std::uint32_t id = 0; id <= kReceivers; ++id)
+      say(id, [&](wire::Envelope& e) { e.mutable_ended()->set_epoch(value_of(epoch_)); });
+    drain();
+    BOOST_REQUIRE(candidates_);
+    std::set<std::uint32_t> found;
+    for (const auto& candidate : *candidates_)
+      if (candidate.is_straggler) found.insert(value_of(candidate.member));
+    return found;
+  }
+  bool ended() const { return ended_; }
+  int lost() const { return lost_; }
+  int named_as_failed() const { return named_; }
+  void have(std::uint64_t bytes) { bytes_ = bytes; }
+
+ private:
+  static std::vector<ParticipantSpec> specs() {
+    std::vector<ParticipantSpec> all;
+    for (std::uint32_t id = 0; id <= kReceivers; ++id)
+      all.push_back({.member = MemberId{id}, .name = "h" + std::to_string(id), .address = {}, .job = {}});
+    return all;
+  }
+  template <typename Fill>
+  void say(std::uint32_t id, Fill fill) {
+    wire::Envelope envelope;
+    fill(envelope);
+    coordinator_.on_message(MemberId{id}, serialize(envelope), now_);
+  }
+  void drain() {
+    while (auto output = coordinator_.poll()) {
+      const auto* const finished = std::get_if<MemberFinished>(&*output);
+      if (finished != nullptr && finished->status != Status::ok) ++lost_;
+      if (auto* needed = std::get_if<ParametersNeeded>(&*output)) candidates_ = std::move(needed->candidates);
+      if (const auto* send = std::get_if<Send>(&*output)) {
+        const auto envelope = parse_envelope(send->bytes);
+        if (envelope->has_end()) {
+          ended_ = true;
+          named_ += envelope->end().failed_size();
+        }
+      }
+    }
+  }
+
+  Time now_{seconds(1000).ns};
+  Coordinator coordinator_;
+  Epoch epoch_{};
+  std::uint64_t bytes_ = 0;
+  std::optional<std::vector<ParametersNeeded::Candidate>> candidates_;
+  bool ended_ = false;
+  int lost_ = 0, named_ = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(whoever_holds_up_rings_for_a_while_is_a_straggler_in_the_next_epoch_and_nobody_is_lost) {
+  Running job;
+  job.lag(3, 5);
+  job.pass(milliseconds(200));
+  BOOST_TEST(!job.ended());
+  job.pass(milliseconds(200));
+  BOOST_REQUIRE(job.ended());
+  BOOST_TEST((job.stragglers() == std::set<std::uint32_t>{5}));
+  BOOST_TEST(job.lost() == 0);
+  BOOST_TEST(job.named_as_failed() == 0);
+  job.form(Epoch{2});
+  job.lag(3, 5);  // it is known
+  job.pass(seconds(1));
+  BOOST_TEST(!job.ended());
+}
+
+BOOST_AUTO_TEST_CASE(a_lag_that_is_over_was_none) {
+  Running job;
+  for (int i = 0; i < 10; ++i) {
+    job.lag(3, 5);
+    job.pass(milliseconds(200));
+    job.lag(3, std::nullopt);
+    job.pass(milliseconds(20));
+  }
+  BOOST_TEST(!job.ended());
+}
+
+/// 5 is slow; so 3 gets no further, whose ring is full, and then 1, who sends to 3.
+BOOST_AUTO_TEST_CASE(who_was_held_up_before_is_held_up_by_the_straggler) {
+  Running job;
+  job.lag(3, 5);
+  job.pass(milliseconds(100));
+  job.lag(1, 3);
+  job.pass(milliseconds(60));
+  job.lag(5, 6);  // its own link is slow in both directions
+  job.pass(seconds(1));
+  BOOST_REQUIRE(job.ended());
+  BOOST_TEST((job.stragglers() == std::set<std::uint32_t>{5}));
+}
+
+BOOST_AUTO_TEST_CASE(where_many_are_slow_and_at_the_end_and_on_request_nobody_is_a_straggler) {
+  {
+    Running job;
+    for (std::uint32_t id = 1; id <= 3; ++id) job.lag(id, id + 3);
+    job.pass(seconds(1));
+    BOOST_TEST(!job.ended());
+  }
+  {
+    Running job;
+    job.have(kJob - 100'000'000);
+    job.pass(milliseconds(100));
+    job.lag(3, 5);
+    job.pass(milliseconds(600));
+    BOOST_TEST(!job.ended());
+  }
+  {
+    Running job(false);
+    job.lag(3, 5);
+    job.pass(seconds(1));
+    BOOST_TEST(!job.ended());
+  }
+  {
+    Running job;
+    job.lag(3, 0);  // the source
+    job.pass(seconds(1));
+    BOOST_TEST(!job.ended());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_names_itself_or_nobody_there_breaks_the_protocol) {
+  for (const std::uint32_t rank : {3U, 9U}) {
+    Running job;
+    job.lag(3, rank);
+    job.pass(milliseconds(100));
+    BOOST_TEST(job.lost() == 1);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rdmc::session::test

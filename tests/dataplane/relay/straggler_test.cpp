@@ -1,0 +1,134 @@
+// Stragglers: whoever sends to one leaves blocks out before it holds up the others.
+#include <rapidcheck.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/dataplane/relay/mesh.hpp"
+
+namespace rdmc::relay {
+BOOST_AUTO_TEST_SUITE(straggler_test)
+namespace {
+
+constexpr std::uint32_t kBlock = 4;
+
+/// `others` members and behind them the stragglers, in rings of `slots`.
+MeshOptions group(std::uint32_t others, std::uint32_t stragglers, std::uint64_t blocks, std::uint64_t slots) {
+  MeshOptions options{.algorithm = Algorithm::site_trees,
+                      .members = others + stragglers,
+                      .racks = *Racks::of(std::vector<std::uint32_t>{others, stragglers}),
+                      .length = blocks * kBlock,
+                      .block_bytes = kBlock,
+                      .max_writes_in_flight = 16,
+                      .stragglers = stragglers};
+  const Schedule schedule(options.algorithm, Rank{1}, options.members, options.racks);
+  options.spare_slots = slots - std::min(slots, schedule.minimum_slots());
+  return options;
+}
+
+BOOST_AUTO_TEST_CASE(all_others_get_every_byte_and_stragglers_hear_of_each_block_once) {
+  std::uint64_t omitted = 0;
+  const bool held = rc::check([&] {
+    const auto others = *rc::gen::inRange<std::uint32_t>(3, 20);
+    const auto stragglers = *rc::gen::inRange<std::uint32_t>(1, 6);
+    auto options = group(others, stragglers, *rc::gen::inRange<std::uint64_t>(0, 200),
+                         *rc::gen::element<std::uint64_t>(0, 16, 40, 1000));
+    options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 16);
+    options.landings_ahead = *rc::gen::element<std::uint32_t>(1, 16);
+    options.put_off = *rc::gen::element<std::uint32_t>(1, 5, 200);
+    options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000);
+    options.overtake_per_million = *rc::gen::element<std::uint32_t>(0, 100'000);
+    options.seed = *rc::gen::arbitrary<std::uint64_t>();
+    Mesh mesh(options);
+    const std::string problem = mesh.run();
+    if (!problem.empty()) RC_FAIL(problem);
+    for (std::uint32_t rank = others; rank < others + stragglers; ++rank) omitted += mesh.omitted(rank);
+  });
+  BOOST_TEST(held);
+  BOOST_TEST(omitted > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_straggler_holds_up_nobody_and_gets_what_it_can_take) {
+  constexpr std::uint64_t kBlocks = 2000, kSlots = 64;
+  auto options = group(15, 1, kBlocks, kSlots);
+  options.put_off = 20;
+  Mesh mesh(options);
+  BOOST_TEST(mesh.run_until_others_have_all() == "");
+  BOOST_TEST(mesh.omitted(15) > kBlocks / 4);
+  BOOST_TEST(mesh.omitted(15) < kBlocks - 50);
+  BOOST_TEST(mesh.run_until_quiet() == "");
+  BOOST_TEST(mesh.blocks_held(15) == kBlocks);
+  BOOST_TEST(mesh.is_complete(15));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_keeps_pace_lacks_nothing) {
+  auto options = group(15, 1, 2000, 256);
+  options.put_off = 1;
+  Mesh mesh(options);
+  BOOST_TEST(mesh.run() == "");
+  BOOST_TEST(mesh.omitted(15) < 100u);
+}
+
+BOOST_AUTO_TEST_CASE(whoever_is_no_straggler_refuses_an_omitted_block) {
+  for (const std::uint32_t stragglers : {0U, 1U}) {
+    auto relay = Relay::create({.algorithm = Algorithm::chain,
+                                .rank = Rank{1},
+                                .members = 2,
+                                .block_bytes = kBlock,
+                                .stragglers = stragglers});
+    BOOST_REQUIRE(relay.has_value());
+    BOOST_REQUIRE(relay->set_length(3 * kBlock).has_value());
+    BOOST_REQUIRE(relay->set_memory({.slots = 3}).has_value());
+    Rank to{};
+    Grant grant;
+    BOOST_REQUIRE(relay->poll_grant(to, grant));
+    const auto first = relay->on_block(Rank{0}, immediate_of(0, 0), 0);
+    BOOST_TEST(first.has_value() == (stragglers == 1));
+    if (!first) {
+      BOOST_CHECK(first.error().code == Errc::protocol_error);
+      continue;
+    }
+    BOOST_TEST(relay->is_omitted(0));
+    BOOST_TEST(!relay->held().contains(0));
+    BOOST_REQUIRE(relay->on_block(Rank{0}, immediate_of(0, 1), kBlock).has_value());
+    BOOST_TEST(relay->held().contains(1));
+    relay->on_consumed(0);
+    BOOST_TEST(relay->released_limit() == 1u);
+    BOOST_TEST(!relay->is_omitted(0));
+    BOOST_TEST(!relay->on_block(Rank{0}, immediate_of(0, 2), kBlock - 1).has_value());
+  }
+  BOOST_TEST(!Relay::create({.rank = Rank{1}, .members = 2, .stragglers = 2}).has_value());
+}
+
+/// The root and two that it sends to: whose blocks lie in a ring tells who is slow.
+BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
+  struct Case {
+    std::uint64_t written_to_first, written_to_second;
+    std::optional<Rank> lagging;
+  };
+  for (const auto& [to_first, to_second, lagging] : {Case{0, 0, std::nullopt},
+                                                     {7, 1, std::nullopt},
+                                                     {12, 1, Rank{2}},
+                                                     {1, 12, Rank{1}},
+                                                     {12, 12, std::nullopt}}) {
+    auto root = Relay::create(
+        {.algorithm = Algorithm::sequential, .rank = Rank{0}, .members = 3, .block_bytes = kBlock});
+    BOOST_REQUIRE(root.has_value());
+    BOOST_REQUIRE(root->set_length(32 * kBlock).has_value());
+    BOOST_REQUIRE(root->set_memory({.slots = 32}).has_value());
+    root->on_available(32);
+    for (const std::uint32_t to : {1U, 2U})
+      BOOST_REQUIRE(root->on_grant(Rank{to}, {.limit = 32, .slots = 32}).has_value());
+    std::uint64_t left[] = {0, to_first, to_second};
+    for (BlockWrite write; root->poll_write(write);) {
+      std::uint64_t& of = left[value_of(write.to)];
+      if (of == 0) continue;
+      --of;
+      root->on_write_complete(write.to, write.block);
+    }
+    BOOST_TEST((root->lagging() == lagging), to_first << " and " << to_second);
+  }
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rdmc::relay

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""One receiver has a slower link than the others: the command finds it, says so, and does not let the others wait for it."""
+import unittest
+
+from harness import ExitCode
+from lab_case import LabCase, lab
+
+SIZE = 48 << 20
+
+
+class Straggler(LabCase):
+    HOSTS = 7
+    RATE = "80mbit"
+
+    def test_the_others_do_not_wait_for_a_slow_host(self):
+        sender, *receivers = self.hosts
+        self.network.limit(receivers[2], "20mbit")
+        agents = [self.agent_on(host) for host in receivers]
+        source = self.file(SIZE)
+        done = self.start(source, "copy", to=agents, command_prefix=sender.command([])).wait()
+        self.assert_code(done, ExitCode.SUCCESS)
+        slow = agents[2].host
+        self.assertIn(slow, [event["host"] for event in done.of_kind("straggler")], done)
+        others = max(event["seconds"] for host, event in done.receivers.items() if host != slow)
+        self.assertLess(others, done.receivers[slow]["seconds"] / 2, done)  # where all wait it is the same time
+        for agent in agents:
+            self.assert_copy(source, agent.root / "copy")
+
+
+if __name__ == "__main__":
+    lab.enter()
+    unittest.main()
