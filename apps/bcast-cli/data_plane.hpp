@@ -63,8 +63,8 @@ class DataPlane final : private engine::Agent, private group::Listener {
 
   /// What keeps this member's part in the epoch from going on.
   std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
-  /// The neighbour that holds up this member's ring.
-  std::optional<Rank> lagging() const { return group_ ? group_->lagging() : std::nullopt; }
+  /// The neighbours that hold up this member's ring.
+  std::vector<Rank> lagging() const { return group_ ? group_->lagging() : std::vector<Rank>(); }
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
  private:

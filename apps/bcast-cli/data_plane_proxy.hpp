@@ -49,7 +49,7 @@ class DataPlaneProxy {
   /// DataPlane's wait() and lagging().
   struct Standing {
     std::optional<relay::Wait> wait;
-    std::optional<Rank> lagging;
+    std::vector<Rank> lagging;
   };
   void standing(Handler<Standing> answer);
   /// As end(), and waits for it; for destructors.

@@ -84,6 +84,13 @@ std::string json_line(const FabricEvent& event) {
   return line({{"event", "fabric"}, {"fabric", event.fabric}, {"reason", event.reason}});
 }
 
+std::string json_line(const PlanEvent& event) {
+  return line({{"event", "plan"},
+               {"algorithm", event.algorithm},
+               {"block_size", event.block_bytes},
+               {"receivers", event.receivers}});
+}
+
 std::string json_line(const StragglerEvent& event) {
   return line({{"event", "straggler"}, {"host", event.host}});
 }
@@ -113,6 +120,11 @@ std::string json_line(const SummaryEvent& event) {
 
 std::string text_line(const FabricEvent& event) {
   return fmt::format("fabric: {} ({})\n", printable(event.fabric), printable(event.reason));
+}
+
+std::string text_line(const PlanEvent& event) {
+  return fmt::format("plan: {} to {} receivers, blocks of {}\n", event.algorithm, event.receivers,
+                     size_words(event.block_bytes));
 }
 
 std::string text_line(const StragglerEvent& event) {

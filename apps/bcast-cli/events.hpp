@@ -30,6 +30,13 @@ struct FabricEvent {
   std::string reason;  ///< why this one
 };
 
+/// How an epoch's blocks travel.
+struct PlanEvent {
+  std::string algorithm;
+  std::uint32_t block_bytes = 0;
+  std::uint32_t receivers = 0;
+};
+
 /// A receiver whose link is slower than the others' was found; it holds them up no longer.
 struct StragglerEvent {
   std::string host;
@@ -61,12 +68,14 @@ struct SummaryEvent {
 /// One object on one line, with its newline.
 std::string json_line(const ProgressEvent& event);
 std::string json_line(const FabricEvent& event);
+std::string json_line(const PlanEvent& event);
 std::string json_line(const StragglerEvent& event);
 std::string json_line(const ReceiverEvent& event);
 std::string json_line(const SummaryEvent& event);
 
 /// One line for people, with its newline.
 std::string text_line(const FabricEvent& event);
+std::string text_line(const PlanEvent& event);
 std::string text_line(const StragglerEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);

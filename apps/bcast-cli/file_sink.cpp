@@ -21,11 +21,12 @@ std::uint64_t bytes_in(const FileShape& shape, const BlockMap& held) {
 }  // namespace
 
 Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
-                                                  std::function<void()> wake, std::stop_token unwanted) {
+                                                  std::function<void()> wake, std::stop_token unwanted,
+                                                  bool is_straggler) {
   if (map.count() == 0)
     return fail(Errc::protocol_error, fmt::format("the epoch has no blocks for {}", file.path()));
   std::unique_ptr<FileSink> sink(
-      new FileSink(file, std::move(map), ring, std::move(wake), std::move(unwanted)));
+      new FileSink(file, std::move(map), ring, std::move(wake), std::move(unwanted), is_straggler));
   auto thread = start_quiet_thread("to write a file", [raw = sink.get()] { raw->run(); });
   if (!thread) return std::unexpected(thread.error());
   sink->writer_ = std::move(*thread);
@@ -33,13 +34,14 @@ Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap m
 }
 
 FileSink::FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake,
-                   std::stop_token unwanted)
+                   std::stop_token unwanted, bool is_straggler)
     : file_(file),
       blocks_(file.shape(), std::move(map)),
       slots_(std::min<std::uint64_t>(blocks_.count(), ring.size() / file.shape().block_size)),
       ring_(ring.first(slots_ * file.shape().block_size)),
       wake_(std::move(wake)),
       unwanted_(std::move(unwanted)),
+      is_straggler_(is_straggler),
       written_(slots_, false),
       omitted_(slots_, false),
       bytes_held_(bytes_in(file.shape(), file.held())) {
@@ -116,9 +118,12 @@ Result<void> FileSink::write_all() {
 }
 
 Result<void> FileSink::take(std::span<const Block> arrived) {
-  for (const auto& [index, is_omitted] : arrived) {
+  const auto most = is_straggler_ ? std::max<std::uint64_t>(1, slots_ / 8) : slots_;
+  std::uint64_t written = 0;
+  for (const auto& [index, was_omitted] : arrived) {
     if (unwanted_.stop_requested()) return {};
     const auto block = blocks_.real(index);
+    const bool is_omitted = was_omitted || ++written > most;
     if (!is_omitted && !file_.held().contains(block)) {
       if (auto done = file_.write(block, slot_of(index)); !done) return done;
       bytes_held_.fetch_add(blocks_.bytes(index), std::memory_order_relaxed);

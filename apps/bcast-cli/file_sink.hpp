@@ -29,10 +29,13 @@ class FileSink final : public group::Store {
   /// Starts the writer for an epoch that sends the blocks of `map`. What is behind a block that is still
   /// missing afterwards is hashed in a later epoch. `ring` has room for one block at least. `wake` is called
   /// by the writer when poll_consumed() has news; it must not throw. Once `unwanted` is requested nothing
-  /// further is written or consumed. One sink at a time for a file. Errors:
+  /// further is written or consumed. A straggler's disk must not hold up those who send to it: of the blocks
+  /// that have come meanwhile at most an eighth of the ring is written, and the others are taken for omitted.
+  /// One sink at a time for a file. Errors:
   /// protocol_error (no block at all), resource_limit (no thread).
   static Result<std::unique_ptr<FileSink>> start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
-                                                 std::function<void()> wake, std::stop_token unwanted = {});
+                                                 std::function<void()> wake, std::stop_token unwanted = {},
+                                                 bool is_straggler = false);
   /// Writes what has arrived, so that no successor epoch must send it again, unless it is unwanted, and ends
   /// the writer.
   ~FileSink() override;
@@ -56,7 +59,7 @@ class FileSink final : public group::Store {
   };
 
   FileSink(ReceivedFile& file, BlockMap map, std::span<std::byte> ring, std::function<void()> wake,
-           std::stop_token unwanted);
+           std::stop_token unwanted, bool is_straggler);
   void run();
   Result<void> write_all();
   Result<void> take(std::span<const Block> arrived);
@@ -71,6 +74,7 @@ class FileSink final : public group::Store {
   std::span<std::byte> ring_;
   std::function<void()> wake_;
   std::stop_token unwanted_;
+  bool is_straggler_;
 
   std::vector<bool> written_;       // writer: by slot, blocks from next_to_hash_ on, or omitted …
   std::vector<bool> omitted_;       // … and then this, too

@@ -29,8 +29,8 @@ constexpr const char* kSendFooter =
 A source named like one of these is written ./agent.
 
 HOSTLIST is pdsh's: web[01-12,20],10.0.0.[2-9]:7701,[2001:db8::1]:7700,^FILE,-web07; the default port is 7700.
-DEST is a path on each host, under the agent's root. With a trailing slash, or where a directory stands, the copy
-goes into it under its own name; otherwise DEST is the copy's new name. With --local N the copies are
+On each host DEST is a path relative to the agent's root. With a trailing slash, or where a directory stands, the
+copy goes into it under its own name; otherwise DEST is the copy's new name. With --local N the copies are
 DEST/0/NAME to DEST/N-1/NAME.
 A copy gets its source's permissions, whatever the umask, but no setuid, setgid or sticky bit; while it is incomplete,
 only its owner can read it.
@@ -153,7 +153,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
                  "silence after which a receiver counts as dead (default 600ms)")
       ->type_name("TIME");
   app.add_flag("--json", send.json,
-               "one JSON object per line on stdout: fabric, progress, receivers, summary");
+               "one JSON object per line on stdout: fabric, plan, progress, straggler, receiver, summary");
 }
 
 Result<void> check_block_size(std::uint64_t size) {
@@ -310,7 +310,7 @@ Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
                                                          {"retire", KeygenOptions::Step::retire}};
   app.add_option("--rotate", keygen.rotate, "a step of changing the key in FILE")
       ->type_name("add|promote|retire")
-      ->transform(CLI::CheckedTransformer(steps));
+      ->transform(CLI::Validator(CLI::CheckedTransformer(steps)).description(""));
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));

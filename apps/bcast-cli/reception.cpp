@@ -143,7 +143,9 @@ void Reception::handle(session::Finished& finished) {
   outcome_.event.status = finished.status;
   if (outcome_.path.empty() && !stopped_ && !outcome_.strange) outcome_.strange = finished.cause;
   if (finished.status != session::Status::ok) outcome_.event.cause = std::move(finished.cause.what);
-  outcome_.event.seconds = (monotonic_now() - start_).seconds();
+  // A copy was there when it was committed; others may have needed its blocks since.
+  if (finished.status != session::Status::ok || outcome_.event.seconds == 0)
+    outcome_.event.seconds = (monotonic_now() - start_).seconds();
   if (channel_) channel_->close();
   if (finished.status != session::Status::ok) unwanted_.request_stop();
   tear_down([weak = weak_from_this()] {

@@ -146,7 +146,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   bool cleaned_up_ = false;
   BlockMap epoch_blocks_;   // of the epoch being formed
   bool is_source_ = false;  // of it
-  TransferWishes wishes_;   // as it says
+  bool is_straggler_ = false;
+  TransferWishes wishes_;  // as it says
   std::shared_ptr<Successor> successor_;
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
   std::unique_ptr<DataPlaneProxy> data_plane_;

@@ -34,6 +34,7 @@ void Reception::handle(session::FormRequested& request) {
   epoch_blocks_ = std::move(parameters->blocks);
   wishes_ = {parameters->algorithm, parameters->suspect_after, racks_of(request.members, parameters->racks)};
   is_source_ = request.rank == session::kRootRank;
+  is_straggler_ = value_of(request.rank) >= members - plan.stragglers;
   data_plane_->form(request.epoch, request.rank, plan, plane_answers().to_form(request.epoch));
 }
 
@@ -45,7 +46,8 @@ void Reception::handle(session::PeersReady& peers) {
 Result<group::Store*> Reception::make_store() {
   const auto wake = [plane = data_plane_.get()] { plane->wake(); };
   if (!is_source_) {
-    auto sink = FileSink::start(*file_, epoch_blocks_, data_plane_->ring(), wake, unwanted_.get_token());
+    auto sink = FileSink::start(*file_, epoch_blocks_, data_plane_->ring(), wake, unwanted_.get_token(),
+                                is_straggler_);
     if (!sink) return std::unexpected(sink.error());
     sink_ = std::move(*sink);
     return sink_.get();

@@ -76,6 +76,7 @@ void Reception::handle(const session::CommitRequested&) {
       [](Reception& self, Result<void> committed) {
         if (committed) {
           self.outcome_.event.bytes = self.job_.shape.size;
+          self.outcome_.event.seconds = (monotonic_now() - self.start_).seconds();
           self.participant_.committed({}, monotonic_now());
         } else {
           self.give_up(std::move(committed.error()));

@@ -60,6 +60,9 @@ void Reporter::progress(const ProgressEvent& event) {
 void Reporter::fabric(const FabricEvent& event) {
   put(json_line(event), text_line(event));
 }
+void Reporter::plan(const PlanEvent& event) {
+  put(json_line(event), text_line(event));
+}
 void Reporter::straggler(const StragglerEvent& event) {
   put(json_line(event), text_line(event));
 }

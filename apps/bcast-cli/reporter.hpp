@@ -30,6 +30,7 @@ class Reporter {
   /// Left out while an earlier one has not been written yet.
   void progress(const ProgressEvent& event);
   void fabric(const FabricEvent& event);
+  void plan(const PlanEvent& event);
   void straggler(const StragglerEvent& event);
   void receiver(const ReceiverEvent& event);
   void summary(const SummaryEvent& event);

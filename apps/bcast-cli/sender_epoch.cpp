@@ -60,12 +60,16 @@ void Sender::handle(session::ParametersNeeded& needed) {
   epoch_blocks_ = lacking(needed, config_.job.shape.blocks());
   auto ranking = rank(needed);
   if (!stragglers.empty()) {
+    if (racks_are_hosts_) ranking.racks = {};  // a site has an uplink of its own, and a host none
     ranking = with_stragglers(std::move(ranking), stragglers);
     config_.wishes.algorithm = relay::Algorithm::site_trees;
   } else if (config_.auto_paths) {
     choose_algorithm(ranking.racks, static_cast<std::uint32_t>(ranking.members.size()));
   }
   epoch_racks_ = ranking.racks;
+  reporter_.plan({.algorithm = std::string(relay::to_string(config_.wishes.algorithm)),
+                  .block_bytes = config_.job.shape.block_size,
+                  .receivers = static_cast<std::uint32_t>(ranking.members.size() - 1)});
   coordinator_.form(needed.epoch,
                     encode(EpochParameters{.algorithm = config_.wishes.algorithm,
                                            .racks = ranking.racks,

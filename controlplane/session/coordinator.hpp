@@ -159,6 +159,12 @@ class Coordinator {
     relay::Wait wait;
     Time since{}, blamed_since{};
   };
+  /// Who holds up a member's ring since when, and since when no longer.
+  struct ToldLag {
+    Rank rank{};
+    Time since{};
+    std::optional<Time> over;
+  };
   struct Member {
     ParticipantSpec spec;
     Standing standing = Standing::unconnected;
@@ -180,8 +186,7 @@ class Coordinator {
     std::uint64_t bytes_done = 0;
     std::uint64_t bytes_before = 0;  ///< when this epoch started
     std::optional<ToldWait> wait;    ///< in this epoch
-    std::optional<Rank> lagging;     ///< who holds up its ring, in this epoch
-    Time lagging_since{};
+    std::vector<ToldLag> lags;       ///< in this epoch
     bool is_straggler = false;
     Time quiet_since{};  ///< neither a wait nor a gain worth the name since then
     std::uint64_t quiet_bytes = 0;
@@ -270,9 +275,10 @@ class Coordinator {
 
   // coordinator_stragglers.cpp
   void on_lag(Member& member, const wire::Lag& lag, Time now);
+  static std::optional<Time> held_up_since(const Member& member, Time now);
   void find_stragglers(Time now);
   static bool lacks(const Member& member);
-  bool is_worthwhile(Time now) const;
+  bool is_worthwhile(std::span<Member* const> found, Time now) const;
 
   // coordinator_ending.cpp
   void end_epoch(Time now);

@@ -31,7 +31,7 @@ void Coordinator::begin_watch(Time now) {
   epoch_began_ = now;
   for (Member& member : members_) {
     member.wait.reset();
-    member.lagging.reset();
+    member.lags.clear();
     member.bytes_before = member.bytes_done;
     member.quiet_since = now;
     member.quiet_bytes = member.bytes_done;

@@ -8,10 +8,12 @@
 namespace rdmc::session {
 namespace {
 
-/// Where more members are slow, none stands out.
-constexpr std::size_t kOneOf = 4;
-/// What is left takes at least so many times as long as it took to find out.
+/// Where more members are slow, none stands out; but one may be, of three or more.
+constexpr std::size_t kOneOf = 4, kLeastLacking = 3;
+/// What is left takes at least so many times as long as it takes to find out.
 constexpr int kWorthwhile = 2;
+/// A lag that comes back so soon was not over.
+constexpr Duration kSoon = milliseconds(200);
 
 }  // namespace
 
@@ -20,12 +22,31 @@ void Coordinator::on_lag(Member& member, const wire::Lag& lag, Time now) {
   if (stale(epoch)) return;
   if (epoch != epoch_ || phase_ != Phase::running || !member.in_epoch)
     return broken_protocol(member, "sent Lag out of turn", now);
-  if (lag.has_rank() && (lag.rank() >= by_rank_.size() || Rank{lag.rank()} == member.rank))
-    return broken_protocol(member, "waits for a member it does not have", now);
-  const auto rank = lag.has_rank() ? std::optional(Rank{lag.rank()}) : std::nullopt;
-  if (rank == member.lagging) return;
-  member.lagging = rank;
-  member.lagging_since = now;
+  std::vector<ToldLag> told;
+  for (const std::uint32_t number : lag.ranks()) {
+    const Rank rank{number};
+    if (number >= by_rank_.size() || rank == member.rank || told.size() == by_rank_.size())
+      return broken_protocol(member, "names members as lagging that it does not have", now);
+    told.push_back({.rank = rank, .since = now, .over = {}});
+  }
+  for (const ToldLag& before : member.lags) {
+    const Time over = before.over.value_or(now);
+    if (now - over >= kSoon) continue;
+    const auto again = std::ranges::find(told, before.rank, &ToldLag::rank);
+    if (again != told.end())
+      again->since = before.since;
+    else
+      told.push_back({.rank = before.rank, .since = before.since, .over = over});
+  }
+  member.lags = std::move(told);
+}
+
+/// The earliest lag that it tells of, or told of until lately.
+std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
+  std::optional<Time> since;
+  for (const ToldLag& lag : member.lags)
+    if (now - lag.over.value_or(now) < kSoon) since = std::min(since.value_or(lag.since), lag.since);
+  return since;
 }
 
 /// Of those that hold up somebody's ring the ones whose own ring nobody held up before: a lag spreads from a
@@ -34,18 +55,23 @@ void Coordinator::find_stragglers(Time now) {
   if (!config_.finds_stragglers || phase_ != Phase::running || judge_at_ != Time::never()) return;
   std::vector<Member*> found;
   for (const Member& observer : members_) {
-    if (!observer.in_epoch || !observer.lagging) continue;
-    if (now - observer.lagging_since < config_.timing.straggler_after) continue;
-    Member* const slow = at(*observer.lagging);
-    if (slow == nullptr || slow->rank == kRootRank || slow->is_straggler || !lacks(*slow)) continue;
-    const bool is_held_up = slow->lagging && slow->lagging_since <= observer.lagging_since;
-    if (!is_held_up && std::ranges::find(found, slow) == found.end()) found.push_back(slow);
+    if (!observer.in_epoch) continue;
+    for (const ToldLag& lag : observer.lags) {
+      if (lag.over || now - lag.since < config_.timing.straggler_after) continue;
+      Member* const slow = at(lag.rank);
+      if (slow == nullptr || slow->rank == kRootRank || slow->is_straggler || !lacks(*slow)) continue;
+      const auto before = held_up_since(*slow, now);
+      const bool is_held_up = before && *before <= lag.since;
+      if (!is_held_up && std::ranges::find(found, slow) == found.end()) found.push_back(slow);
+    }
   }
-  if (found.empty() || !is_worthwhile(now)) return;
+  if (found.empty()) return;
   const auto known =
       std::ranges::count_if(members_, [&](const Member& m) { return m.is_straggler && lacks(m); });
   const auto lacking = std::ranges::count_if(members_, [&](const Member& m) { return lacks(m); });
-  if ((static_cast<std::size_t>(known) + found.size()) * kOneOf > static_cast<std::size_t>(lacking)) return;
+  const auto all = static_cast<std::size_t>(lacking);
+  const std::size_t most = all < kLeastLacking ? 0 : std::max<std::size_t>(1, all / kOneOf);
+  if (static_cast<std::size_t>(known) + found.size() > most || !is_worthwhile(found, now)) return;
   for (Member* const slow : found) slow->is_straggler = true;
   counters_.stragglers += found.size();
   end_epoch(now);
@@ -55,17 +81,16 @@ bool Coordinator::lacks(const Member& member) {
   return member.in_epoch && member.delivery == Delivery::none && !member.complete;
 }
 
-/// By the member that has gained most in this epoch.
-bool Coordinator::is_worthwhile(Time now) const {
-  std::uint64_t gained = 1, left = 0;
-  for (const Member& member : members_) {
-    if (!lacks(member) || member.bytes_done - member.bytes_before < gained) continue;
-    gained = member.bytes_done - member.bytes_before;
-    left = config_.job_bytes - member.bytes_done;
-  }
-  const double lasts =
-      (now - epoch_began_).seconds() * static_cast<double>(left) / static_cast<double>(gained);
-  return lasts > kWorthwhile * config_.timing.straggler_after.seconds();
+/// Would one of the others still lack something for long, at the pace that it has had in this epoch?
+bool Coordinator::is_worthwhile(std::span<Member* const> found, Time now) const {
+  const double least = kWorthwhile * config_.timing.straggler_after.seconds();
+  return std::ranges::any_of(members_, [&](const Member& member) {
+    if (!lacks(member) || member.is_straggler || std::ranges::find(found, &member) != found.end())
+      return false;
+    const auto left = static_cast<double>(config_.job_bytes - std::min(config_.job_bytes, member.bytes_done));
+    const auto gained = static_cast<double>(member.bytes_done - member.bytes_before);
+    return (now - epoch_began_).seconds() * left > least * gained;
+  });
 }
 
 }  // namespace rdmc::session

@@ -25,10 +25,14 @@ void Coordinator::excuse_absence(Time now) {
     if (time != Time::never()) time = time + late;
   };
   for (Member& member : members_) {
-    for (Time* const time : {&member.last_heard, &member.deadline, &member.commit_by, &member.connect_by,
-                             &member.quiet_since, &member.lagging_since})
+    for (Time* const time :
+         {&member.last_heard, &member.deadline, &member.commit_by, &member.connect_by, &member.quiet_since})
       move(*time);
     if (member.probed) move(*member.probed);
+    for (ToldLag& lag : member.lags) {
+      move(lag.since);
+      if (lag.over) move(*lag.over);
+    }
     if (!member.wait) continue;
     move(member.wait->since);
     move(member.wait->blamed_since);

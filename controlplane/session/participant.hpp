@@ -112,9 +112,8 @@ class Participant {
   /// but a source says at each call that it waits, since that shows the others that it has something left to
   /// do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
-  /// Who holds up the slots of the epoch's data path now, or nobody. Any rate of calls; only changes are
-  /// told.
-  void lags(Epoch epoch, std::optional<Rank> rank, Time now);
+  /// Who hold up the slots of the epoch's data path now. Any rate of calls; only changes are told.
+  void lags(Epoch epoch, const std::vector<Rank>& ranks, Time now);
   /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
   void delivered(Epoch epoch, Bytes report, Time now);
   /// All bytes that this epoch sends are here, which is not all that there are: it had another source than
@@ -216,7 +215,7 @@ class Participant {
   std::optional<relay::Wait> wait_;  ///< of this epoch's data path
   Time wait_since_{};
   bool wait_told_ = false;
-  std::optional<Rank> lagging_;  ///< as it was told in this epoch
+  std::vector<Rank> lagging_;  ///< as it was told in this epoch
   std::deque<ParticipantOutput> outputs_;
   ParticipantCounters counters_;
 };

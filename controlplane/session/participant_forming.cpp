@@ -41,7 +41,7 @@ void Participant::on_form(const wire::Form& form, Time now) {
   suspected_.clear();
   wait_.reset();
   wait_told_ = false;
-  lagging_.reset();
+  lagging_.clear();
   enter(Phase::blobs, now);
   outputs_.emplace_back(std::move(request));
 }
@@ -128,13 +128,13 @@ void Participant::waits(Epoch epoch, const std::optional<relay::Wait>& wait, Tim
   send(envelope, now);
 }
 
-void Participant::lags(Epoch epoch, std::optional<Rank> rank, Time now) {
+void Participant::lags(Epoch epoch, const std::vector<Rank>& ranks, Time now) {
   if (phase_ != Phase::running || epoch != epoch_) return ignore();
-  if (rank == lagging_) return;
-  lagging_ = rank;
+  if (ranks == lagging_) return;
+  lagging_ = ranks;
   wire::Envelope envelope;
   envelope.mutable_lag()->set_epoch(value_of(epoch_));
-  if (rank) envelope.mutable_lag()->set_rank(value_of(*rank));
+  for (const Rank rank : ranks) envelope.mutable_lag()->add_ranks(value_of(rank));
   send(envelope, now);
 }
 

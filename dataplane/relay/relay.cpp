@@ -37,7 +37,11 @@ Result<Relay> Relay::create(const RelayConfig& config) {
   }
   if (config.landings_ahead == 0) return refuse("relay: no landing to foretell");
   if (config.stragglers >= config.members) return refuse("relay: nobody but stragglers");
-  return Relay(config);
+  Relay relay(config);
+  const auto is_other = [](const Destination& destination) { return !destination.is_straggler; };
+  if (relay.is_straggler(config.rank) && std::ranges::any_of(relay.destinations_, is_other))
+    return refuse("relay: a straggler that others depend on");
+  return relay;
 }
 
 Relay::Relay(const RelayConfig& config)
@@ -105,8 +109,9 @@ Result<void> Relay::set_memory(const Memory& memory) {
     if (is_straggler(config_.rank)) omitted_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
-  // A destination that is slow holds nobody else up as long as its blocks have slots.
-  if (destinations_.size() > 1) window_.grow(std::bit_ceil(std::min({memory.slots, blocks_, kMostWindow})));
+  // A destination that is slow holds nobody else up as long as its blocks have slots, and all of them show
+  // that.
+  window_.grow(std::bit_ceil(std::min({memory.slots, blocks_, kMostWindow})));
   memory_ = memory;  // behind what may throw: who has memory has slots
   // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
   grant_batch_ =

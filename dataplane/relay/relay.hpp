@@ -171,10 +171,11 @@ class Relay {
   BlockMap held() const;
   /// `block` has not been released yet, and nobody will send it here in this message.
   bool is_omitted(std::uint64_t block) const;
-  /// The destination that holds up the slots here: it has not taken blocks that fill a quarter of them.
-  /// (Root: blocks that have been passed by one to another destination.) Nobody where several do so, since
-  /// then our own link may be slow, and no straggler.
-  std::optional<Rank> lagging() const;
+  /// The destinations that hold up the slots here, in the order of their ranks, and no stragglers: blocks
+  /// that have come, and that the destination has not acknowledged, fill an eighth of the slots, and are more
+  /// than twice as many as may be in flight. At a root only those count that are older than what it has
+  /// passed to another destination.
+  std::vector<Rank> lagging() const;
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
   /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
   std::size_t state_bytes() const;

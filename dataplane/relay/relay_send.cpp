@@ -75,7 +75,7 @@ bool Relay::was_overtaken(std::uint64_t block) const {
 /// straggler hears of omitted blocks behind those that it is sent, so these have to be few.
 std::uint32_t Relay::most_writes_to(const Destination& destination) const {
   const std::uint32_t most = config_.max_writes_in_flight;
-  if (destination.is_straggler) return std::max(1U, destination.is_behind ? most / 2 : most / 8);
+  if (destination.is_straggler) return std::max(1U, destination.is_behind ? most / 2 : most / 4);
   return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
 }
 
@@ -84,7 +84,7 @@ std::uint32_t Relay::most_writes_to(const Destination& destination) const {
 /// other sources of the straggler are behind. A root has its ring full of what it has read ahead, which says
 /// nothing.
 bool Relay::is_behind(const Destination& destination, std::uint64_t block) const {
-  if (!destination.is_straggler || schedule_.is_root()) return false;
+  if (!destination.is_straggler || schedule_.is_root() || !memory_) return false;
   return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
 }
 

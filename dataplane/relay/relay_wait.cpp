@@ -39,23 +39,20 @@ std::optional<Wait> Relay::wait() const {
   return earliest;
 }
 
-std::optional<Rank> Relay::lagging() const {
-  if (!memory_ || cancelled_) return std::nullopt;
+std::vector<Rank> Relay::lagging() const {
+  std::vector<Rank> found;
+  if (!memory_ || cancelled_) return found;
   const std::uint64_t newest = schedule_.is_root() ? written_ : reached_;
-  const auto backlog = [&](std::uint32_t destination) {
-    std::uint64_t blocks = 0;
+  const std::uint64_t most = std::max<std::uint64_t>(2 * config_.max_writes_in_flight, memory_->slots / 8);
+  for (std::uint32_t i = 0; i < destinations_.size(); ++i) {
+    if (destinations_[i].is_straggler) continue;
+    std::uint64_t backlog = 0;
     for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
       const SendWindow::Send& send = window_[at];
-      blocks += send.destination == destination && send.state != SendWindow::State::done &&
-                send.block < newest && holds(send.block);
+      backlog += send.destination == i && send.state != SendWindow::State::done && send.block < newest &&
+                 holds(send.block);
     }
-    return blocks;
-  };
-  std::optional<Rank> found;
-  for (std::uint32_t i = 0; i < destinations_.size(); ++i) {
-    if (destinations_[i].is_straggler || 4 * backlog(i) <= memory_->slots) continue;
-    if (found) return std::nullopt;
-    found = destinations_[i].rank;
+    if (backlog > most) found.push_back(destinations_[i].rank);
   }
   return found;
 }

@@ -92,8 +92,6 @@ inline constexpr double kMostPathBytes = 64 << 20, kMostWindowBytes = 4e9;
 /// How long a least round trip stands for the path; it may change for good, and a queue must not pass for
 /// one.
 inline constexpr Duration kLeastRoundTripPeriod = seconds(30);
-/// The same for the way there, which is measured by two clocks.
-inline constexpr Duration kLeastForwardPeriod = seconds(5);
 /// Additive increase in packets per round trip, on a long path in each kLongPath; multiplicative decrease's
 /// slope and most in one round trip.
 inline constexpr double kAdditiveIncrease = 1, kDecreaseSlope = 0.8, kMostDecrease = 0.5;

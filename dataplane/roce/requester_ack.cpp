@@ -92,8 +92,9 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   const Duration network = std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
   if (!selective) return network;
   // What the answer met on its way back is not for this connection to make shorter.
-  const auto departure = static_cast<std::uint32_t>(newest.sent_at.ns) + newest.egress_ns;
-  return std::min(network, rtt_.least() + forward_.sample(departure, packet.x_ack.arrival_ns, now));
+  const std::uint32_t answered = packet.x_ack.arrival_ns + packet.x_ack.delay_ns;
+  const Duration back = back_.sample(answered, static_cast<std::uint32_t>(now.ns), now);
+  return std::max(network - back, std::min(network, rtt_.least()));
 }
 
 void Requester::acknowledge(Sequence s, Time now) {

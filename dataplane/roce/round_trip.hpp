@@ -1,5 +1,5 @@
 // The round-trip estimate, the timeout that follows from it (RFC 6298), and the least round trip of late,
-// which stands for the path itself; and how long packets wait in queues on their way there alone.
+// which stands for the path itself; and what waits in queues on one of the two ways.
 #pragma once
 
 #include <algorithm>
@@ -47,11 +47,10 @@ class RoundTrip {
   Time period_start_;
 };
 
-/// What waits on the way there, from when packets leave and when the peer says that they have arrived. The
+/// What waits in queues on one way, from when something leaves one host and when it arrives at the other. The
 /// two clocks have nothing to do with each other, so the least difference of late stands for a way without
-/// queues (as LEDBAT has it, RFC 6817). Clocks that drift apart by 100 ppm make that wrong by a millisecond
-/// at most.
-class ForwardQueue {
+/// queues (as LEDBAT has it, RFC 6817). Clocks that drift apart by 50 ppm make that wrong by 3 ms at most.
+class OneWayQueue {
  public:
   /// The low 32 bits of both times in ns; neither wait may exceed 2 s.
   Duration sample(std::uint32_t departure, std::uint32_t arrival, Time now) {
@@ -61,14 +60,13 @@ class ForwardQueue {
       least_ = least_before_ = difference;
       period_start_ = now;
     }
-    if (now - period_start_ >= kLeastForwardPeriod) {
+    if (now - period_start_ >= kLeastRoundTripPeriod) {
       period_start_ = now;
       least_before_ = std::exchange(least_, difference);
     }
     if (is_less(difference, least_)) least_ = difference;
     const std::uint32_t least = is_less(least_, least_before_) ? least_ : least_before_;
-    return is_less(difference, least) ? Duration{}
-                                      : nanoseconds(static_cast<std::int64_t>(difference - least));
+    return nanoseconds(static_cast<std::int64_t>(difference - least));
   }
 
  private:

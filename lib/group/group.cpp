@@ -29,6 +29,8 @@ Result<void> Group::check(const GroupConfig& config) {
     return refuse("a group with the same member twice");
   if (config.confirms && !config.announce_lengths)
     return refuse("a group that confirms must announce lengths");
+  if (config.stragglers > 0 && config.announce_lengths)
+    return refuse("a group with stragglers must know the lengths beforehand");
   if (config.small_bytes > kMostSmallBytes) return refuse("small messages that fit no frame");
   if (config.read_only && !config.confirms) return refuse("a group that shows messages must confirm");
   if (!config.automatic) return {};
@@ -232,8 +234,8 @@ std::optional<relay::Wait> Group::wait() const {
   return messages_.front().relay.wait();
 }
 
-std::optional<Rank> Group::lagging() const {
-  return messages_.empty() ? std::nullopt : messages_.front().relay.lagging();
+std::vector<Rank> Group::lagging() const {
+  return messages_.empty() ? std::vector<Rank>() : messages_.front().relay.lagging();
 }
 
 std::uint64_t Group::blocks_received(std::uint64_t number) const {

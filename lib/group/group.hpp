@@ -37,7 +37,8 @@ struct GroupConfig {
   /// with what is fixed. The same at every member; needs `confirms` and links to almost all.
   std::optional<relay::AutoConfig> automatic{};
   std::uint32_t max_writes_in_flight = 16;
-  /// So many members with the highest ranks are stragglers, as in relay::RelayConfig.
+  /// So many members with the highest ranks are stragglers, as in relay::RelayConfig. Only without announced
+  /// lengths.
   std::uint32_t stragglers = 0;
   /// Lengths are announced on the data path. The first block of a message may land in an arena that was
   /// granted in advance, unless its source depends on what the announcement says: with `automatic`, and by an
@@ -185,8 +186,8 @@ class Group final : public GroupPart {
   const GroupConfig& config() const { return config_; }
   /// What keeps the oldest message under way from going on here.
   std::optional<relay::Wait> wait() const;
-  /// Who holds up the slots of that message, as relay::Relay::lagging().
-  std::optional<Rank> lagging() const;
+  /// Who hold up the slots of that message, as relay::Relay::lagging().
+  std::vector<Rank> lagging() const;
   std::vector<Rank> neighbours() const;
 
   const GroupCounters& counters() const { return counters_; }

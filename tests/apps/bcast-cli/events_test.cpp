@@ -53,6 +53,10 @@ BOOST_AUTO_TEST_CASE(people_read_who_what_and_how_fast_or_why_not) {
 }
 
 BOOST_AUTO_TEST_CASE(the_fabric_is_told_with_the_reason_for_it) {
+  const PlanEvent plan{"two_trees", 64 << 10, 7};
+  BOOST_TEST(json_line(plan) == R"({"event":"plan","algorithm":"two_trees","block_size":65536,"receivers":7})"
+                                "\n");
+  BOOST_TEST(text_line(plan) == "plan: two_trees to 7 receivers, blocks of 64.0 KiB\n");
   BOOST_TEST(json_line(StragglerEvent{"h1\n"}) == R"({"event":"straggler","host":"h1\n"})"
                                                   "\n");
   BOOST_TEST(text_line(StragglerEvent{"h1\n"}) ==

@@ -205,7 +205,7 @@ void World::handle(std::size_t process, ParticipantOutput output) {
           },
           [&](LeadRequested& request) {
             tell({.event = "LeadRequested"});
-            if (self.mute) return;
+            if (self.mute || process == 0) return;  // the root's process had its coordinator
             ++self.lead;
             self.coordinator = std::make_unique<Coordinator>(request.config, request.participants);
             self.follows = process;
@@ -237,7 +237,7 @@ void World::tick_data(std::size_t process, Epoch epoch) {
   if (self.epoch != epoch) return;
   if (random_.chance(options_.lags_per_million)) {
     const Rank other{static_cast<std::uint32_t>(random_.below(self.members.size()))};
-    self.participant->lags(epoch, other == self.rank ? std::nullopt : std::optional(other), now_);
+    self.participant->lags(epoch, other == self.rank ? std::vector<Rank>() : std::vector{other}, now_);
   }
   bool flows = true;
   for (const std::string& a : self.members)

@@ -87,7 +87,6 @@ class Mesh {
   std::uint64_t blocks_held(std::uint32_t rank) const { return members_[rank].relay.blocks_held(); }
   std::uint64_t omitted(std::uint32_t rank) const { return members_[rank].omitted.size(); }
   std::uint64_t block_count() const { return members_[0].relay.block_count(); }
-  std::optional<Rank> lagging_behind(std::uint32_t rank) const { return members_[rank].relay.lagging(); }
 
  private:
   static constexpr std::byte kGarbage{0xEE};

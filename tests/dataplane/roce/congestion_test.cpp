@@ -163,9 +163,9 @@ BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_no_congestion_either) {
   BOOST_TEST(packets_under_way({}, microseconds(1000)) < 100U);
 }
 
-BOOST_AUTO_TEST_CASE(the_queue_on_the_way_there_is_told_by_two_clocks_that_wrap_and_drift) {
+BOOST_AUTO_TEST_CASE(the_queue_on_one_way_is_told_by_two_clocks_that_wrap_and_drift) {
   for (const std::uint32_t ahead : {0U, 5U, 0x7FFF'FFFFU, 0x8000'0000U, 0xFFFF'FFF0U}) {
-    ForwardQueue queue;
+    OneWayQueue queue;
     Time now = Time{} + seconds(3);
     std::uint64_t drift = 0;
     const auto sample = [&](std::int64_t waited) {
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(the_queue_on_the_way_there_is_told_by_two_clocks_that_wrap_
     BOOST_TEST(sample(0) == 0);
     for (int i = 0; i < 3000; ++i) {
       const std::int64_t told = sample(i % 7 * 100'000) - i % 7 * 100'000;
-      BOOST_TEST_REQUIRE((told >= 0 && told < 1'000'000));
+      BOOST_TEST_REQUIRE((told >= 0 && told < 3'000'000));
     }
   }
 }

@@ -139,6 +139,21 @@ BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_not_for_the_way_there_to_make_sh
   BOOST_TEST(double(kWrites * kBlock) * 8 / (pair.now() - Time{}).seconds() > 0.9e9);
 }
 
+/// One whose queue never runs empty is not taken for a longer path as time goes on.
+BOOST_AUTO_TEST_CASE(a_queue_stays_short_for_as_long_as_the_link_is_filled) {
+  Link link = kGigabit;
+  link.bits_per_second = 1e8;
+  Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, link);
+  const auto of_one_more = [&](std::size_t writes) {
+    transfer.run(writes);
+    const Time posted = transfer.pair.now();
+    transfer.run(writes + 1);
+    return (transfer.pair.now() - posted).seconds();
+  };
+  const double at_first = of_one_more(20);
+  BOOST_TEST(of_one_more(350) < at_first + 0.004);  // 28 s later
+}
+
 BOOST_AUTO_TEST_CASE(a_shallow_queue_is_not_flooded) {
   Link link = kGigabit;
   link.queue_bytes = 64 << 10;
