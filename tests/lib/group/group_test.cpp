@@ -73,8 +73,11 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_and_no_byte_is_copied) {
-  constexpr std::uint32_t kBlock = 4 << 20;  // far beyond the length from which an exchange gains
+/// Whether an exchange of pages is quicker than a copy is for the machine to say; some kernels take longer.
+BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_where_that_is_quicker) {
+  constexpr std::uint32_t kBlock = 4 << 20;
+  const auto exchange = memory::PageExchange::make(kBlock);
+  const bool is_quicker = exchange && exchange->break_even_bytes() < kBlock / 2;
   SimGroup group(3, group_of(4, kBlock), {.mtu = 9000});
   for (int i = 0; i < 2; ++i) {  // behind the first, the arena is granted before the length is known
     group.send(2 * kBlock);
@@ -82,8 +85,9 @@ BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_and_no_byte
   }
   for (std::size_t rank = 1; rank < 4; ++rank) {
     const auto& counters = group[rank].group().counters();
-    BOOST_TEST(counters.first_blocks_exchanged == 1u);
-    BOOST_TEST(counters.bytes_copied == 0u);
+    BOOST_TEST(counters.first_blocks_exchanged + counters.first_blocks_copied == 1u);
+    BOOST_TEST(counters.bytes_copied == counters.first_blocks_copied * kBlock);
+    if (is_quicker) BOOST_TEST(counters.first_blocks_exchanged == 1u);
     // At the address that the application gave.
     BOOST_TEST(std::ranges::equal(group[rank].bytes(1), group.root().bytes(1)));
   }
