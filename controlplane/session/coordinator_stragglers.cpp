@@ -25,8 +25,9 @@ void Coordinator::on_lag(Member& member, const wire::Lag& lag, Time now) {
   std::vector<ToldLag> told;
   for (const std::uint32_t number : lag.ranks()) {
     const Rank rank{number};
-    if (number >= by_rank_.size() || rank == member.rank || told.size() == by_rank_.size())
+    if (number >= by_rank_.size() || rank == member.rank)
       return broken_protocol(member, "names members as lagging that it does not have", now);
+    if (told.size() == kMostLags) return broken_protocol(member, "names too many as lagging", now);
     told.push_back({.rank = rank, .since = now, .over = {}});
   }
   for (const ToldLag& before : member.lags) {

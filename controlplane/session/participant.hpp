@@ -113,7 +113,7 @@ class Participant {
   /// do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// Who hold up the slots of the epoch's data path now. Any rate of calls; only changes are told.
-  void lags(Epoch epoch, const std::vector<Rank>& ranks, Time now);
+  void lags(Epoch epoch, std::vector<Rank> ranks, Time now);
   /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
   void delivered(Epoch epoch, Bytes report, Time now);
   /// All bytes that this epoch sends are here, which is not all that there are: it had another source than

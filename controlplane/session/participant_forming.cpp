@@ -128,8 +128,9 @@ void Participant::waits(Epoch epoch, const std::optional<relay::Wait>& wait, Tim
   send(envelope, now);
 }
 
-void Participant::lags(Epoch epoch, const std::vector<Rank>& ranks, Time now) {
+void Participant::lags(Epoch epoch, std::vector<Rank> ranks, Time now) {
   if (phase_ != Phase::running || epoch != epoch_) return ignore();
+  ranks.resize(std::min(ranks.size(), kMostLags));
   if (ranks == lagging_) return;
   lagging_ = ranks;
   wire::Envelope envelope;

@@ -38,6 +38,8 @@ inline constexpr std::size_t kMaxTextBytes = 1024;
 inline constexpr const char* kMayBeInPlace = " while it was committing: its copy may be in place";
 /// Progress messages of one participant are at least this far apart.
 inline constexpr Duration kProgressInterval = milliseconds(250);
+/// Of those who hold up its ring a participant names so many at most.
+inline constexpr std::size_t kMostLags = 64;
 /// A participant tells what its data path waits for once it has waited so long for the same.
 inline constexpr Duration kWaitTold = seconds(1);
 

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::uint32_t kSegment = 1400, kTrain = 40 * kSegment;
 
-/// A network namespace with one interface, which carries 100 Mb/s and has 10 MB of room in front of it.
+/// A network namespace with one interface, which carries 10 Mb/s and has 10 MB of room in front of it:
+/// so slow that the queue does not drain while a busy machine starts the program that looks at it.
 struct SlowLink {
   SlowLink() {
     const bool laid = unshare(CLONE_NEWNET) == 0 &&
@@ -27,7 +28,7 @@ struct SlowLink {
                           "ip link add slow0 type veth peer name far && ip link set far up && ip address add "
                           "10.9.0.1/24 dev slow0 && ip link set slow0 up && "
                           "ip neighbour add 10.9.0.2 lladdr 02:00:00:00:00:02 dev slow0 && "
-                          "tc qdisc add dev slow0 root tbf rate 100mbit burst 64k limit 10m") == 0;
+                          "tc qdisc add dev slow0 root tbf rate 10mbit burst 64k limit 10m") == 0;
     if (!laid) rdmc::testing::SkippedCases::reason() = "a slow link can only be laid as root (CAP_NET_ADMIN)";
   }
 };
@@ -53,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_slow_links_queue_is_never_empty_and_stays_short_over_all_
   std::uint64_t sent = 0, longest = 0;
   // On a busy machine the link may drain between two of our turns: then it is looked at for longer.
   const auto is_seen_full = [&] { return longest > EgressLimit::kLeastBytes / 2; };
-  for (std::uint64_t next_look = 0; sent < 3'000'000 || (!is_seen_full() && sent < 100'000'000);) {
+  for (std::uint64_t next_look = 0; sent < 3'000'000 || (!is_seen_full() && sent < 20'000'000);) {
     const Sendable train(Bytes(kTrain), kSegment, Address::ipv4(10, 9, 0, 2, 4791), flows[sent / kTrain % 3]);
     if (port->send_burst(std::span(&train.train, 1)) == 1) sent += kTrain;
     if (sent < next_look) continue;
