@@ -198,8 +198,8 @@ def concurrent_processes(perf):
 
 
 def over_bound(sim):
-    """Not of the paper: the time of 32 MiB over the bound of each plan's block size, for every number of members."""
-    size, panels = 32 * MEGA, []
+    """Not of the paper: the time of 16 MiB over the bound of each plan's block size, for every number of members."""
+    size, panels = 16 * MEGA, []
     for rate in ("1g", "10g"):
         series = []
         for label, options in (("nothing chosen", {"algorithm": None}), *((name, {"algorithm": name, "block_size": 128 << 10})

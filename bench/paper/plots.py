@@ -28,7 +28,7 @@ LOOKS = {
     "fig8-algorithms": dict(title="Algorithms, 256 MB (paper: Figure 8)", x="members", y="Gb/s"),
     "fig9-senders": dict(title="Concurrent senders: all messages together (paper: Figure 9)", x="members",
                          y="Gb/s, sum over senders"),
-    "over-bound": dict(title="32 MiB through packets: time over k - 1 + ceil(log2 n) blocks", x="members", y="time / bound",
+    "over-bound": dict(title="16 MiB through packets: time over k - 1 + ceil(log2 n) blocks", x="members", y="time / bound",
                        limits={"bottom": 1, "top": 1.4}),
     "scale": dict(title="Thousands of members: latency 5 us, relay cost 50 us, jitter 10 us", x="members", y=""),
     "skew": dict(title="Delivery skew: first to last delivery", x="members", y="% of the whole time"),
