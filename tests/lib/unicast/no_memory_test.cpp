@@ -206,8 +206,8 @@ BOOST_AUTO_TEST_CASE(a_connection_whose_upcall_lacks_memory_ends_and_no_other_on
   };
   const auto [here, there] = connect(us, other);
   const auto second = us->connect(other.place(), kPatience);
-  BOOST_REQUIRE(second);
-  BOOST_TEST((us.end_of(*second).code == Errc::peer_failed));
+  // Its end may overtake the news that it was made.
+  BOOST_TEST(((second ? us.end_of(*second) : second.error()).code == Errc::peer_failed));
   us->connect(other.place(), kPatience, [](const Result<Connection>&) { throw std::bad_alloc(); });
   other.wait_for_end();
   BOOST_REQUIRE(there.post_receive(room, 1));
