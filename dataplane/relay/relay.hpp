@@ -40,8 +40,8 @@ struct RelayConfig {
   std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, 1 ... kMaxWritesInFlight
   std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
   std::uint16_t slot_id = 0;                ///< this message's name in the immediates that reach this member
-  /// So many members with the highest ranks are stragglers: they send to nobody but each other, and whoever
-  /// sends to one may leave blocks out. Fewer than `members`; the plan must be one that lets them do so.
+  /// So many members with the highest ranks are stragglers: they send to nobody but each other, and blocks
+  /// may be omitted for them. Fewer than `members`. In the plan no other member may depend on them.
   std::uint32_t stragglers = 0;
 };
 
@@ -172,9 +172,9 @@ class Relay {
   /// `block` has not been released yet, and nobody will send it here in this message.
   bool is_omitted(std::uint64_t block) const;
   /// The destinations that hold up the slots here, in the order of their ranks, and no stragglers: blocks
-  /// that have come, and that the destination has not acknowledged, fill an eighth of the slots, and are more
-  /// than twice as many as may be in flight. At a root only those count that are older than what it has
-  /// passed to another destination.
+  /// that have come, and that the destination has not acknowledged, fill an eighth of the slots and are more
+  /// than twice as many as may be in flight, or fill three eighths. At a root only those blocks count that
+  /// are older than one that it has passed to another destination.
   std::vector<Rank> lagging() const;
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
   /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
@@ -208,7 +208,7 @@ class Relay {
     std::optional<Grant> arena;
     bool started = false;  ///< its first write was posted
     bool is_straggler = false;
-    bool is_behind = false;        ///< a straggler: blocks are omitted
+    bool is_behind = false;        ///< it is a straggler, and blocks are omitted for it
     std::uint32_t writes = 0;      ///< in flight
     std::uint64_t held_up_in = 0;  ///< the poll_write in which a block for it was found late, or it was slow
   };

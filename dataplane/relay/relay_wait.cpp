@@ -43,7 +43,9 @@ std::vector<Rank> Relay::lagging() const {
   std::vector<Rank> found;
   if (!memory_ || cancelled_) return found;
   const std::uint64_t newest = schedule_.is_root() ? written_ : reached_;
-  const std::uint64_t most = std::max<std::uint64_t>(2 * config_.max_writes_in_flight, memory_->slots / 8);
+  // Of a ring of few slots more than a quarter may be in flight, and one destination of two gets half of it.
+  const std::uint64_t most = std::max(
+      memory_->slots / 8, std::min<std::uint64_t>(2 * config_.max_writes_in_flight, memory_->slots * 3 / 8));
   for (std::uint32_t i = 0; i < destinations_.size(); ++i) {
     if (destinations_[i].is_straggler) continue;
     std::uint64_t backlog = 0;

@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_slow_host_that_nobody_named_becomes_a_straggler) {
   BOOST_TEST(result.figures.at("stragglers") == 1u);
   auto others = result.delivered_seconds;
   others.erase(others.begin() + 5);
-  BOOST_TEST(*std::ranges::max_element(others) <= 1.2 * bound(options));
+  BOOST_TEST(*std::ranges::max_element(others) <= 1.13 * bound(options));
   BOOST_TEST(result.delivered_seconds[5] <= 2.2 * bound(options));
 }
 

@@ -130,20 +130,25 @@ BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
   }
 }
 
-/// A chain's ring of any size tells it.
-BOOST_AUTO_TEST_CASE(a_member_with_one_destination_names_it) {
-  auto relay =
-      Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = kBlock});
-  BOOST_REQUIRE(relay.has_value());
-  BOOST_REQUIRE(relay->set_length(2000 * kBlock).has_value());
-  BOOST_REQUIRE(relay->set_memory({.slots = 1024}).has_value());
-  Rank to{};
-  Grant grant;
-  BOOST_REQUIRE(relay->poll_grant(to, grant));
-  BOOST_REQUIRE(relay->on_grant(Rank{2}, {.limit = 2000, .slots = 2000}).has_value());
-  for (std::uint64_t block = 0; block < 200; ++block) {
-    BOOST_REQUIRE(relay->on_block(Rank{0}, immediate_of(0, block), kBlock).has_value());
-    BOOST_TEST(relay->lagging().size() == (block >= 128 ? 1u : 0u));
+/// In rings of many slots and of few.
+BOOST_AUTO_TEST_CASE(a_member_names_a_destination_that_takes_nothing) {
+  struct Case {
+    std::uint64_t slots, most;
+  };
+  for (const auto& [slots, most] : {Case{1024, 128}, {256, 32}, {64, 24}, {16, 6}}) {
+    auto relay =
+        Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = kBlock});
+    BOOST_REQUIRE(relay.has_value());
+    BOOST_REQUIRE(relay->set_length(2000 * kBlock).has_value());
+    BOOST_REQUIRE(relay->set_memory({.slots = slots}).has_value());
+    Rank to{};
+    Grant grant;
+    BOOST_REQUIRE(relay->poll_grant(to, grant));
+    BOOST_REQUIRE(relay->on_grant(Rank{2}, {.limit = 2000, .slots = 2000}).has_value());
+    for (std::uint64_t block = 0; block < slots; ++block) {
+      BOOST_REQUIRE(relay->on_block(Rank{0}, immediate_of(0, block), kBlock).has_value());
+      BOOST_TEST(relay->lagging().size() == (block >= most ? 1u : 0u));
+    }
   }
 }
 
