@@ -47,6 +47,14 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   if (random.below(2) == 0) options.algorithm = relay::kAlgorithms[random.below(relay::kAlgorithms.size())];
   if (options.algorithm == relay::Algorithm::hybrid || random.below(8) == 0)
     options.racks = racks_of(options.members, random);
+  // Slow enough that a straggler is found on the way.
+  if (random.below(32) == 0 && options.members >= 5) {
+    options.finds_stragglers = true;
+    options.size_bytes = random.between(2 << 20, 5 << 20);
+    options.rate = 100'000'000;
+    options.slow_hosts[static_cast<std::uint32_t>(random.between(1, options.members - 1))] =
+        options.rate / random.between(2, 4);
+  }
   return options;
 }
 
