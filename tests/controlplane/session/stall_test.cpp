@@ -10,6 +10,7 @@
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
 #include "controlplane/session/participant.hpp"
+#include "tests/controlplane/session/messages_by_hand.hpp"
 
 namespace rdmc::session::test {
 BOOST_AUTO_TEST_SUITE(stall_test)
@@ -27,7 +28,7 @@ class Running {
   explicit Running(std::uint64_t job_bytes = 1 << 30, MemberId leader = kRoot)
       : first_(value_of(leader)),
         coordinator_({.session = {}, .timing = {}, .leader = leader, .job_bytes = job_bytes},
-                     specs(value_of(leader))) {
+                     members_named(value_of(leader), 3)) {
     coordinator_.start(now_);
     for (std::uint32_t id = first_; id <= 3; ++id) {
       coordinator_.on_connected(MemberId{id}, now_);
@@ -86,17 +87,9 @@ class Running {
   std::uint64_t advance() const { return advance_; }
 
  private:
-  static std::vector<ParticipantSpec> specs(std::uint32_t first) {
-    std::vector<ParticipantSpec> all;
-    for (std::uint32_t id = first; id <= 3; ++id)
-      all.push_back({.member = MemberId{id}, .name = "h" + std::to_string(id), .address = {}, .job = {}});
-    return all;
-  }
   template <typename Fill>
   void say(std::uint32_t id, Fill fill) {
-    wire::Envelope envelope;
-    fill(envelope);
-    coordinator_.on_message(MemberId{id}, serialize(envelope), now_);
+    test::say(coordinator_, id, now_, fill);
   }
   void drain() {
     while (auto output = coordinator_.poll()) {

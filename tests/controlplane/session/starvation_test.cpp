@@ -6,6 +6,7 @@
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
 #include "controlplane/session/participant.hpp"
+#include "tests/controlplane/session/messages_by_hand.hpp"
 
 namespace rdmc::session::test {
 BOOST_AUTO_TEST_SUITE(starvation_test)
@@ -84,9 +85,7 @@ struct Leading {
   }
   template <typename Fill>
   void say(std::uint32_t member, Fill fill) {
-    wire::Envelope envelope;
-    fill(envelope);
-    machine.on_message(MemberId{member}, serialize(envelope), now);
+    test::say(machine, member, now, fill);
   }
   template <typename Fill>
   void say_all(Fill fill) {

@@ -9,6 +9,7 @@
 
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
+#include "tests/controlplane/session/messages_by_hand.hpp"
 
 namespace rdmc::session::test {
 BOOST_AUTO_TEST_SUITE(straggler_test)
@@ -22,7 +23,8 @@ constexpr Duration kTick = milliseconds(20);
 class Running {
  public:
   explicit Running(bool finds = true)
-      : coordinator_({.session = {}, .timing = {}, .job_bytes = kJob, .finds_stragglers = finds}, specs()) {
+      : coordinator_({.session = {}, .timing = {}, .job_bytes = kJob, .finds_stragglers = finds},
+                     members_named(0, kReceivers)) {
     coordinator_.start(now_);
     for (std::uint32_t id = 0; id <= kReceivers; ++id) {
       coordinator_.on_connected(MemberId{id}, now_);
@@ -83,17 +85,9 @@ class Running {
   int named_as_failed() const { return named_; }
 
  private:
-  static std::vector<ParticipantSpec> specs() {
-    std::vector<ParticipantSpec> all;
-    for (std::uint32_t id = 0; id <= kReceivers; ++id)
-      all.push_back({.member = MemberId{id}, .name = "h" + std::to_string(id), .address = {}, .job = {}});
-    return all;
-  }
   template <typename Fill>
   void say(std::uint32_t id, Fill fill) {
-    wire::Envelope envelope;
-    fill(envelope);
-    coordinator_.on_message(MemberId{id}, serialize(envelope), now_);
+    test::say(coordinator_, id, now_, fill);
   }
   void drain() {
     while (auto output = coordinator_.poll()) {
