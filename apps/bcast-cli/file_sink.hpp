@@ -76,8 +76,8 @@ class FileSink final : public group::Store {
   std::stop_token unwanted_;
   bool is_straggler_;
 
-  std::vector<bool> written_;       // writer: by slot, blocks from next_to_hash_ on, or omitted …
-  std::vector<bool> omitted_;       // … and then this, too
+  std::vector<bool> written_;  // writer: by slot; a block from next_to_hash_ on that is written or omitted
+  std::vector<bool> omitted_;  // writer: by slot; that block is omitted
   std::uint64_t next_to_hash_ = 0;  // writer
   std::uint64_t consumed_limit_ =
       0;  // engine: blocks below were consumed, so that those before limit + slots may land

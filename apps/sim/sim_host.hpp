@@ -127,7 +127,7 @@ inline bcast::EpochPlan plan_epoch(const bcast::Ranking& ranking, bcast::FileSha
           .selective_repeat = options.selective_repeat};
 }
 
-/// Of the parameters, in bytes: what goes before the sizes of the racks.
+/// The parameters have so many bytes before the sizes of the racks.
 inline constexpr std::size_t kEpochHeader = 36;
 /// The parameters of an epoch as the simulation's root sends them: the plan's numbers and which blocks are
 /// sent.

@@ -159,7 +159,7 @@ class Coordinator {
     relay::Wait wait;
     Time since{}, blamed_since{};
   };
-  /// Who holds up a member's ring since when, and since when no longer.
+  /// A member has said that another one holds up its ring: since when, and when it took that back.
   struct ToldLag {
     Rank rank{};
     Time since{};

@@ -1,5 +1,6 @@
-// Members whose links are slower than the others': found by what data paths say of their neighbours, and left
-// to the application, which gives them a part in the next epoch that holds up nobody. README.md has the rule.
+// Stragglers are members whose links are slower than the others'. The coordinator finds them by what data
+// paths say of their neighbours. The application gives them a part in the next epoch in which they hold up
+// nobody. README.md has the rule.
 #include <algorithm>
 
 #include "controlplane/session/coordinator.hpp"
@@ -8,12 +9,14 @@
 namespace rdmc::session {
 namespace {
 
-/// Where more members are slow, none stands out; but one may be, of three or more.
-constexpr std::size_t kOneOf = 4, kLeastLacking = 3;
-/// What is left takes at least so many times as long as it takes to find out.
+/// At most one member of so many can be a straggler; where more are slow, none stands out.
+constexpr std::size_t kMembersPerStraggler = 4;
+/// Among so many one can be a straggler nevertheless.
+constexpr std::size_t kLeastLacking = 3;
+/// A new epoch is worthwhile if a member would lack something for so many times `straggler_after`.
 constexpr int kWorthwhile = 2;
-/// A lag that comes back so soon was not over.
-constexpr Duration kSoon = milliseconds(200);
+/// A lag that comes back within this time was not over.
+constexpr Duration kLagPause = milliseconds(200);
 
 }  // namespace
 
@@ -32,7 +35,7 @@ void Coordinator::on_lag(Member& member, const wire::Lag& lag, Time now) {
   }
   for (const ToldLag& before : member.lags) {
     const Time over = before.over.value_or(now);
-    if (now - over >= kSoon) continue;
+    if (now - over >= kLagPause) continue;
     const auto again = std::ranges::find(told, before.rank, &ToldLag::rank);
     if (again != told.end())
       again->since = before.since;
@@ -42,16 +45,16 @@ void Coordinator::on_lag(Member& member, const wire::Lag& lag, Time now) {
   member.lags = std::move(told);
 }
 
-/// The earliest lag that it tells of, or told of until lately.
+/// When the earliest lag began that the member tells of, or told of less than kLagPause ago.
 std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
   std::optional<Time> since;
   for (const ToldLag& lag : member.lags)
-    if (now - lag.over.value_or(now) < kSoon) since = std::min(since.value_or(lag.since), lag.since);
+    if (now - lag.over.value_or(now) < kLagPause) since = std::min(since.value_or(lag.since), lag.since);
   return since;
 }
 
-/// Of those that hold up somebody's ring the ones whose own ring nobody held up before: a lag spreads from a
-/// straggler to whoever sends to it, and on towards the source.
+/// A lag spreads from a straggler to the members that send to it, and on towards the source. So a member that
+/// holds up another one's ring is a straggler if nobody held up its own ring before.
 void Coordinator::find_stragglers(Time now) {
   if (!config_.finds_stragglers || phase_ != Phase::running || judge_at_ != Time::never()) return;
   std::vector<Member*> found;
@@ -71,7 +74,7 @@ void Coordinator::find_stragglers(Time now) {
       std::ranges::count_if(members_, [&](const Member& m) { return m.is_straggler && lacks(m); });
   const auto lacking = std::ranges::count_if(members_, [&](const Member& m) { return lacks(m); });
   const auto all = static_cast<std::size_t>(lacking);
-  const std::size_t most = all < kLeastLacking ? 0 : std::max<std::size_t>(1, all / kOneOf);
+  const std::size_t most = all < kLeastLacking ? 0 : std::max<std::size_t>(1, all / kMembersPerStraggler);
   if (static_cast<std::size_t>(known) + found.size() > most || !is_worthwhile(found, now)) return;
   for (Member* const slow : found) slow->is_straggler = true;
   counters_.stragglers += found.size();
@@ -82,7 +85,7 @@ bool Coordinator::lacks(const Member& member) {
   return member.in_epoch && member.delivery == Delivery::none && !member.complete;
 }
 
-/// Would one of the others still lack something for long, at the pace that it has had in this epoch?
+/// At the pace that members have had in this epoch, would one that was not found lack something for long?
 bool Coordinator::is_worthwhile(std::span<Member* const> found, Time now) const {
   const double least = kWorthwhile * config_.timing.straggler_after.seconds();
   return std::ranges::any_of(members_, [&](const Member& member) {

@@ -108,9 +108,9 @@ class Participant {
   void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
   /// Bytes of the whole job held so far; any rate of calls, at most four messages a second.
   void progress(std::uint64_t bytes_done, Time now);
-  /// What the data path of the epoch waits for now. Any rate of calls makes at most two messages a second;
-  /// but a source says at each call that it waits, since that shows the others that it has something left to
-  /// do.
+  /// What the data path of the epoch waits for now. A wait is told when it has lasted for a second, and when
+  /// it is over; but a source says at each call that it waits, since that shows the others that it has
+  /// something left to do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// Who hold up the slots of the epoch's data path now. Any rate of calls; only changes are told.
   void lags(Epoch epoch, std::vector<Rank> ranks, Time now);

@@ -38,7 +38,7 @@ inline constexpr std::size_t kMaxTextBytes = 1024;
 inline constexpr const char* kMayBeInPlace = " while it was committing: its copy may be in place";
 /// Progress messages of one participant are at least this far apart.
 inline constexpr Duration kProgressInterval = milliseconds(250);
-/// Of those who hold up its ring a participant names so many at most.
+/// A participant names at most so many members that hold up its ring.
 inline constexpr std::size_t kMostLags = 64;
 /// A participant tells what its data path waits for once it has waited so long for the same.
 inline constexpr Duration kWaitTold = seconds(1);
@@ -52,7 +52,7 @@ struct Timing {
   Duration greet_timeout = seconds(5);         ///< connected, but no Hello or Welcome
   Duration job_timeout = seconds(30);          ///< for the participant's application to answer the job
   Duration form_timeout = seconds(10);         ///< for blobs, and again for readiness
-  Duration straggler_after = milliseconds(300);  ///< that a member holds up the rings of others
+  Duration straggler_after = milliseconds(300);  ///< for which a straggler holds up another's ring
   Duration stall_after = seconds(30);            ///< that others wait for a member without an excuse
   Duration end_timeout = seconds(30);  ///< for an ended data plane's state; a slow disk takes what has come
   Duration commit_timeout = seconds(600);  ///< for fsync and rename; an application adds what its size takes

@@ -148,7 +148,7 @@ class Requester {
   const SequenceSpace space_;
   Congestion congestion_;
   RoundTrip rtt_;
-  OneWayQueue back_;             ///< that acknowledgements meet
+  OneWayQueue back_;             ///< in front of acknowledgements
   std::uint32_t egress_ns_ = 0;  ///< that a packet sent now waits in this host
 
   FixedRing<Posted> works_;

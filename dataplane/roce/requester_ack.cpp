@@ -91,7 +91,7 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   rtt_.sample(whole, std::max(path, nanoseconds(1)), now);
   const Duration network = std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
   if (!selective) return network;
-  // What the answer met on its way back is not for this connection to make shorter.
+  // A smaller window of this connection would not make the queue on the way back shorter.
   const std::uint32_t answered = packet.x_ack.arrival_ns + packet.x_ack.delay_ns;
   const Duration back = back_.sample(answered, static_cast<std::uint32_t>(now.ns), now);
   return std::max(network - back, std::min(network, rtt_.least()));
