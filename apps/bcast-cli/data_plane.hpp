@@ -26,7 +26,7 @@ struct EpochPlan {
   std::uint32_t stragglers = 0;     ///< so many of the highest ranks, fewer than all members
   std::uint32_t block_bytes = 1;    ///< > 0
   std::uint64_t message_bytes = 0;  ///< of the epoch's message: the blocks that somebody lacks
-  std::uint32_t writes_in_flight = 16;
+  std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;
   bool selective_repeat = true;
   Duration give_up_after =
       milliseconds(536);  ///< a neighbour that acknowledges nothing for so long has failed
@@ -64,7 +64,7 @@ class DataPlane final : private engine::Agent, private group::Listener {
   /// What keeps this member's part in the epoch from going on.
   std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
   /// The neighbours that hold up this member's ring.
-  std::vector<Rank> lagging() const { return group_ ? group_->lagging() : std::vector<Rank>(); }
+  std::vector<Rank> find_lagging() { return group_ ? group_->find_lagging() : std::vector<Rank>(); }
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
  private:

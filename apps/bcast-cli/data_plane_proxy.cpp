@@ -155,7 +155,7 @@ void DataPlaneProxy::start(group::Store& store, Handler<Result<void>> answer) {
 }
 
 void DataPlaneProxy::standing(Handler<Standing> answer) {
-  ask([this] { return Standing{plane_.wait(), plane_.lagging()}; }, std::move(answer));
+  ask([this] { return Standing{plane_.wait(), plane_.find_lagging()}; }, std::move(answer));
 }
 
 void DataPlaneProxy::end(Handler<> answer) {

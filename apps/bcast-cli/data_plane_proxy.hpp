@@ -46,7 +46,7 @@ class DataPlaneProxy {
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);
   void end(Handler<> answer);
-  /// DataPlane's wait() and lagging().
+  /// DataPlane's wait() and find_lagging().
   struct Standing {
     std::optional<relay::Wait> wait;
     std::vector<Rank> lagging;

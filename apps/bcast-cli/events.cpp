@@ -128,7 +128,7 @@ std::string text_line(const PlanEvent& event) {
 }
 
 std::string text_line(const StragglerEvent& event) {
-  return fmt::format("{}  is slower than the others, who go on without waiting for it\n",
+  return fmt::format("{}  is slower than the others, or far from them; they go on without waiting for it\n",
                      printable(event.host));
 }
 

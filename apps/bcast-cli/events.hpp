@@ -37,7 +37,8 @@ struct PlanEvent {
   std::uint32_t receivers = 0;
 };
 
-/// A receiver whose link is slower than the others' was found; it holds them up no longer.
+/// A receiver was found whose link is slower than the others', or that is far from them; it does not hold
+/// them up.
 struct StragglerEvent {
   std::string host;
 };

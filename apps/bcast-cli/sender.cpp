@@ -143,14 +143,12 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
   auto& receiver = receivers_[index];
   receiver.channel.emplace(std::move(*channel));
   receiver.open = true;
-  receiver.greeted = monotonic_now();
   // The others may not know the name that it has here, should they have to find each other.
   coordinator_.set_address(member, to_string(receiver.channel->peer()));
   receiver.channel->start(
       [weak = weak_from_this(), member](std::vector<std::byte> message) {
         if (const auto self = weak.lock()) {
-          if (const auto greeted = std::exchange(self->receiver(member).greeted, std::nullopt))
-            self->notice_answer(monotonic_now() - *greeted);
+          self->notice_round_trip(member);
           self->coordinator_.on_message(member, message, monotonic_now());
           self->pump();
         }

@@ -73,9 +73,9 @@ class Sender : public std::enable_shared_from_this<Sender> {
     peer::Peers::Handle opening;
     control::Timer again;  ///< asks once more
     std::optional<control::Channel> channel;
-    bool open = false;            ///< its channel's end has not been heard of
-    std::optional<Time> greeted;  ///< and it has not answered yet
-    bool accepted = false;        ///< dry run: it would take the file
+    bool open = false;  ///< its channel's end has not been heard of
+    bool is_distance_known = false;
+    bool accepted = false;  ///< dry run: it would take the file
     std::uint64_t bytes = 0;
     bool is_straggler = false;  ///< it was reported as one
   };
@@ -124,7 +124,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   Result<Address> data_address() const;
   Ranking rank(const session::ParametersNeeded& needed);
   void choose_algorithm(const relay::Racks& racks, std::uint32_t members);
-  void notice_answer(Duration after);
+  void notice_round_trip(session::MemberId member);
   void tear_down(std::move_only_function<void()> then);
   auto plane_answers() {
     return PlaneAnswers{weak_from_this(), &Sender::participant_, &Sender::give_up, &Sender::pump};
@@ -158,8 +158,8 @@ class Sender : public std::enable_shared_from_this<Sender> {
   relay::Racks epoch_racks_;
   std::uint32_t epoch_stragglers_ = 0;
   bool racks_are_hosts_ = false;
-  std::optional<Duration> quickest_answer_;  // of a receiver to our greeting
-  std::optional<Digest> digest_;             // of the whole source, once it has been read
+  std::optional<Duration> least_round_trip_;  // to a receiver
+  std::optional<Digest> digest_;              // of the whole source, once it has been read
   std::unique_ptr<DataPlaneProxy> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs
   std::unique_ptr<FileSource> store_;

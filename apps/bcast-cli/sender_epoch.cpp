@@ -79,15 +79,21 @@ void Sender::handle(session::ParametersNeeded& needed) {
                     now, session::kRoot, ranking.members);
 }
 
-void Sender::notice_answer(Duration after) {
-  quickest_answer_ = std::min(after, quickest_answer_.value_or(after));
+/// With its first message the kernel has an estimate of the way to a receiver.
+void Sender::notice_round_trip(session::MemberId member) {
+  auto& receiver = this->receiver(member);
+  if (std::exchange(receiver.is_distance_known, true)) return;
+  const auto round_trip = receiver.channel->round_trip();
+  if (!round_trip) return;
+  coordinator_.set_round_trip(member, *round_trip);
+  least_round_trip_ = std::min(*round_trip, least_round_trip_.value_or(*round_trip));
 }
 
-/// A receiver's answer to our greeting crossed the network twice: half of the quickest is taken for a hop. An
-/// uplink of which nothing is known is taken to be as fast as a link.
+/// Half of the least round trip is taken for a hop. An uplink of which nothing is known is taken to be as
+/// fast as a link.
 void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
   relay::PathParameters path = *config_.auto_paths;
-  if (quickest_answer_) path.hop_seconds = quickest_answer_->seconds() / 2;
+  if (least_round_trip_) path.hop_seconds = least_round_trip_->seconds() / 2;
   if (!racks_are_hosts_ && path.uplink_bits_per_second == 0)
     path.uplink_bits_per_second = path.bits_per_second;
   const relay::MessageShape message{.members = members,

@@ -77,7 +77,8 @@ class World {
     std::vector<sim::HostId> hosts;
     const auto add = [&](sim::RackId rack) {
       const auto rank = static_cast<std::uint32_t>(hosts.size());
-      const sim::LinkOptions link{.bits_per_second = link_rate(options_, rank), .delay = options_.link_delay};
+      const sim::LinkOptions link{.bits_per_second = link_rate(options_, rank),
+                                  .delay = link_delay(options_, rank)};
       hosts.push_back(network_.add_host({.link = link, .rack = rack}));
     };
     for (const relay::Rack& rack : options_.racks.all()) {

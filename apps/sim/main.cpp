@@ -29,6 +29,7 @@ constexpr std::uint32_t kMembersForBlocks = 256;
 constexpr std::uint32_t kMostMembersOfPackets = 1024;
 constexpr std::uint32_t kMostMembers = 65'536;
 constexpr std::uint64_t kDefaultWindow = 32 << 20;  // as rdmc_bcast's
+constexpr std::uint32_t kMostDelay = 1'000'000;     // microseconds
 constexpr const char* kOnlyPackets = "With --model packets";
 constexpr const char* kOnlyBlocks = "With --model blocks";
 
@@ -64,19 +65,30 @@ std::string apply_faults(const std::string& list, ScenarioOptions& options, std:
   return {};
 }
 
-/// Each "RANK:RATE". Empty: nothing is wrong.
-std::string apply_slow_hosts(const std::vector<std::string>& texts, ScenarioOptions& options) {
+/// Reads texts of the form "RANK:VALUE" with `parse`, which gives a Result. Empty: nothing is wrong.
+template <typename Value, typename Parse>
+std::string read_hosts(const char* option, const char* what, const std::vector<std::string>& texts,
+                       std::uint32_t members, Parse parse, std::map<std::uint32_t, Value>& hosts) {
   for (const std::string& text : texts) {
     std::uint32_t rank = 0;
     const char* const end = text.data() + text.size();
     const auto [after, error] = std::from_chars(text.data(), end, rank);
-    if (error != std::errc{} || after == end || *after != ':' || rank >= options.members)
-      return fmt::format("--slow-host: '{}' is not the rank of a member, a colon and a rate", text);
-    const auto rate = rdmc::parse_rate({after + 1, end});
-    if (!rate) return "--slow-host: " + rate.error().what;
-    options.slow_hosts[rank] = *rate;
+    if (error != std::errc{} || after == end || *after != ':' || rank >= members)
+      return fmt::format("{}: '{}' is not the rank of a member, a colon and {}", option, text, what);
+    const rdmc::Result<Value> value = parse(std::string_view(after + 1, end));
+    if (!value) return fmt::format("{}: {}", option, value.error().what);
+    hosts[rank] = *value;
   }
   return {};
+}
+
+rdmc::Result<rdmc::Duration> parse_delay(std::string_view text) {
+  std::uint32_t number = 0;
+  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || after != text.data() + text.size() || number > kMostDelay)
+    return rdmc::fail(rdmc::Errc::invalid_argument,
+                      fmt::format("'{}' is no number of microseconds up to {}", text, kMostDelay));
+  return rdmc::microseconds(number);
 }
 
 void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
@@ -126,7 +138,7 @@ CLI::Option* add_microseconds(CLI::App& bcast, const char* name, rdmc::Duration&
   return bcast
       .add_option_function<double>(
           name, [&value](double us) { value.ns = static_cast<std::int64_t>(us * 1000); }, what)
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(CLI::Range(0.0, double{kMostDelay}));
 }
 
 void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
@@ -140,7 +152,7 @@ void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
   microseconds("--latency", model.latency, "microseconds of a hop (default 5)");
   microseconds("--relay-cost", model.relay_cost, "microseconds of a core for each block (default 50)");
   microseconds("--jitter", model.jitter, "microseconds, at most, added to each of both (default 10)");
-  number("--writes-in-flight", model.writes_in_flight, "of a member (default 16)", 1,
+  number("--writes-in-flight", model.writes_in_flight, "of a member (default 64)", 1,
          rdmc::relay::kMaxWritesInFlight);
   number("--senders", model.senders, "groups of all members that send at once, each with another root", 1,
          256);
@@ -176,7 +188,7 @@ int main(int argc, char** argv) {
   bool json = false, go_back_n = false;
   rdmc::ScheduleOptions schedule;  // nothing given: as rdmc_bcast
   std::string faults = "none", model;
-  std::vector<std::string> slow_hosts;
+  std::vector<std::string> slow_hosts, far_hosts;
   CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
   app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
   app.footer(
@@ -212,6 +224,13 @@ int main(int argc, char** argv) {
                    "a member by its rank whose link has another rate, as 5:500m; several times, if need be")
       ->type_name("RANK:RATE")
       ->allow_extra_args(false);
+  bcast
+      ->add_option("--far-host", far_hosts,
+                   "a member by its rank whose link adds another delay, in microseconds, as 5:20000; several "
+                   "times, if need be")
+      ->type_name("RANK:MICROSECONDS")
+      ->allow_extra_args(false)
+      ->group(kOnlyPackets);
   bcast->add_option("--mtu", options.mtu, "of every link")
       ->check(CLI::Range(576U, 65'535U))
       ->group(kOnlyPackets);
@@ -253,8 +272,14 @@ int main(int argc, char** argv) {
   if (model == "blocks" || (model.empty() && options.members >= kMembersForBlocks)) {
     options.model = rdmc::sim_app::Model::blocks;
   }
-  if (const std::string error = apply_slow_hosts(slow_hosts, options); !error.empty()) {
-    fmt::print(stderr, "rdmc_sim: {}\n", error);
+  std::string wrong = read_hosts(
+      "--slow-host", "a rate", slow_hosts, options.members,
+      [](std::string_view text) { return rdmc::parse_rate(text); }, options.slow_hosts);
+  if (wrong.empty())
+    wrong =
+        read_hosts("--far-host", "microseconds", far_hosts, options.members, parse_delay, options.far_hosts);
+  if (!wrong.empty()) {
+    fmt::print(stderr, "rdmc_sim: {}\n", wrong);
     return 1;
   }
   if (const std::string error = check_model(*bcast, options); !error.empty()) {

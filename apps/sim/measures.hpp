@@ -31,6 +31,12 @@ inline std::uint64_t link_rate(const ScenarioOptions& options, std::uint32_t ran
   return slow == options.slow_hosts.end() ? options.rate : slow->second;
 }
 
+/// What the link of a member adds to the way of a packet.
+inline Duration link_delay(const ScenarioOptions& options, std::uint32_t rank) {
+  const auto far = options.far_hosts.find(rank);
+  return far == options.far_hosts.end() ? options.link_delay : far->second;
+}
+
 /// As many blocks as the algorithm has steps, at the links' rate: for the pipeline k - 1 + ceil(log2 n)
 /// (RDMC, section 3).
 inline double bound_seconds(const ScenarioOptions& options) {

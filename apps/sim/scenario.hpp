@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dataplane/base/types.hpp"
+#include "dataplane/relay/relay.hpp"
 #include "dataplane/relay/schedule.hpp"
 #include "dataplane/sim/faults.hpp"
 
@@ -21,12 +22,12 @@ struct BlockModel {
   Duration latency = microseconds(5);  ///< of a hop, beyond the time at the links' rate
   /// Of a received block, on its host's one core: from its landing to when it can be sent on.
   Duration relay_cost = microseconds(50);
-  Duration jitter = microseconds(10);   ///< added to each hop and to each relay cost, uniform up to this
-  std::uint32_t writes_in_flight = 16;  ///< of a member
-  std::uint32_t senders = 1;            ///< groups of all members, each with another root, that send at once
-  std::uint32_t slow_links = 0;         ///< connections at slow_rate: so many,
-  std::uint32_t slow_percent = 0;       ///< or so many of those between racks, if racks are known
-  std::uint64_t slow_rate = 0;          ///< bits per second, each way
+  Duration jitter = microseconds(10);  ///< added to each hop and to each relay cost, uniform up to this
+  std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;  ///< of a member
+  std::uint32_t senders = 1;       ///< groups of all members, each with another root, that send at once
+  std::uint32_t slow_links = 0;    ///< connections at slow_rate: so many,
+  std::uint32_t slow_percent = 0;  ///< or so many of those between racks, if racks are known
+  std::uint64_t slow_rate = 0;     ///< bits per second, each way
 };
 
 struct ScenarioOptions {
@@ -44,7 +45,9 @@ struct ScenarioOptions {
   std::map<std::uint32_t, std::uint64_t> slow_hosts{};
   std::uint32_t mtu = 1500;
   Duration link_delay = microseconds(5);  ///< of every link: two of them are between two hosts
-  bool finds_stragglers = false;          ///< packets only; where the algorithm was not asked for
+  /// Members by rank whose link has another delay; packets only.
+  std::map<std::uint32_t, Duration> far_hosts{};
+  bool finds_stragglers = false;  ///< packets only; where the algorithm was not asked for
   bool selective_repeat = true;
   sim::FaultRates rates{};       ///< of datagrams
   std::uint32_t kills = 0;       ///< receivers killed at random moments; never all of them

@@ -88,7 +88,7 @@ class SimHost : public sim::Process {
   /// As rdmc_bcast asks its data plane.
   void tell_lag(session::Participant& participant, Time now) {
     if (!running_ || now < tell_at_) return;
-    participant.lags(*running_, data_plane_.lagging(), now);
+    participant.lags(*running_, data_plane_.find_lagging(), now);
     tell_at_ = now + milliseconds(100);
   }
 
@@ -123,7 +123,7 @@ inline bcast::EpochPlan plan_epoch(const bcast::Ranking& ranking, bcast::FileSha
           .stragglers = stragglers,
           .block_bytes = shape.block_size,
           .message_bytes = bcast::VirtualBlocks(shape, message).size(),
-          .writes_in_flight = 16,
+          .writes_in_flight = relay::kDefaultWritesInFlight,
           .selective_repeat = options.selective_repeat};
 }
 

@@ -38,7 +38,13 @@ void SimRoot::run(Time now) {
     drain();
   }
   for (auto& [member, end] : controls_) {
-    for (const auto& message : end.receive()) coordinator_.on_message(member, message, now);
+    for (const auto& message : end.receive()) {
+      if (const auto asked = asked_at_.find(member); asked != asked_at_.end()) {
+        coordinator_.set_round_trip(member, now - asked->second);
+        asked_at_.erase(asked);
+      }
+      coordinator_.on_message(member, message, now);
+    }
     if (end.has_just_ended()) coordinator_.on_closed(member, {Errc::peer_failed, "end of stream"}, now);
   }
   if (coordinator_.next_deadline() <= now) coordinator_.on_timer(now);
@@ -107,6 +113,7 @@ void SimRoot::handle(session::CoordinatorOutput& output) {
       controls_.at(close->member).close();
   } else if (const auto* connect = std::get_if<ConnectRequested>(&output)) {
     if (connect->member == kRoot) participant_.on_connected(now_);
+    if (connect->member != kRoot) asked_at_[connect->member] = now_;
     coordinator_.on_connected(connect->member, now_);
   } else if (const auto* needed = std::get_if<ParametersNeeded>(&output)) {
     choose(*needed);

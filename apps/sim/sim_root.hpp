@@ -48,6 +48,7 @@ class SimRoot final : public SimHost {
   session::Coordinator coordinator_;
   session::Participant participant_;
   std::map<session::MemberId, ControlEnd> controls_;
+  std::map<session::MemberId, Time> asked_at_;  ///< greeted then, and has not answered yet
   std::optional<bcast::BlockMap> message_;
   std::unique_ptr<SimSource> store_;
   bool started_ = false, finished_ = false;

@@ -48,6 +48,10 @@ Address Channel::local() const {
   return end_->local();
 }
 
+std::optional<Duration> Channel::round_trip() const {
+  return end_->round_trip();
+}
+
 std::optional<std::array<std::byte, 16>> Channel::binding() const {
   return end_->binding();
 }

@@ -14,6 +14,7 @@
 
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
 
 namespace rdmc::control {
 
@@ -58,6 +59,9 @@ class Channel {
   std::size_t queued_bytes() const;
   const Address& peer() const;
   Address local() const;
+  /// The kernel's estimate of what bytes take to the peer and back. None where it has no estimate, nor of a
+  /// part of a connection that several channels share.
+  std::optional<Duration> round_trip() const;
   /// A value that both ends of the connection share and nobody can make equal in two connections, not even
   /// who is an end of both (from TLS's exporter, RFC 9266). None where the connection is not encrypted, nor
   /// of a part of one that several channels share. Throws std::bad_alloc.
@@ -82,6 +86,7 @@ class ChannelEnd {
   virtual std::size_t queued_bytes() const = 0;
   virtual const Address& peer() const = 0;
   virtual Address local() const = 0;
+  virtual std::optional<Duration> round_trip() const { return std::nullopt; }
   virtual std::optional<std::array<std::byte, 16>> binding() const { return std::nullopt; }
   virtual const std::shared_ptr<LoopCore>& core() const = 0;
 };

@@ -40,6 +40,7 @@ class Connection final : public LoopMember,
 
   const Address& peer() const override { return peer_; }
   Address local() const override { return local_; }
+  std::optional<Duration> round_trip() const override { return control::round_trip(socket_.get()); }
   std::optional<std::array<std::byte, 16>> binding() const override { return protocol_.binding(); }
   std::size_t queued_bytes() const override { return queued_bytes_; }
   const std::shared_ptr<LoopCore>& core() const override { return core_; }

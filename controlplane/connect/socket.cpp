@@ -155,6 +155,13 @@ void set_channel_options(int socket, Duration limit) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
 }
 
+std::optional<Duration> round_trip(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_rtt == 0) return {};
+  return microseconds(info.tcpi_rtt);
+}
+
 Address local_address(int socket) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;

@@ -4,6 +4,8 @@
 
 #include <sys/socket.h>
 
+#include <optional>
+
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
@@ -33,6 +35,8 @@ int connect_result(int socket);
 /// TCP_NODELAY, and a peer that is silent for `limit` (rounded to milliseconds) is reported as ETIMEDOUT.
 void set_channel_options(int socket, Duration limit);
 Address local_address(int socket);
+/// The kernel's estimate for a TCP connection (tcp_info); none if it has no estimate.
+std::optional<Duration> round_trip(int socket);
 
 socklen_t to_sockaddr(const Address& address, sockaddr_storage& storage);
 /// Anything but IPv4 and IPv6 gives an empty address.

@@ -46,7 +46,7 @@ struct ParametersNeeded {
     MemberId member{};
     Bytes state;                ///< from its accept(), later its ended_state()
     bool lacks = true;          ///< false: it is whole and can only be the source
-    bool is_straggler = false;  ///< its link is slower than the others'
+    bool is_straggler = false;  ///< its link is slower than the others', or it is far from them
   };
   Epoch epoch{};
   std::vector<Candidate> candidates;
@@ -102,6 +102,9 @@ class Coordinator {
   void on_connected(MemberId member, Time now);
   /// Where its control listener was found: others may not know the name that it has here.
   void set_address(MemberId member, std::string address);
+  /// What bytes take to this member and back, as far as the driver knows. A member that is far from the
+  /// others is a straggler from the beginning.
+  void set_round_trip(MemberId member, Duration round_trip);
   void on_message(MemberId member, std::span<const std::byte> bytes, Time now);
   /// The channel is gone, or could not be made. Errc::authentication before the job makes the outcome
   /// `refused`.
@@ -187,6 +190,7 @@ class Coordinator {
     std::uint64_t bytes_before = 0;  ///< when this epoch started
     std::optional<ToldWait> wait;    ///< in this epoch
     std::vector<ToldLag> lags;       ///< in this epoch
+    std::optional<Duration> round_trip;
     bool is_straggler = false;
     Time quiet_since{};  ///< neither a wait nor a gain worth the name since then
     std::uint64_t quiet_bytes = 0;
@@ -277,6 +281,7 @@ class Coordinator {
   void on_lag(Member& member, const wire::Lag& lag, Time now);
   static std::optional<Time> held_up_since(const Member& member, Time now);
   void find_stragglers(Time now);
+  void find_far();
   static bool lacks(const Member& member);
   bool is_worthwhile(std::span<Member* const> found, Time now) const;
 

@@ -25,6 +25,7 @@ void Coordinator::choose(Time now) {
       if (std::exchange(member.owes, false)) settle(member);
     return;
   }
+  find_far();
   ParametersNeeded needed;
   for (const Member& member : members_) {
     if (member.standing == Standing::active)

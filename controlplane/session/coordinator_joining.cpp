@@ -51,6 +51,10 @@ void Coordinator::on_welcome(Member& member, const wire::Welcome& welcome, Time 
   send(member, envelope, now);
 }
 
+void Coordinator::set_round_trip(MemberId id, Duration round_trip) {
+  if (Member* member = find(id)) member->round_trip = round_trip;
+}
+
 void Coordinator::set_address(MemberId id, std::string address) {
   if (Member* member = find(id)) member->spec.address = std::move(address);
 }

@@ -1,6 +1,6 @@
-// Stragglers are members whose links are slower than the others'. The coordinator finds them by what data
-// paths say of their neighbours. The application gives them a part in the next epoch in which they hold up
-// nobody. README.md has the rule.
+// Stragglers are members whose links are slower than the others', or that are far from them. The coordinator
+// finds the former by what data paths say of their neighbours, and the latter by their round trips. The
+// application gives them a part in the next epoch in which they hold up nobody. README.md has the rule.
 #include <algorithm>
 
 #include "controlplane/session/coordinator.hpp"
@@ -17,6 +17,14 @@ constexpr std::size_t kLeastLacking = 3;
 constexpr int kWorthwhile = 2;
 /// A lag that comes back within this time was not over.
 constexpr Duration kLagPause = milliseconds(200);
+/// A member is far if bytes take at least so long to it and back, and so many times as long as to the others.
+constexpr Duration kFar = milliseconds(10);
+constexpr int kTimesAsFar = 4;
+
+std::size_t most_stragglers(std::ptrdiff_t lacking) {
+  const auto all = static_cast<std::size_t>(lacking);
+  return all < kLeastLacking ? 0 : std::max<std::size_t>(1, all / kMembersPerStraggler);
+}
 
 }  // namespace
 
@@ -71,14 +79,40 @@ void Coordinator::find_stragglers(Time now) {
   }
   if (found.empty()) return;
   const auto known =
-      std::ranges::count_if(members_, [&](const Member& m) { return m.is_straggler && lacks(m); });
-  const auto lacking = std::ranges::count_if(members_, [&](const Member& m) { return lacks(m); });
-  const auto all = static_cast<std::size_t>(lacking);
-  const std::size_t most = all < kLeastLacking ? 0 : std::max<std::size_t>(1, all / kMembersPerStraggler);
-  if (static_cast<std::size_t>(known) + found.size() > most || !is_worthwhile(found, now)) return;
+      std::ranges::count_if(members_, [](const Member& m) { return m.is_straggler && lacks(m); });
+  const auto lacking = std::ranges::count_if(members_, lacks);
+  if (static_cast<std::size_t>(known) + found.size() > most_stragglers(lacking) || !is_worthwhile(found, now))
+    return;
   for (Member* const slow : found) slow->is_straggler = true;
   counters_.stragglers += found.size();
   end_epoch(now);
+}
+
+/// Whoever receives from a far member is late by as much as that member is, and blocks to it stay in a ring
+/// for long. "The others" are those nearer than the median.
+void Coordinator::find_far() {
+  if (!config_.finds_stragglers) return;
+  std::vector<Member*> lacking;
+  std::vector<Duration> round_trips;
+  std::size_t stragglers = 0;
+  for (Member& member : members_) {
+    if (member.standing != Standing::active || member.delivery != Delivery::none) continue;
+    lacking.push_back(&member);
+    stragglers += member.is_straggler;
+    if (member.round_trip) round_trips.push_back(*member.round_trip);
+  }
+  if (round_trips.empty()) return;
+  const auto middle = round_trips.begin() + static_cast<std::ptrdiff_t>(round_trips.size() / 2);
+  std::ranges::nth_element(round_trips, middle);
+  const Duration least = std::max(kFar, *middle * kTimesAsFar);
+  const auto is_near = [&](const Member* member) {
+    return member->is_straggler || !member->round_trip || *member->round_trip < least;
+  };
+  std::vector<Member*> far = lacking;
+  std::erase_if(far, is_near);
+  if (far.size() + stragglers > most_stragglers(static_cast<std::ptrdiff_t>(lacking.size()))) return;
+  for (Member* const member : far) member->is_straggler = true;
+  counters_.stragglers += far.size();
 }
 
 bool Coordinator::lacks(const Member& member) {

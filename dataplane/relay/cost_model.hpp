@@ -41,7 +41,7 @@ struct PathParameters {
 /// A file's sender assumes this of its paths before it has measured anything: links of 2 Gb/s, a core for
 /// each process, and new connections. Blocks for that rate cost links of 400 Mb/s and of 10 Gb/s about 1 %.
 inline constexpr PathParameters kUnmeasured{
-    .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 16};
+    .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 64};
 
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
 struct MessageShape {

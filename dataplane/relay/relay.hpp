@@ -27,7 +27,9 @@
 
 namespace rdmc::relay {
 
-inline constexpr std::uint32_t kMaxWritesInFlight = 4096;
+inline constexpr std::uint32_t kDefaultWritesInFlight = 64, kMaxWritesInFlight = 4096;
+/// A straggler is told of at most so many omitted blocks at the same time, beside the writes in flight.
+inline constexpr std::uint32_t kMostOmissions = 64;
 /// Steps of one source that may be open, from the earliest block that is late to the newest that comes.
 inline constexpr std::uint32_t kMostOvertaken = 4096;
 
@@ -35,11 +37,12 @@ struct RelayConfig {
   Algorithm algorithm = Algorithm::binomial_pipeline;
   Rank rank{};
   std::uint32_t members = 1;
-  Racks racks{};                            ///< nothing known, or all members
-  std::uint32_t block_bytes = 1;            ///< 1 ... 2^31 - 1
-  std::uint32_t max_writes_in_flight = 16;  ///< over all destinations, 1 ... kMaxWritesInFlight
-  std::uint32_t landings_ahead = 16;        ///< poll_landing tells so many writes per source in advance, >= 1
-  std::uint16_t slot_id = 0;                ///< this message's name in the immediates that reach this member
+  Racks racks{};                  ///< nothing known, or all members
+  std::uint32_t block_bytes = 1;  ///< 1 ... 2^31 - 1
+  /// Over all destinations, 1 ... kMaxWritesInFlight; but 16, or a quarter of the slots, are the most.
+  std::uint32_t max_writes_in_flight = kDefaultWritesInFlight;
+  std::uint32_t landings_ahead = 16;  ///< poll_landing tells so many writes per source in advance, >= 1
+  std::uint16_t slot_id = 0;          ///< this message's name in the immediates that reach this member
   /// So many members with the highest ranks are stragglers: they send to nobody but each other, and blocks
   /// may be omitted for them. Fewer than `members`. In the plan no other member may depend on them.
   std::uint32_t stragglers = 0;
@@ -171,18 +174,19 @@ class Relay {
   BlockMap held() const;
   /// `block` has not been released yet, and nobody will send it here in this message.
   bool is_omitted(std::uint64_t block) const;
-  /// The destinations that hold up the slots here, in the order of their ranks, and no stragglers: blocks
-  /// that have come, and that the destination has not acknowledged, fill an eighth of the slots and are more
-  /// than twice as many as may be in flight, or fill three eighths. At a root only those blocks count that
-  /// are older than one that it has passed to another destination.
-  std::vector<Rank> lagging() const;
+  /// The destinations that hold up the slots here, or soon will, in the order of their ranks, and no
+  /// stragglers. Blocks that have come, and that such a destination has not acknowledged, fill three eighths
+  /// of the slots; or an eighth, and of the blocks that became due to it between two calls it has taken less
+  /// than three quarters. At a root only those blocks count that are older than one that it has passed to
+  /// another destination. To be called every tenth of a second or so.
+  std::vector<Rank> find_lagging();
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
   /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
   std::size_t state_bytes() const;
   /// Every block is here or omitted (root: was made available).
   bool is_delivered() const { return blocks_ != 0 && received_ == blocks_; }
   /// Delivered, consumed, and all that we had to relay is acknowledged.
-  bool is_complete() const { return blocks_ != 0 && released_ == blocks_; }
+  bool is_complete() const { return blocks_ != 0 && released_ == blocks_ && window_.is_empty(); }
   /// What keeps us from our next move; nothing before set_memory, after the end, or when the next poll gives
   /// an action.
   std::optional<Wait> wait() const;
@@ -208,8 +212,12 @@ class Relay {
     std::optional<Grant> arena;
     bool started = false;  ///< its first write was posted
     bool is_straggler = false;
-    bool is_behind = false;        ///< it is a straggler, and blocks are omitted for it
-    std::uint32_t writes = 0;      ///< in flight
+    bool is_behind = false;       ///< it is a straggler, and blocks are omitted for it
+    bool falls_behind = false;    ///< it took less than three quarters of what was due at the last look
+    std::uint32_t writes = 0;     ///< in flight, but those of omitted blocks
+    std::uint32_t omissions = 0;  ///< writes of omitted blocks in flight
+    std::uint64_t writes_done = 0;
+    std::uint64_t due_before = 0, done_before = 0;  ///< writes that were due, and done, at the last look
     std::uint64_t held_up_in = 0;  ///< the poll_write in which a block for it was found late, or it was slow
   };
   enum class Arena : std::uint8_t { none, offered, granted, holds_first_block, emptied };
@@ -234,6 +242,9 @@ class Relay {
   bool was_overtaken(std::uint64_t block) const;
   bool can_write(const Destination& destination, std::uint64_t block) const;
   bool is_behind(const Destination& destination, std::uint64_t block) const;
+  void omit_for_stragglers();
+  std::uint32_t most_writes() const;
+  std::uint64_t backlog_of(std::uint32_t destination) const;
   bool is_straggler(Rank rank) const { return value_of(rank) >= config_.members - config_.stragglers; }
   std::uint32_t most_writes_to(const Destination& destination) const;
   void fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write);
@@ -270,6 +281,7 @@ class Relay {
   std::uint64_t written_ = 0;  ///< one more than the highest block whose write was acknowledged
   std::uint32_t writes_in_flight_ = 0;
   std::uint32_t arena_writes_in_flight_ = 0;
+  std::uint32_t omissions_in_flight_ = 0;
   bool cancelled_ = false;
 };
 

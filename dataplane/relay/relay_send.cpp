@@ -71,10 +71,18 @@ bool Relay::was_overtaken(std::uint64_t block) const {
          overtaken_[block % overtaken_.size()];
 }
 
+/// Many, since on a long path they are what fills the link. But they keep their slots until they are
+/// acknowledged, so of a ring of few slots no more than a quarter.
+std::uint32_t Relay::most_writes() const {
+  constexpr std::uint64_t kAnyRing = 16;
+  const std::uint64_t of_ring = std::max(kAnyRing, memory_ ? memory_->slots / 4 : 0);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.max_writes_in_flight, of_ring));
+}
+
 /// One destination alone must not keep all others waiting; but who has lost packets needs many to catch up. A
 /// straggler hears of omitted blocks behind those that it is sent, so these have to be few.
 std::uint32_t Relay::most_writes_to(const Destination& destination) const {
-  const std::uint32_t most = config_.max_writes_in_flight;
+  const std::uint32_t most = most_writes();
   if (destination.is_straggler) return std::max(1U, destination.is_behind ? most / 2 : most / 4);
   return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
 }
@@ -88,6 +96,22 @@ bool Relay::is_behind(const Destination& destination, std::uint64_t block) const
   return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
 }
 
+/// An omitted block leaves its slot at once. The straggler hears of it when it has granted room for it, which
+/// behind a long path takes long.
+void Relay::omit_for_stragglers() {
+  bool any = false;
+  for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
+    SendWindow::Send& send = window_[at];
+    Destination& destination = destinations_[send.destination];
+    if (!destination.is_straggler || send.state != SendWindow::State::waiting || !holds(send.block)) continue;
+    destination.is_behind = is_behind(destination, send.block);
+    if (!destination.is_behind) continue;
+    send.state = SendWindow::State::omitted;
+    any = true;
+  }
+  if (any) release();
+}
+
 /// A block that is not here yet holds up its own destination only: the link would stand idle for as long as
 /// it is late, and every later step with it. Where a packet of it was lost, it holds up nobody. A destination
 /// that is slow holds up itself only: it has its share of the writes in flight, or no room in its ring. A
@@ -95,21 +119,26 @@ bool Relay::is_behind(const Destination& destination, std::uint64_t block) const
 /// everything: it is on its way when a message starts, and filling the link with the blocks of whoever
 /// granted first would turn the pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
-  if (cancelled_ || writes_in_flight_ == config_.max_writes_in_flight) return false;
+  if (cancelled_) return false;
+  if (config_.stragglers > 0) omit_for_stragglers();
+  const bool is_full = writes_in_flight_ - omissions_in_flight_ >= most_writes();
+  if (is_full && config_.stragglers == 0) return false;
   ++write_polls_;
   for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
     SendWindow::Send& send = window_[at];
-    if (send.state != SendWindow::State::waiting) continue;
+    if (!SendWindow::is_waiting(send)) continue;
     Destination& destination = destinations_[send.destination];
     if (destination.held_up_in == write_polls_) continue;  // writes to one keep their order
-    if (!holds(send.block)) {
+    const bool is_omitted = send.state == SendWindow::State::omitted;
+    if (!is_omitted && !holds(send.block)) {
       // The first one may have to land in an arena that takes no other.
       if (!destination.started || !was_overtaken(send.block)) destination.held_up_in = write_polls_;
       continue;
     }
     const bool is_granted = can_write(destination, send.block);
-    destination.is_behind = is_behind(destination, send.block);
-    if (is_granted && destination.writes < most_writes_to(destination)) {
+    const bool has_room = is_omitted ? destination.omissions < kMostOmissions
+                                     : !is_full && destination.writes < most_writes_to(destination);
+    if (is_granted && has_room) {
       fill_write(destination, send, write);
       return true;
     }
@@ -122,34 +151,42 @@ bool Relay::poll_write(BlockWrite& write) {
 void Relay::fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write) {
   const bool into_arena = !destination.started && destination.arena.has_value();
   const Grant& grant = into_arena ? *destination.arena : *destination.memory;
-  const bool from_arena = arena_ == Arena::holds_first_block && send.block == first_block();
+  const bool is_omission = send.state == SendWindow::State::omitted;
+  const bool from_arena = !is_omission && arena_ == Arena::holds_first_block && send.block == first_block();
   const std::uint64_t remote_slot = into_arena ? 0 : send.block % grant.slots;
   write = {.to = destination.rank,
            .block = send.block,
            .local_offset = from_arena ? 0 : offset_of(send.block),
            .remote_address = grant.remote_address + remote_slot * config_.block_bytes,
-           .bytes = destination.is_behind || is_omitted(send.block) ? 0 : block_length(send.block),
+           .bytes = is_omission || is_omitted(send.block) ? 0 : block_length(send.block),
            .key = grant.key,
            .immediate = immediate_of(grant.slot_id, send.block),
            .from_arena = from_arena,
            .into_arena = into_arena};
   destination.started = true;
-  ++destination.writes;
-  send.state = from_arena ? SendWindow::State::posted_from_arena : SendWindow::State::posted;
+  ++(is_omission ? destination.omissions : destination.writes);
+  if (is_omission)
+    send.state = SendWindow::State::posted_omitted;
+  else
+    send.state = from_arena ? SendWindow::State::posted_from_arena : SendWindow::State::posted;
   window_.advance();
   ++writes_in_flight_;
+  if (is_omission) ++omissions_in_flight_;
   if (from_arena) ++arena_writes_in_flight_;
 }
 
 void Relay::on_write_complete(Rank to, std::uint64_t block) {
   for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
     SendWindow::Send& send = window_[at];
-    const bool posted =
-        send.state == SendWindow::State::posted || send.state == SendWindow::State::posted_from_arena;
-    if (!posted || send.block != block || destinations_[send.destination].rank != to) continue;
+    const bool posted = send.state != SendWindow::State::done && !SendWindow::is_waiting(send);
+    Destination& destination = destinations_[send.destination];
+    if (!posted || send.block != block || destination.rank != to) continue;
+    const bool is_omission = send.state == SendWindow::State::posted_omitted;
     if (send.state == SendWindow::State::posted_from_arena) --arena_writes_in_flight_;
+    if (is_omission) --omissions_in_flight_;
     --writes_in_flight_;
-    --destinations_[send.destination].writes;
+    --(is_omission ? destination.omissions : destination.writes);
+    ++destination.writes_done;
     send.state = SendWindow::State::done;
     written_ = std::max(written_, block + 1);
     window_.advance();

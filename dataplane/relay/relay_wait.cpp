@@ -4,6 +4,12 @@
 #include "dataplane/relay/relay.hpp"
 
 namespace rdmc::relay {
+namespace {
+
+/// Fewer say nothing of a destination's pace.
+constexpr std::uint64_t kLeastBlocksOfLook = 4;
+
+}  // namespace
 
 /// The earliest scheduled send that waits for something else than an earlier one of ours.
 std::optional<Wait> Relay::send_wait() const {
@@ -11,8 +17,8 @@ std::optional<Wait> Relay::send_wait() const {
     const SendWindow::Send& send = window_[at];
     if (send.state == SendWindow::State::done) continue;
     const Destination& destination = destinations_[send.destination];
-    if (send.state != SendWindow::State::waiting) return Wait{send.step, destination.rank, Wait::For::link};
-    if (holds(send.block)) {
+    if (!SendWindow::is_waiting(send)) return Wait{send.step, destination.rank, Wait::For::link};
+    if (send.state == SendWindow::State::omitted || holds(send.block)) {
       if (can_write(destination, send.block)) continue;
       return Wait{send.step, destination.rank, Wait::For::room};
     }
@@ -39,22 +45,37 @@ std::optional<Wait> Relay::wait() const {
   return earliest;
 }
 
-std::vector<Rank> Relay::lagging() const {
+/// The writes to a destination that have not completed, of blocks that have come.
+std::uint64_t Relay::backlog_of(std::uint32_t destination) const {
+  const std::uint64_t newest = schedule_.is_root() ? written_ : reached_;
+  std::uint64_t backlog = 0;
+  for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
+    const SendWindow::Send& send = window_[at];
+    backlog += send.destination == destination && send.state != SendWindow::State::done &&
+               send.block < newest && holds(send.block);
+  }
+  return backlog;
+}
+
+// Behind a long path much is in flight, but no more from one look to the next.
+std::vector<Rank> Relay::find_lagging() {
   std::vector<Rank> found;
   if (!memory_ || cancelled_) return found;
-  const std::uint64_t newest = schedule_.is_root() ? written_ : reached_;
-  // Of a ring of few slots more than a quarter may be in flight, and one destination of two gets half of it.
-  const std::uint64_t most = std::max(
-      memory_->slots / 8, std::min<std::uint64_t>(2 * config_.max_writes_in_flight, memory_->slots * 3 / 8));
+  const std::uint64_t slots = memory_->slots;
   for (std::uint32_t i = 0; i < destinations_.size(); ++i) {
-    if (destinations_[i].is_straggler) continue;
-    std::uint64_t backlog = 0;
-    for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
-      const SendWindow::Send& send = window_[at];
-      backlog += send.destination == i && send.state != SendWindow::State::done && send.block < newest &&
-                 holds(send.block);
+    Destination& destination = destinations_[i];
+    if (destination.is_straggler) continue;
+    const std::uint64_t backlog = backlog_of(i);
+    const std::uint64_t due = destination.writes_done + backlog;
+    const std::uint64_t more = due - std::min(due, destination.due_before);
+    if (more >= std::max(kLeastBlocksOfLook, slots / 32)) {
+      const std::uint64_t taken = destination.writes_done - destination.done_before;
+      destination.falls_behind = taken * 4 < more * 3;
+      destination.due_before = due;
+      destination.done_before = destination.writes_done;
     }
-    if (backlog > most) found.push_back(destinations_[i].rank);
+    if (backlog > slots * 3 / 8 || (destination.falls_behind && backlog > slots / 8))
+      found.push_back(destination.rank);
   }
   return found;
 }

@@ -12,7 +12,14 @@ namespace rdmc::relay {
 
 class SendWindow {
  public:
-  enum class State : std::uint8_t { waiting, posted, posted_from_arena, done };
+  enum class State : std::uint8_t {
+    waiting,
+    omitted,  ///< waiting, but its block goes without bytes and needs no slot any more
+    posted,
+    posted_from_arena,
+    posted_omitted,
+    done
+  };
   struct Send {
     std::uint64_t step = 0;
     std::uint64_t block = 0;
@@ -41,6 +48,7 @@ class SendWindow {
   /// Of the ring.
   std::size_t bytes() const { return ring_.capacity() * sizeof(Send); }
   bool is_full() const { return end_ - begin_ == ring_.size(); }
+  bool is_empty() const { return end_ == begin_; }
 
   /// Steps below were looked at.
   std::uint64_t seen() const { return seen_; }
@@ -61,11 +69,18 @@ class SendWindow {
   /// No step below that was not seen has a send.
   void skip_to(std::uint64_t step) { seen_ = step; }
 
+  static bool is_waiting(const Send& send) {
+    return send.state == State::waiting || send.state == State::omitted;
+  }
+  static bool needs_slot(const Send& send) {
+    return send.state != State::omitted && send.state != State::posted_omitted && send.state != State::done;
+  }
+
   /// After states have changed.
   void advance() {
     while (begin_ < end_ && (*this)[begin_].state == State::done) ++begin_;
     if (waiting_from_ < begin_) waiting_from_ = begin_;
-    while (waiting_from_ < end_ && (*this)[waiting_from_].state != State::waiting) ++waiting_from_;
+    while (waiting_from_ < end_ && !is_waiting((*this)[waiting_from_])) ++waiting_from_;
   }
 
  private:

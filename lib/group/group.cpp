@@ -234,8 +234,8 @@ std::optional<relay::Wait> Group::wait() const {
   return messages_.front().relay.wait();
 }
 
-std::vector<Rank> Group::lagging() const {
-  return messages_.empty() ? std::vector<Rank>() : messages_.front().relay.lagging();
+std::vector<Rank> Group::find_lagging() {
+  return messages_.empty() ? std::vector<Rank>() : messages_.front().relay.find_lagging();
 }
 
 std::uint64_t Group::blocks_received(std::uint64_t number) const {

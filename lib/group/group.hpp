@@ -36,7 +36,7 @@ struct GroupConfig {
   /// `algorithm` and `block_bytes` are those of messages that it sends without asking plan_for(), and agree
   /// with what is fixed. The same at every member; needs `confirms` and links to almost all.
   std::optional<relay::AutoConfig> automatic{};
-  std::uint32_t max_writes_in_flight = 16;
+  std::uint32_t max_writes_in_flight = relay::kDefaultWritesInFlight;
   /// So many members with the highest ranks are stragglers, as in relay::RelayConfig. Only without announced
   /// lengths.
   std::uint32_t stragglers = 0;
@@ -186,8 +186,8 @@ class Group final : public GroupPart {
   const GroupConfig& config() const { return config_; }
   /// What keeps the oldest message under way from going on here.
   std::optional<relay::Wait> wait() const;
-  /// Who hold up the slots of that message, as relay::Relay::lagging().
-  std::vector<Rank> lagging() const;
+  /// Who hold up the slots of that message, as relay::Relay::find_lagging().
+  std::vector<Rank> find_lagging();
   std::vector<Rank> neighbours() const;
 
   const GroupCounters& counters() const { return counters_; }

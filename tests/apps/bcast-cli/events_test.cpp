@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_fabric_is_told_with_the_reason_for_it) {
   BOOST_TEST(json_line(StragglerEvent{"h1\n"}) == R"({"event":"straggler","host":"h1\n"})"
                                                   "\n");
   BOOST_TEST(text_line(StragglerEvent{"h1\n"}) ==
-             "h1\\x0a  is slower than the others, who go on without waiting for it\n");
+             "h1\\x0a  is slower than the others, or far from them; they go on without waiting for it\n");
   const FabricEvent event{"udp", "dpdk cannot be used: no \"hugepages\""};
   const auto told = parsed(json_line(event));
   BOOST_TEST(told["event"] == "fabric");

@@ -22,16 +22,21 @@ constexpr Duration kTick = milliseconds(20);
 /// A job of the root and eight others in its first epoch, running; ids are ranks. Everybody gains 100 MB/s.
 class Running {
  public:
-  explicit Running(bool finds = true)
+  /// Round trips of the members 1, 2 and so on, as far as they are known.
+  explicit Running(bool finds = true, const std::vector<Duration>& round_trips = {})
       : coordinator_({.session = {}, .timing = {}, .job_bytes = kJob, .finds_stragglers = finds},
                      members_named(0, kReceivers)) {
     coordinator_.start(now_);
+    for (std::uint32_t i = 0; i < round_trips.size(); ++i)
+      coordinator_.set_round_trip(MemberId{i + 1}, round_trips[i]);
     for (std::uint32_t id = 0; id <= kReceivers; ++id) {
       coordinator_.on_connected(MemberId{id}, now_);
       say(id, [](wire::Envelope& e) { e.mutable_welcome()->set_version(kProtocolVersion); });
       say(id, [id](wire::Envelope& e) { e.mutable_accept()->set_committed(id == 0); });
     }
     drain();
+    BOOST_REQUIRE(candidates_);
+    far_ = stragglers_among(*candidates_);
     form(Epoch{1});
   }
 
@@ -75,16 +80,22 @@ class Running {
       say(id, [&](wire::Envelope& e) { e.mutable_ended()->set_epoch(value_of(epoch_)); });
     drain();
     BOOST_REQUIRE(candidates_);
-    std::set<std::uint32_t> found;
-    for (const auto& candidate : *candidates_)
-      if (candidate.is_straggler) found.insert(value_of(candidate.member));
-    return found;
+    return stragglers_among(*candidates_);
   }
+  /// What it is told before the first epoch.
+  const std::set<std::uint32_t>& far() const { return far_; }
   bool ended() const { return ended_; }
   int lost() const { return lost_; }
   int named_as_failed() const { return named_; }
 
  private:
+  static std::set<std::uint32_t> stragglers_among(
+      const std::vector<ParametersNeeded::Candidate>& candidates) {
+    std::set<std::uint32_t> found;
+    for (const auto& candidate : candidates)
+      if (candidate.is_straggler) found.insert(value_of(candidate.member));
+    return found;
+  }
   template <typename Fill>
   void say(std::uint32_t id, Fill fill) {
     test::say(coordinator_, id, now_, fill);
@@ -109,6 +120,7 @@ class Running {
   Epoch epoch_{};
   std::uint64_t bytes_ = 0;
   std::optional<std::vector<ParametersNeeded::Candidate>> candidates_;
+  std::set<std::uint32_t> far_;
   bool ended_ = false;
   int lost_ = 0, named_ = 0;
 };
@@ -129,6 +141,27 @@ BOOST_AUTO_TEST_CASE(whoever_holds_up_rings_for_a_while_is_a_straggler_in_the_ne
   job.lag(3, {5});  // it is known
   job.pass(seconds(1));
   BOOST_TEST(!job.ended());
+}
+
+BOOST_AUTO_TEST_CASE(whoever_is_far_from_the_others_is_a_straggler_from_the_beginning) {
+  using Far = std::set<std::uint32_t>;
+  const Duration near = microseconds(100), some = milliseconds(5), far = milliseconds(40);
+  struct Case {
+    std::vector<Duration> round_trips;
+    Far far;
+  };
+  for (const auto& [round_trips, found] : std::initializer_list<Case>{
+           {{near, near, near, near, far, near, near, near}, {5}},
+           {{near, near, near, near, far, near, far, near}, {5, 7}},
+           {{near, near, far, near, far, near, far, near}, {}},     // a third is no exception
+           {{near, near, near, near, some, near, near, near}, {}},  // too near to matter
+           {{some, some, far, some, some, some, some, some}, {3}},
+           {{far, far, far, far, far, far, far, far}, {}},
+           {{near, far, near}, {2}},
+           {{}, {}}}) {
+    BOOST_TEST((Running(true, round_trips).far() == found));
+    BOOST_TEST(Running(false, round_trips).far().empty());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_lag_that_is_over_was_none) {

@@ -213,7 +213,9 @@ class Mesh {
     for (Landing landing; member.relay.poll_landing(landing);)
       member.landings[landing.from].push_back(landing);
     for (BlockWrite write; member.relay.poll_write(write);) {
-      expect(member.relay.writes_in_flight() <= options_.max_writes_in_flight, "too many writes in flight");
+      expect(member.relay.writes_in_flight() <=
+                 options_.max_writes_in_flight + kMostOmissions * options_.stragglers,
+             "too many writes in flight");
       if (write.into_arena) wire(member.rank, value_of(write.to)).push_back(Announcement{});
       wire(member.rank, value_of(write.to)).push_back(Arrival{write, read(member, write)});
     }

@@ -126,8 +126,31 @@ BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
       --of;
       root->on_write_complete(write.to, write.block);
     }
-    BOOST_TEST((root->lagging() == lagging), to_first << " and " << to_second);
+    BOOST_TEST((root->find_lagging() == lagging), to_first << " and " << to_second);
   }
+}
+
+/// A block comes from rank 0, and is consumed at once; then it is granted what there is room for.
+void take(Relay& relay, std::uint64_t block) {
+  BOOST_REQUIRE(relay.on_block(Rank{0}, immediate_of(0, block), kBlock).has_value());
+  relay.on_consumed(block);
+  Rank to{};
+  for (Grant grant; relay.poll_grant(to, grant);) {
+  }
+}
+
+/// Relay of the middle member of three in a chain. The last one has granted `granted` blocks.
+Relay middle_of_chain(std::uint64_t slots, std::uint64_t granted) {
+  auto relay =
+      Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = kBlock});
+  BOOST_REQUIRE(relay.has_value());
+  BOOST_REQUIRE(relay->set_length(2000 * kBlock).has_value());
+  BOOST_REQUIRE(relay->set_memory({.slots = slots}).has_value());
+  Rank to{};
+  Grant grant;
+  BOOST_REQUIRE(relay->poll_grant(to, grant));
+  BOOST_REQUIRE(relay->on_grant(Rank{2}, {.limit = granted, .slots = granted}).has_value());
+  return std::move(*relay);
 }
 
 /// In rings of many slots and of few.
@@ -135,21 +158,69 @@ BOOST_AUTO_TEST_CASE(a_member_names_a_destination_that_takes_nothing) {
   struct Case {
     std::uint64_t slots, most;
   };
-  for (const auto& [slots, most] : {Case{1024, 128}, {256, 32}, {64, 24}, {16, 6}}) {
-    auto relay =
-        Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = kBlock});
-    BOOST_REQUIRE(relay.has_value());
-    BOOST_REQUIRE(relay->set_length(2000 * kBlock).has_value());
-    BOOST_REQUIRE(relay->set_memory({.slots = slots}).has_value());
-    Rank to{};
-    Grant grant;
-    BOOST_REQUIRE(relay->poll_grant(to, grant));
-    BOOST_REQUIRE(relay->on_grant(Rank{2}, {.limit = 2000, .slots = 2000}).has_value());
+  for (const auto& [slots, most] : {Case{1024, 128}, {256, 32}, {64, 8}, {16, 3}}) {
+    Relay relay = middle_of_chain(slots, 2000);
     for (std::uint64_t block = 0; block < slots; ++block) {
-      BOOST_REQUIRE(relay->on_block(Rank{0}, immediate_of(0, block), kBlock).has_value());
-      BOOST_TEST(relay->lagging().size() == (block >= most ? 1u : 0u));
+      BOOST_REQUIRE(relay.on_block(Rank{0}, immediate_of(0, block), kBlock).has_value());
+      BOOST_TEST(relay.find_lagging().size() == (block >= most ? 1u : 0u));
     }
   }
+}
+
+/// A path of `behind` blocks, all of which are in flight.
+BOOST_AUTO_TEST_CASE(a_destination_behind_a_long_path_that_keeps_pace_holds_up_nobody) {
+  constexpr std::uint64_t kSlots = 256;
+  for (const std::uint64_t behind : {40U, 90U, 110U}) {
+    Relay relay = middle_of_chain(kSlots, 2000);
+    std::size_t named = 0;
+    std::uint64_t acknowledged = 0;
+    for (std::uint64_t block = 0; block < 2000; ++block) {
+      take(relay, block);
+      for (BlockWrite write; relay.poll_write(write);) {
+      }
+      if (block >= behind) relay.on_write_complete(Rank{2}, acknowledged++);
+      if (block >= 2 * kSlots) named += relay.find_lagging().size();
+    }
+    BOOST_TEST((named > 0) == (behind > kSlots * 3 / 8), behind << " behind");
+  }
+}
+
+/// A straggler that grants no room: its blocks leave the ring as soon as they are omitted, it hears of them
+/// when it has granted room, and the message is complete behind that.
+BOOST_AUTO_TEST_CASE(what_a_straggler_has_not_granted_holds_up_nobody) {
+  constexpr std::uint64_t kBlocks = 500, kSlots = 32, kGranted = 16;
+  auto relay = Relay::create(
+      {.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = kBlock, .stragglers = 1});
+  BOOST_REQUIRE(relay.has_value());
+  BOOST_REQUIRE(relay->set_length(kBlocks * kBlock).has_value());
+  BOOST_REQUIRE(relay->set_memory({.slots = kSlots}).has_value());
+  Grant grant;
+  Rank to{};
+  BOOST_REQUIRE(relay->poll_grant(to, grant));
+  grant = {.limit = kGranted, .slots = kGranted};
+  BOOST_REQUIRE(relay->on_grant(Rank{2}, grant).has_value());
+  std::uint64_t sent = 0, whole = 0;
+  const auto send = [&] {
+    for (BlockWrite write; relay->poll_write(write); ++sent) {
+      BOOST_TEST(write.block == sent);
+      whole += write.bytes == kBlock;
+      relay->on_write_complete(Rank{2}, write.block);
+    }
+  };
+  for (std::uint64_t block = 0; block < kBlocks; ++block) {
+    BOOST_REQUIRE(block < relay->released_limit() + kSlots);
+    take(*relay, block);
+    send();
+  }
+  BOOST_TEST(sent == kGranted);
+  for (; grant.limit < kBlocks; send()) {
+    BOOST_TEST(!relay->is_complete());
+    grant.limit = std::min(grant.limit + kGranted, kBlocks);
+    BOOST_REQUIRE(relay->on_grant(Rank{2}, grant).has_value());
+  }
+  BOOST_TEST(sent == kBlocks);
+  BOOST_TEST(whole < 2 * kSlots);
+  BOOST_TEST(relay->is_complete());
 }
 
 }  // namespace
