@@ -34,14 +34,15 @@ struct PathParameters {
   /// Hops until a member may get more than its first block: 0 if the members grant their memory beforehand,
   /// and 2 if they hear of the message's length with that block.
   double grant_hops = 0;
-  /// Blocks that a member has in flight at most, before their receivers have answered. 0: any number.
+  /// Blocks that fill a long path at most. 0: any number. There may be more writes in flight, but windows
+  /// that small blocks open grow more slowly: it is a fit.
   double writes_in_flight = 0;
 };
 
 /// A file's sender assumes this of its paths before it has measured anything: links of 2 Gb/s, a core for
 /// each process, and new connections. Blocks for that rate cost links of 400 Mb/s and of 10 Gb/s about 1 %.
 inline constexpr PathParameters kUnmeasured{
-    .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 64};
+    .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 16};
 
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
 struct MessageShape {
