@@ -82,9 +82,10 @@ void Sender::handle(session::ParametersNeeded& needed) {
 /// With its first message the kernel has an estimate of the way to a receiver.
 void Sender::notice_round_trip(session::MemberId member) {
   auto& receiver = this->receiver(member);
-  if (std::exchange(receiver.is_distance_known, true)) return;
+  if (receiver.is_distance_known) return;
   const auto round_trip = receiver.channel->round_trip();
   if (!round_trip) return;
+  receiver.is_distance_known = true;
   coordinator_.set_round_trip(member, *round_trip);
   least_round_trip_ = std::min(*round_trip, least_round_trip_.value_or(*round_trip));
 }

@@ -59,8 +59,7 @@ class Channel {
   std::size_t queued_bytes() const;
   const Address& peer() const;
   Address local() const;
-  /// The kernel's estimate of what bytes take to the peer and back. None where it has no estimate, nor of a
-  /// part of a connection that several channels share.
+  /// The kernel's estimate of what bytes take to the peer and back. None where it has no estimate.
   std::optional<Duration> round_trip() const;
   /// A value that both ends of the connection share and nobody can make equal in two connections, not even
   /// who is an end of both (from TLS's exporter, RFC 9266). None where the connection is not encrypted, nor

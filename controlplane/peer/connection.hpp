@@ -66,6 +66,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool dials() const { return dials_; }
   const Address& peer() const { return channel_.peer(); }
   Address local() const { return channel_.local(); }
+  std::optional<Duration> round_trip() const { return channel_.round_trip(); }
   std::optional<Token> binding() const { return channel_.binding(); }
   const std::uint64_t number;  ///< among those of the same owner
   /// The peer's, since it has introduced itself.

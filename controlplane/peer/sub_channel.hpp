@@ -27,6 +27,7 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
   std::size_t queued_bytes() const override { return connection_->queued_bytes(); }
   const Address& peer() const override { return peer_; }
   Address local() const override { return local_; }
+  std::optional<Duration> round_trip() const override { return connection_->round_trip(); }
   const std::shared_ptr<control::LoopCore>& core() const override { return core_; }
 
   // From the connection.

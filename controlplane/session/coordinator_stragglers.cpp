@@ -89,7 +89,8 @@ void Coordinator::find_stragglers(Time now) {
 }
 
 /// Whoever receives from a far member is late by as much as that member is, and blocks to it stay in a ring
-/// for long. "The others" are those nearer than the median.
+/// for long. A member is far if its round trip is kTimesAsFar times that of
+/// the member in the middle.
 void Coordinator::find_far() {
   if (!config_.finds_stragglers) return;
   std::vector<Member*> lacking;
@@ -102,7 +103,7 @@ void Coordinator::find_far() {
     if (member.round_trip) round_trips.push_back(*member.round_trip);
   }
   if (round_trips.empty()) return;
-  const auto middle = round_trips.begin() + static_cast<std::ptrdiff_t>(round_trips.size() / 2);
+  const auto middle = round_trips.begin() + static_cast<std::ptrdiff_t>((round_trips.size() - 1) / 2);
   std::ranges::nth_element(round_trips, middle);
   const Duration least = std::max(kFar, *middle * kTimesAsFar);
   const auto is_near = [&](const Member* member) {

@@ -89,10 +89,10 @@ std::uint32_t Relay::most_writes_to(const Destination& destination) const {
 
 /// Would `block` keep a slot that others will need soon? Blocks are omitted in runs, from when a quarter of
 /// the memory is behind until an eighth is: a file with few gaps is less work. That leaves room for what
-/// other sources of the straggler are behind. A root has its ring full of what it has read ahead, which says
-/// nothing.
+/// other sources of the straggler are behind. Where all blocks have slots, nobody needs them soon. A root has
+/// its ring full of what it has read ahead, which says nothing.
 bool Relay::is_behind(const Destination& destination, std::uint64_t block) const {
-  if (!destination.is_straggler || schedule_.is_root() || !memory_) return false;
+  if (!destination.is_straggler || schedule_.is_root() || !memory_ || memory_->slots >= blocks_) return false;
   return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
 }
 
@@ -142,7 +142,7 @@ bool Relay::poll_write(BlockWrite& write) {
       fill_write(destination, send, write);
       return true;
     }
-    if (!is_granted && !destination.memory) return false;
+    if (!is_granted && !destination.memory && !destination.is_straggler) return false;
     destination.held_up_in = write_polls_;
   }
   return false;

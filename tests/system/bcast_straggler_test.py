@@ -5,16 +5,16 @@ import unittest
 from harness import ExitCode
 from lab_case import LabCase, lab
 
-SIZE = 12 << 20
+SIZE = 40 << 20  # more than a ring
 
 
 class Straggler(LabCase):
     HOSTS = 7
-    RATE = "20mbit"  # little work, so that a busy machine keeps up
+    RATE = "80mbit"
 
     def test_the_others_do_not_wait_for_a_slow_host(self):
         sender, *receivers = self.hosts
-        self.network.limit(receivers[2], "4mbit")
+        self.network.limit(receivers[2], "20mbit")
         agents = [self.agent_on(host) for host in receivers]
         source = self.file(SIZE)
         done = self.start(source, "copy", to=agents, command_prefix=sender.command([])).wait()

@@ -69,6 +69,50 @@ BOOST_AUTO_TEST_CASE(one_that_keeps_pace_lacks_nothing) {
   BOOST_TEST(mesh.omitted(15) == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_omitted_where_all_blocks_have_slots) {
+  for (const std::uint64_t blocks : {1U, 2U, 3U, 64U}) {
+    auto options = group(15, 1, blocks, 64);
+    options.put_off = 20;
+    Mesh mesh(options);
+    BOOST_TEST(mesh.run() == "");
+    BOOST_TEST(mesh.omitted(15) == 0u);
+  }
+}
+
+/// A straggler's first grant may take long, or never come.
+BOOST_AUTO_TEST_CASE(a_straggler_that_grants_nothing_keeps_no_other_from_getting_blocks) {
+  constexpr std::uint64_t kBlocks = 40;
+  const auto racks = *Racks::of(std::vector<std::uint32_t>{5, 1});
+  std::uint32_t senders = 0;
+  for (std::uint32_t rank = 1; rank < 5; ++rank) {
+    Relay relay = *Relay::create({.algorithm = Algorithm::site_trees,
+                                  .rank = Rank{rank},
+                                  .members = 6,
+                                  .racks = racks,
+                                  .block_bytes = kBlock,
+                                  .stragglers = 1});
+    const auto destinations = relay.schedule().destinations();
+    if (destinations.size() < 2 || destinations.back() != Rank{5}) continue;
+    ++senders;
+    BOOST_REQUIRE(relay.set_length(kBlocks * kBlock).has_value());
+    BOOST_REQUIRE(relay.set_memory({.slots = kBlocks}).has_value());
+    Rank to{};
+    for (Grant grant; relay.poll_grant(to, grant);) {
+    }
+    for (const Rank other : destinations) {
+      if (other == Rank{5}) continue;
+      BOOST_REQUIRE(relay.on_grant(other, {.limit = kBlocks, .slots = kBlocks}).has_value());
+    }
+    for (std::uint64_t step = 0; step < relay.schedule().steps(kBlocks); ++step)
+      if (const auto receive = relay.schedule().at(step, kBlocks).receive)
+        BOOST_REQUIRE(relay.on_block(receive->peer, immediate_of(0, receive->block), kBlock).has_value());
+    std::uint64_t written = 0;
+    for (BlockWrite write; relay.poll_write(write); ++written) relay.on_write_complete(write.to, write.block);
+    BOOST_TEST(written > 0u);
+  }
+  BOOST_TEST(senders > 0u);
+}
+
 BOOST_AUTO_TEST_CASE(whoever_is_no_straggler_refuses_an_omitted_block) {
   for (const std::uint32_t stragglers : {0U, 1U}) {
     auto relay = Relay::create({.algorithm = Algorithm::chain,
