@@ -76,6 +76,7 @@ struct Host {
                   if (!channel) return answer.set_value(std::unexpected(channel.error()));
                   BOOST_TEST((offer == Offer{bytes_of("blob"), bytes_of("greeting")}));
                   used.emplace(std::move(*channel));
+                  BOOST_TEST(used->round_trip().has_value());
                   used->start([&](Bytes message) { answer.set_value(std::move(message)); },
                               [](const Error&) {});
                   BOOST_REQUIRE(used->send(bytes_of(word)));
