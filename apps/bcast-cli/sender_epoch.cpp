@@ -79,7 +79,7 @@ void Sender::handle(session::ParametersNeeded& needed) {
                     now, session::kRoot, ranking.members);
 }
 
-/// With its first message the kernel has an estimate of the way to a receiver.
+/// When the first message of a receiver has come, the kernel has measured a round trip.
 void Sender::notice_round_trip(session::MemberId member) {
   auto& receiver = this->receiver(member);
   if (receiver.is_distance_known) return;

@@ -31,7 +31,7 @@ inline std::uint64_t link_rate(const ScenarioOptions& options, std::uint32_t ran
   return slow == options.slow_hosts.end() ? options.rate : slow->second;
 }
 
-/// What the link of a member adds to the way of a packet.
+/// The delay that a packet has on the link of a member.
 inline Duration link_delay(const ScenarioOptions& options, std::uint32_t rank) {
   const auto far = options.far_hosts.find(rank);
   return far == options.far_hosts.end() ? options.link_delay : far->second;

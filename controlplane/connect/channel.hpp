@@ -59,7 +59,8 @@ class Channel {
   std::size_t queued_bytes() const;
   const Address& peer() const;
   Address local() const;
-  /// The kernel's estimate of what bytes take to the peer and back. None where it has no estimate.
+  /// The least time that the kernel has measured for bytes to the peer and back. None where it has measured
+  /// none.
   std::optional<Duration> round_trip() const;
   /// A value that both ends of the connection share and nobody can make equal in two connections, not even
   /// who is an end of both (from TLS's exporter, RFC 9266). None where the connection is not encrypted, nor

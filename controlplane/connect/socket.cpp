@@ -155,11 +155,26 @@ void set_channel_options(int socket, Duration limit) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
 }
 
+namespace {
+
+/// The kernel's tcp_info (linux/tcp.h, which excludes netinet/tcp.h) up to the member that we want.
+struct TcpInfo {
+  tcp_info known;
+  std::uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
+  std::uint32_t segs_out, segs_in, notsent_bytes;
+  std::uint32_t min_rtt;  ///< microseconds; all ones before one was measured
+};
+static_assert(offsetof(TcpInfo, min_rtt) == 148);
+
+}  // namespace
+
 std::optional<Duration> round_trip(int socket) {
-  tcp_info info{};
+  TcpInfo info{};
+  info.min_rtt = UINT32_MAX;
   socklen_t length = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_rtt == 0) return {};
-  return microseconds(info.tcpi_rtt);
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.min_rtt == UINT32_MAX)
+    return {};
+  return microseconds(info.min_rtt);
 }
 
 Address local_address(int socket) {

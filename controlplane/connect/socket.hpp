@@ -35,7 +35,7 @@ int connect_result(int socket);
 /// TCP_NODELAY, and a peer that is silent for `limit` (rounded to milliseconds) is reported as ETIMEDOUT.
 void set_channel_options(int socket, Duration limit);
 Address local_address(int socket);
-/// The kernel's estimate for a TCP connection (tcp_info); none if it has no estimate.
+/// The least that the kernel has measured on a TCP connection (tcp_info); none if it has measured none.
 std::optional<Duration> round_trip(int socket);
 
 socklen_t to_sockaddr(const Address& address, sockaddr_storage& storage);

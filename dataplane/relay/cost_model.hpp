@@ -35,7 +35,7 @@ struct PathParameters {
   /// and 2 if they hear of the message's length with that block.
   double grant_hops = 0;
   /// Blocks that fill a long path at most. 0: any number. There may be more writes in flight, but windows
-  /// that small blocks open grow more slowly: it is a fit.
+  /// that small blocks open grow more slowly. This number was fitted in the simulator.
   double writes_in_flight = 0;
 };
 

@@ -52,6 +52,7 @@ Relay::Relay(const RelayConfig& config)
   for (const Rank rank : schedule_.sources()) sources_.push_back({.rank = rank});
   for (const Rank rank : schedule_.destinations())
     destinations_.push_back({.rank = rank, .is_straggler = is_straggler(rank)});
+  has_stragglers_ = std::ranges::any_of(destinations_, &Destination::is_straggler);
 }
 
 Result<std::uint64_t> Relay::count_blocks(std::uint64_t bytes) const {
@@ -111,7 +112,7 @@ Result<void> Relay::set_memory(const Memory& memory) {
   }
   // A destination that is slow holds nobody else up as long as its blocks have slots, and all of them show
   // that. The omitted ones for a straggler need no slots.
-  const std::uint64_t sends = config_.stragglers > 0 ? blocks_ * destinations_.size() : memory.slots;
+  const std::uint64_t sends = has_stragglers_ ? blocks_ * destinations_.size() : memory.slots;
   window_.grow(std::bit_ceil(std::min({sends, blocks_ * destinations_.size(), kMostWindow})));
   memory_ = memory;  // behind what may throw: who has memory has slots
   // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.

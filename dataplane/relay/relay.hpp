@@ -177,12 +177,14 @@ class Relay {
   bool is_omitted(std::uint64_t block) const;
   /// The destinations that hold up the slots here, or soon will, in the order of their ranks, and no
   /// stragglers. Blocks that have come, and that such a destination has not acknowledged, fill three eighths
-  /// of the slots; or an eighth, and of the blocks that became due to it between two calls it has taken less
-  /// than three quarters. At a root only those blocks count that are older than one that it has passed to
-  /// another destination. To be called every tenth of a second or so.
+  /// of the slots; or an eighth, and of the blocks that became due to it between two looks it has taken less
+  /// than three quarters. A call at which few blocks are due since the last look is no look. At a root only
+  /// those blocks count that are older than one that it has passed to another destination. To be called every
+  /// tenth of a second or so.
   std::vector<Rank> find_lagging();
   std::uint32_t writes_in_flight() const { return writes_in_flight_; }
-  /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message.
+  /// Of this object and all it holds: depends on members, slots and writes in flight, not on the message. Who
+  /// sends to a straggler keeps up to 4096 sends.
   std::size_t state_bytes() const;
   /// Every block is here or omitted (root: was made available).
   bool is_delivered() const { return blocks_ != 0 && received_ == blocks_; }
@@ -213,7 +215,7 @@ class Relay {
     std::optional<Grant> arena;
     bool started = false;  ///< its first write was posted
     bool is_straggler = false;
-    bool is_behind = false;       ///< it is a straggler, and blocks are omitted for it
+    bool is_behind = false;       ///< the block that omit_for_stragglers() looked at last is omitted
     bool falls_behind = false;    ///< it took less than three quarters of what was due at the last look
     std::uint32_t writes = 0;     ///< in flight, but those of omitted blocks
     std::uint32_t omissions = 0;  ///< writes of omitted blocks in flight
@@ -283,6 +285,7 @@ class Relay {
   std::uint32_t writes_in_flight_ = 0;
   std::uint32_t arena_writes_in_flight_ = 0;
   std::uint32_t omissions_in_flight_ = 0;
+  bool has_stragglers_ = false;  ///< among its destinations
   bool cancelled_ = false;
 };
 

@@ -83,7 +83,7 @@ std::uint32_t Relay::most_writes() const {
 /// straggler hears of omitted blocks behind those that it is sent, so these have to be few.
 std::uint32_t Relay::most_writes_to(const Destination& destination) const {
   const std::uint32_t most = most_writes();
-  if (destination.is_straggler) return std::max(1U, destination.is_behind ? most / 2 : most / 4);
+  if (destination.is_straggler) return std::max(1U, most / 4);
   return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
 }
 
@@ -120,9 +120,9 @@ void Relay::omit_for_stragglers() {
 /// granted first would turn the pipeline into unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_) return false;
-  if (config_.stragglers > 0) omit_for_stragglers();
+  if (has_stragglers_) omit_for_stragglers();
   const bool is_full = writes_in_flight_ - omissions_in_flight_ >= most_writes();
-  if (is_full && config_.stragglers == 0) return false;
+  if (is_full && !has_stragglers_) return false;
   ++write_polls_;
   for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
     SendWindow::Send& send = window_[at];

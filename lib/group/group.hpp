@@ -186,7 +186,7 @@ class Group final : public GroupPart {
   const GroupConfig& config() const { return config_; }
   /// What keeps the oldest message under way from going on here.
   std::optional<relay::Wait> wait() const;
-  /// Who hold up the slots of that message, as relay::Relay::find_lagging().
+  /// Finds those who hold up the slots of that message, as relay::Relay::find_lagging() does.
   std::vector<Rank> find_lagging();
   std::vector<Rank> neighbours() const;
 

@@ -82,7 +82,7 @@ class Running {
     BOOST_REQUIRE(candidates_);
     return stragglers_among(*candidates_);
   }
-  /// What it is told before the first epoch.
+  /// The stragglers that the application is told of before the first epoch.
   const std::set<std::uint32_t>& far() const { return far_; }
   bool ended() const { return ended_; }
   int lost() const { return lost_; }

@@ -114,6 +114,7 @@ class Mesh {
     std::map<Rank, std::deque<Landing>> landings;
     std::uint64_t wiped = 0;       ///< slots of blocks below were filled with garbage
     std::uint64_t read_ahead = 0;  ///< root: blocks made available
+    std::uint32_t writes = 0;      ///< in flight, with bytes
     bool first_in_arena = false;
     bool first_landed = false;
     bool wants_memory = false;
@@ -213,8 +214,10 @@ class Mesh {
     for (Landing landing; member.relay.poll_landing(landing);)
       member.landings[landing.from].push_back(landing);
     for (BlockWrite write; member.relay.poll_write(write);) {
-      expect(member.relay.writes_in_flight() <=
-                 options_.max_writes_in_flight + kMostOmissions * options_.stragglers,
+      member.writes += write.bytes > 0;
+      expect(member.writes <= options_.max_writes_in_flight &&
+                 member.relay.writes_in_flight() <=
+                     options_.max_writes_in_flight + kMostOmissions * options_.stragglers,
              "too many writes in flight");
       if (write.into_arena) wire(member.rank, value_of(write.to)).push_back(Announcement{});
       wire(member.rank, value_of(write.to)).push_back(Arrival{write, read(member, write)});
@@ -349,6 +352,7 @@ class Mesh {
     const BlockWrite write = writes.front();
     writes.pop_front();
     read(members_[from], write.from_arena && !members_[from].arena_block ? at_its_slot(from, write) : write);
+    members_[from].writes -= write.bytes > 0;
     members_[from].relay.on_write_complete(write.to, write.block);
   }
 

@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_queue_stays_short_for_as_long_as_the_link_is_filled) {
   };
   const double at_first = of_one_more(20);
   BOOST_TEST(of_one_more(1200) <
-             at_first + 0.004);  // 95 s later, more than kLeastRoundTripPeriod three times
+             at_first + 0.004);  // 95 s later, more than three times kLeastRoundTripPeriod
 }
 
 BOOST_AUTO_TEST_CASE(a_shallow_queue_is_not_flooded) {
