@@ -17,6 +17,9 @@ constexpr std::size_t kLeastLacking = 3;
 constexpr int kWorthwhile = 2;
 /// A lag that comes back within this time was not over.
 constexpr Duration kLagPause = milliseconds(200);
+/// Members look for lags every tenth of a second, and a busy one later: two lags that are told within this
+/// time may have begun in the other order.
+constexpr Duration kLookApart = milliseconds(150);
 /// A member is far if bytes take at least so long to it and back, and so many times as long as to the others.
 constexpr Duration kFar = milliseconds(10);
 constexpr int kTimesAsFar = 4;
@@ -73,7 +76,7 @@ void Coordinator::find_stragglers(Time now) {
       Member* const slow = at(lag.rank);
       if (slow == nullptr || slow->rank == kRootRank || slow->is_straggler || !lacks(*slow)) continue;
       const auto before = held_up_since(*slow, now);
-      const bool is_held_up = before && *before <= lag.since;
+      const bool is_held_up = before && *before <= lag.since + kLookApart;
       if (!is_held_up && std::ranges::find(found, slow) == found.end()) found.push_back(slow);
     }
   }

@@ -73,7 +73,7 @@ BOOST_DATA_TEST_CASE(
       {
         OneNode one(directory);
         BOOST_TEST_REQUIRE(one.client.wait_until_up());
-        BOOST_TEST_REQUIRE(one.client.swap("g", stands).has_value());
+        BOOST_TEST_REQUIRE(one.client.swaps("g", stands));
         one.loop->call([&] { fail_allocations(count, failing); });
         const auto swapped = one.client.swap("g", view_of(2, 1));
         // A second question: the first one may have been lost in the node's memory.

@@ -42,13 +42,21 @@ class StoreClient {
     loop_->call([&] { store_->watch(group, std::move(hint)); });
   }
 
-  /// Asks until the store answers; false: kPatience is over.
-  bool wait_until_up() {
+  /// Asks until the store answers, or kPatience is over. A busy machine may answer too late for one question.
+  template <typename Ask>
+  static auto until_answered(Ask ask) {
     const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (!read("nobody")) {
-      if (std::chrono::steady_clock::now() > limit) return false;
+    while (true) {
+      auto answer = ask();
+      if (answer || std::chrono::steady_clock::now() > limit) return answer;
     }
-    return true;
+  }
+  bool wait_until_up() {
+    return until_answered([this] { return read("nobody"); }).has_value();
+  }
+  /// The store has answered the swap, whatever it said.
+  bool swaps(const std::string& group, const view::View& next) {
+    return until_answered([&] { return swap(group, next); }).has_value();
   }
 
   /// Puts the next view of `group` into the place of whatever stands, however often the store must be asked.

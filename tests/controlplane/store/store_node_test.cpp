@@ -52,12 +52,6 @@ struct Process {
       if (std::chrono::steady_clock::now() > limit) return false;
     return true;
   }
-  static bool swaps(StoreClient& client, const std::string& group, const view::View& next) {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (!client.swap(group, next))
-      if (std::chrono::steady_clock::now() > limit) return false;
-    return true;
-  }
   Errc refused(const NodeOptions& wrong) {
     const auto node = StoreNode::start(*loop, wrong);
     BOOST_TEST_REQUIRE(!node.has_value());
@@ -115,12 +109,12 @@ BOOST_FIXTURE_TEST_CASE(a_node_without_state_takes_in_more_than_a_process_s_othe
   }
   constexpr std::size_t kGroups = 8;
   for (std::size_t group = 0; group < kGroups; ++group)
-    BOOST_TEST_REQUIRE(swaps(client, std::to_string(group), large));
+    BOOST_TEST_REQUIRE(client.swaps(std::to_string(group), large));
   BOOST_TEST(view::encode_view(large).size() * kGroups > kOthers);
   nodes[2].reset();
   nodes[2] = StoreNode::start(*loop, node_options(2)).value();
   BOOST_TEST(comes_to(*nodes[2], Stage::serving));
-  BOOST_TEST(client.list().value().size() == kGroups);
+  BOOST_TEST(client.until_answered([&] { return client.list(); }).value().size() == kGroups);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_node_that_is_replaced_says_so_once, Process) {
