@@ -133,6 +133,8 @@ class Requester {
   // Loss.
   void detect_losses();
   void mark_lost(Sequence s);
+  /// All packets that have been under way for so long are lost.
+  void give_up_on(Duration waited, Time now);
   void go_back();
   Duration least_timeout() const;
   Duration timeout() const;

@@ -64,6 +64,17 @@ void Requester::go_back() {
   if (!requests_.empty()) mark_lost(unanswered());
 }
 
+// The answer to a probe may seem to be quicker than any round trip: the path is empty now, and was not when
+// the round trips were measured. Such an answer could be the first transmission's, so it says nothing of the
+// others. But if they are silent for another whole timeout, they are lost. Asked for one by one, each would
+// cost a timeout.
+void Requester::give_up_on(Duration waited, Time now) {
+  std::uint32_t found = 0;
+  for (; oldest_ != kNone && slots_[oldest_].sent_at + waited <= now; ++found)
+    mark_lost(sequence_at(oldest_));
+  congestion_.on_loss(found);
+}
+
 Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
@@ -102,9 +113,11 @@ FailureCause Requester::on_timer(Time now) {
     resume_.reset();
     return FailureCause::none;
   }
-  silence_ = silence_ + timeout();
+  const Duration waited = timeout();
+  silence_ = silence_ + waited;
   if (silence_ >= patience()) return fail_at(una_, FailureCause::retry_exceeded);
   ++counters_.timeouts;
+  const bool only_probes_were_answered = backoff_ > 0 && expiries_ == 0;
   ++backoff_;
   ++expiries_;
   // The first only says that the last packets were lost, and until a round trip is known each may simply be
@@ -114,10 +127,12 @@ FailureCause Requester::on_timer(Time now) {
   probe_ = true;
   asked_again_ = false;
   // Selective repeat asks with one packet only: its answer tells which others are missing.
-  if (config_.selective_repeat)
+  if (config_.selective_repeat) {
     mark_lost(una_);
-  else
+    if (only_probes_were_answered) give_up_on(waited, now);
+  } else {
     go_back();
+  }
   return FailureCause::none;
 }
 

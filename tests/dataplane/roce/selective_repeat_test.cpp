@@ -255,6 +255,25 @@ BOOST_AUTO_TEST_CASE(silence_is_probed_with_one_packet_whose_answer_tells_the_re
               "x_write_last 4:256@1024/256 ask");
 }
 
+BOOST_AUTO_TEST_CASE(a_lost_tail_whose_probe_is_answered_sooner_than_any_round_trip_costs_two_timeouts) {
+  Script s(kSelective);
+  post(s, SendOpcode::write, 5 * kMtu, 1);
+  s.out();
+  s.wait(microseconds(100));
+  s.x_ack(0, 0);
+  s.wait(rdmc::roce::kMinimumTimeout);
+  CHECK_LINES(s.out(), "x_write 1:256@256/1024 ask");
+  s.wait(microseconds(60));
+  s.x_ack(1, 1);  // perhaps that of the first transmission
+  CHECK_LINES(s.out());
+  s.wait(rdmc::roce::kMinimumProbeTimeout * 2 - microseconds(1));
+  post(s, SendOpcode::write, kMtu, 2);
+  CHECK_LINES(s.out(), "x_write_last 5:256@0/256 ask");  // has not waited for long
+  s.wait(microseconds(1));
+  CHECK_LINES(s.out(), "x_write 2:256@512/768 ask", "x_write 3:256@768/512 ask",
+              "x_write_last 4:256@1024/256 ask");
+}
+
 namespace {
 
 /// The timeout after an answer that took 100 us, with one more packet under way.
