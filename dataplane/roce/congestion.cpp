@@ -28,6 +28,13 @@ Duration Congestion::target() const {
   return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
 }
 
+// Flows that start one after the other take each other's queue for the path. Only while a window opens may
+// each add a target of its own: that is over after one queue that is too long.
+Duration Congestion::aim_on(const RoundTrip& path) const {
+  if (slow_start_ && path.least() >= kPatientStart) return path.least() + target();
+  return std::max(target(), path.least() + std::max(kPathMargin, path.least() / kPathMarginShare));
+}
+
 void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& path, std::uint32_t bytes,
                                 bool limited, Time now) {
   if (!options_.enabled) return;
@@ -36,8 +43,7 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& pa
     least_ = least_ ? std::min(*least_, *rtt) : *rtt;
     ++samples_;
   }
-  const Duration margin = std::max(kPathMargin, path.least() / kPathMarginShare);
-  const Duration aim = std::max(target(), path.least() + margin);
+  const Duration aim = aim_on(path);
   if (limited && least_ && *least_ <= aim) {
     const double rounds = std::max(static_cast<double>(path.least().ns) / kLongPath.ns, 1.0);
     bytes_ += slow_start_ ? bytes : rounds * kAdditiveIncrease * options_.path_mtu * bytes / bytes_;

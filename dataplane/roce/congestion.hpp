@@ -47,6 +47,8 @@ class Congestion {
   Duration target() const;
 
  private:
+  /// The round trip that is steered to on this path.
+  Duration aim_on(const RoundTrip& path) const;
   void end_round(Duration aim, const RoundTrip& path, Time now);
   void measure_path(const RoundTrip& path, Time now);
   void scale(double factor);

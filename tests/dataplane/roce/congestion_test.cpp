@@ -206,5 +206,34 @@ BOOST_AUTO_TEST_CASE(a_slow_link_is_given_the_time_of_half_a_megabyte) {
   BOOST_TEST(congestion.target().ns == (fast - kTargetDelay + kMostLinkTime).ns);
 }
 
+namespace {
+
+/// The window after eight round trips on a path of `least`, of which each meets a queue of `queue`.
+std::uint32_t opened_window(Duration least, Duration queue) {
+  Congestion congestion(
+      {.enabled = true, .selective_repeat = true, .path_mtu = 8192, .window_bytes = 64 << 20});
+  RoundTrip path;
+  Time now = Time{} + seconds(1);
+  path.sample(least, least, now);
+  for (int round = 0; round < 8; ++round) {
+    now = now + least + queue;
+    path.sample(least + queue, least + queue, now);
+    const std::uint32_t half = congestion.window() / 2;
+    for (int i = 0; i < 2; ++i) congestion.on_acknowledge(least + queue, path, half, true, now);
+  }
+  return congestion.window();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(on_a_path_of_some_length_a_window_opens_through_a_queue_shorter_than_the_target) {
+  for (const int milliseconds_of_path : {2, 4, 20}) {
+    const Duration least = milliseconds(milliseconds_of_path);
+    BOOST_TEST(opened_window(least, kTargetDelay - microseconds(1)) > 16U << 20);
+    BOOST_TEST(opened_window(least, kTargetDelay + kScalingRange) < 1U << 20);
+  }
+  BOOST_TEST(opened_window(milliseconds(1), kTargetDelay) < 1U << 20);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rdmc::roce::testing
