@@ -72,9 +72,11 @@ bool Relay::was_overtaken(std::uint64_t block) const {
 }
 
 /// Many, since on a long path they are what fills the link. But they keep their slots until they are
-/// acknowledged, so of a ring of few slots no more than a quarter.
+/// acknowledged, so of a ring of few slots no more than a quarter. Where all blocks have slots, nobody waits
+/// for one.
 std::uint32_t Relay::most_writes() const {
   constexpr std::uint64_t kAnyRing = 16;
+  if (memory_ && memory_->slots >= blocks_) return config_.max_writes_in_flight;
   const std::uint64_t of_ring = std::max(kAnyRing, memory_ ? memory_->slots / 4 : 0);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.max_writes_in_flight, of_ring));
 }

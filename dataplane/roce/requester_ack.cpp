@@ -112,7 +112,8 @@ void Requester::acknowledge(Sequence s, Time now) {
     --lost_count_;
   }
   const bool again = packet.transmissions > 1;
-  if (packet.state == PacketState::lost || (again && now - packet.sent_at < rtt_.least())) {
+  const bool may_be_of_the_first = !rtt_.measured() || now - packet.sent_at < rtt_.least();
+  if (packet.state == PacketState::lost || (again && may_be_of_the_first)) {
     // It had only been overtaken: found lost but not sent again yet, or answered sooner than any round trip.
     if (expiries_ == 0 && s != refused_) reorder_ = std::min(reorder_ * 2, kMaxReorderPackets);
   } else {

@@ -274,6 +274,21 @@ BOOST_AUTO_TEST_CASE(a_lost_tail_whose_probe_is_answered_sooner_than_any_round_t
               "x_write_last 4:256@1024/256 ask");
 }
 
+BOOST_AUTO_TEST_CASE(before_a_round_trip_is_known_the_answer_to_a_probe_may_be_the_first_transmissions) {
+  Script s(kSelective);
+  post(s, SendOpcode::write, 8 * kMtu, 1);
+  s.out();
+  s.wait(rdmc::roce::kInitialTimeout);
+  CHECK_LINES(s.out(), "x_write 0:256@0/2048 ask");
+  s.wait(milliseconds(2));  // the path is longer than the first timeout
+  s.x_ack(0, 0);
+  CHECK_LINES(s.out());
+  s.x_ack(3, 3);
+  s.x_ack(7, 7);
+  CHECK_LINES(s.out());
+  CHECK_LINES(s.completions(), "write 1 2048");
+}
+
 namespace {
 
 /// The timeout after an answer that took 100 us, with one more packet under way.
