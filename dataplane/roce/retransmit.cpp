@@ -67,7 +67,7 @@ void Requester::go_back() {
 // The answer to a probe may seem to be quicker than any round trip: the path is empty now, and was not when
 // the round trips were measured. Such an answer could be the first transmission's, so it says nothing of the
 // others. But if they are silent for another whole timeout, they are lost. Asked for one by one, each would
-// cost a timeout.
+// cost a timeout. Before a round trip is known, only the longest timeout is long enough.
 void Requester::give_up_on(Duration waited, Time now) {
   std::uint32_t found = 0;
   for (; oldest_ != kNone && slots_[oldest_].sent_at + waited <= now; ++found)
@@ -118,6 +118,7 @@ FailureCause Requester::on_timer(Time now) {
   if (silence_ >= patience()) return fail_at(una_, FailureCause::retry_exceeded);
   ++counters_.timeouts;
   const bool only_probes_were_answered = backoff_ > 0 && expiries_ == 0;
+  const bool was_long = rtt_.measured() || waited >= config_.ack_timeout;
   ++backoff_;
   ++expiries_;
   // The first only says that the last packets were lost, and until a round trip is known each may simply be
@@ -129,7 +130,7 @@ FailureCause Requester::on_timer(Time now) {
   // Selective repeat asks with one packet only: its answer tells which others are missing.
   if (config_.selective_repeat) {
     mark_lost(una_);
-    if (only_probes_were_answered) give_up_on(waited, now);
+    if (only_probes_were_answered && was_long) give_up_on(waited, now);
   } else {
     go_back();
   }

@@ -289,6 +289,20 @@ BOOST_AUTO_TEST_CASE(before_a_round_trip_is_known_the_answer_to_a_probe_may_be_t
   CHECK_LINES(s.completions(), "write 1 2048");
 }
 
+BOOST_AUTO_TEST_CASE(before_a_round_trip_is_known_only_the_longest_timeout_gives_up_on_a_tail) {
+  Script s(kSelective);
+  post(s, SendOpcode::write, 20 * kMtu, 1);
+  s.out();
+  Duration timeout{};
+  for (int probed = 0; timeout < ConnectionConfig{}.ack_timeout; ++probed) {
+    timeout = s.connection().next_deadline() - s.now();
+    s.wait(timeout);
+    const bool is_longest = timeout == ConnectionConfig{}.ack_timeout;
+    BOOST_TEST(s.out().size() == (is_longest ? 20U - probed : 1U));
+    s.x_ack(probed, probed);
+  }
+}
+
 namespace {
 
 /// The timeout after an answer that took 100 us, with one more packet under way.
