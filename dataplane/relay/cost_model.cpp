@@ -119,7 +119,7 @@ double idle_hops(double destinations, double bytes, double block_bytes, const Pa
   const double most = path.writes_in_flight == 0 ? link : std::min(link, path.writes_in_flight * block_bytes);
   double window = path.first_window_bytes == 0 ? most : path.first_window_bytes * destinations;
   double idle = 0;
-  for (; window < most && window < bytes; window *= 2) {
+  for (; window < most && window < bytes; window += std::min(window, path.buffer_bytes * destinations)) {
     bytes -= window;
     idle += round_trip - window / bytes_per_second;
   }
@@ -154,7 +154,9 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
   switch (algorithm) {
     case Algorithm::binomial_tree:
       return repeated(depth, hops_of(message.members, 1, false), message.bytes, block_bytes);
-    case Algorithm::sequential: return repeated(others, 1, message.bytes, block_bytes);
+    case Algorithm::sequential:
+      // The second hop was measured in the simulator.
+      return repeated(others, 2, message.bytes, block_bytes);
     case Algorithm::site_trees:
       if (message.racks.all().size() > 1) return path_through_sites(message, block_bytes, path);
       [[fallthrough]];
@@ -202,6 +204,9 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   }
   const auto one_block = static_cast<double>(std::min<std::uint64_t>(block_bytes, message.bytes));
   const double idle = idle_hops(destinations, sent, one_block, path);
+  // Whoever relays has new connections, too: a block that is larger than their windows waits at each hop.
+  if (!repeats(algorithm) && way.hops > 1)
+    way.hops += (way.hops - 1) * idle_hops(1, one_block, one_block, path);
   // The connections between racks fill their windows before those inside the racks do.
   way.hops += algorithm == Algorithm::hybrid && message.racks.is_known() ? 2 * idle : idle;
   return way;

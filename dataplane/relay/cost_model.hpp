@@ -31,18 +31,24 @@ struct PathParameters {
   /// Bytes that a new connection sends until the first answer has come; each round trip doubles them. 0: the
   /// connections have carried so much that their windows hold nothing up.
   double first_window_bytes = 0;
+  /// What a receiver's buffer holds. A window of this size grows by no more than that in each round trip.
+  double buffer_bytes = 1 << 20;
   /// Hops until a member may get more than its first block: 0 if the members grant their memory beforehand,
   /// and 2 if they hear of the message's length with that block.
   double grant_hops = 0;
-  /// Blocks that fill a long path at most. 0: any number. There may be more writes in flight, but windows
-  /// that small blocks open grow more slowly. This number was fitted in the simulator.
+  /// Blocks that fill a long path at most. 0: any number.
   double writes_in_flight = 0;
 };
+
+/// Whoever is behind such an uplink lags behind the others of its group, as a straggler would.
+inline bool has_slow_uplinks(const PathParameters& path) {
+  return path.uplink_bits_per_second > 0 && path.uplink_bits_per_second < path.bits_per_second;
+}
 
 /// A file's sender assumes this of its paths before it has measured anything: links of 2 Gb/s, a core for
 /// each process, and new connections. Blocks for that rate cost links of 400 Mb/s and of 10 Gb/s about 1 %.
 inline constexpr PathParameters kUnmeasured{
-    .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 16};
+    .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 64};
 
 /// What one message lies in: members, racks (nothing known: all in one), bytes.
 struct MessageShape {

@@ -171,6 +171,21 @@ BOOST_AUTO_TEST_CASE(a_slow_host_that_nobody_named_becomes_a_straggler) {
   BOOST_TEST(result.delivered_seconds[5] <= 2.2 * bound(options));
 }
 
+/// Those behind it lag behind the members in the root's rack. One of them was taken for a straggler, which
+/// made the whole group wait for a further epoch.
+BOOST_AUTO_TEST_CASE(nobody_behind_a_slow_uplink_is_a_straggler) {
+  if (is_sampled()) return;
+  ScenarioOptions options = file_of_64_mib(6, 372 * kMega);
+  options.racks = *relay::Racks::of(std::vector<std::uint32_t>{2, 2, 2});
+  options.uplink_rate = options.rate / 2;
+  options.link_delay = milliseconds(3);
+  choose(options, {.algorithm = true, .block_size = true, .probes = false});
+  const ScenarioResult result = run_bcast(options);
+  BOOST_TEST(result.violations.empty());
+  BOOST_TEST(result.figures.at("stragglers") == 0u);
+  BOOST_TEST(result.virtual_seconds <= 1.2 * 2 * bound(options));
+}
+
 /// It is a straggler from the beginning. As a relay it delayed all behind it, and with few writes in flight
 /// whoever sent to it: this took 2.2 times the bound.
 BOOST_AUTO_TEST_CASE(a_far_host_holds_up_nobody) {
