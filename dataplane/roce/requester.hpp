@@ -133,8 +133,7 @@ class Requester {
   // Loss.
   void detect_losses();
   void mark_lost(Sequence s);
-  /// All packets that have been under way for so long are lost.
-  void give_up_on(Duration waited, Time now);
+  void give_up_on_silent(Duration waited, Time now);
   void go_back();
   Duration least_timeout() const;
   Duration timeout() const;
@@ -182,6 +181,8 @@ class Requester {
   std::uint32_t expiries_ = 0;  ///< without progress
   std::uint32_t backoff_ = 0;   ///< doublings of the timeout
   bool probe_ = false;          ///< one packet may exceed the window
+  /// Since the last expiry nothing was answered that had been sent once, and something has been under way.
+  bool only_probes_answered_ = false;
   std::optional<Time> resume_;  ///< after an RNR NAK
   Sequence refused_ = -1;       ///< whose RNR NAKs are being counted
   std::uint32_t refusals_ = 0;

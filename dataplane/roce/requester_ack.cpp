@@ -99,6 +99,7 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
 
 void Requester::acknowledge(Sequence s, Time now) {
   PacketSlot& packet = slot(s);
+  only_probes_answered_ &= packet.transmissions > 1;
   if (packet.state == PacketState::awaited) {
     packet.state = PacketState::acknowledged;
     newly_acknowledged_ += packet.charge;
@@ -138,6 +139,7 @@ void Requester::advance(Sequence to, Time now) {
     else
       acknowledge(una_, now);
   }
+  only_probes_answered_ &= una_ < next_;
   if (resume_ && una_ > refused_) resume_.reset();  // the receive was posted before we tried again
 }
 

@@ -1,6 +1,7 @@
 // What makes a packet count as lost: later ones that arrived, NAKs, silence; and how long to hold back after
 // RNR.
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/roce/requester.hpp"
 #include "dataplane/roce/rnr.hpp"
@@ -64,13 +65,14 @@ void Requester::go_back() {
   if (!requests_.empty()) mark_lost(unanswered());
 }
 
-// The answer to a probe may seem to be quicker than any round trip: the path is empty now, and was not when
-// the round trips were measured. Such an answer could be the first transmission's, so it says nothing of the
-// others. But if they are silent for another whole timeout, they are lost. Asked for one by one, each would
-// cost a timeout. Before a round trip is known, only the longest timeout is long enough.
-void Requester::give_up_on(Duration waited, Time now) {
+// The answer to a probe may be that of the first transmission, so it says nothing of the packets behind it.
+// Asked for one by one, each of a lost tail would cost a timeout. So if nothing but probes is answered from
+// one expiry to the next, all that has been silent for longer than a round trip takes is lost.
+void Requester::give_up_on_silent(Duration waited, Time now) {
+  const Duration least = kMinimumTimeout + congestion_.link_time();
+  const Duration silence = std::max(waited, rtt_.measured() ? rtt_.timeout(least) : least);
   std::uint32_t found = 0;
-  for (; oldest_ != kNone && slots_[oldest_].sent_at + waited <= now; ++found)
+  for (; oldest_ != kNone && slots_[oldest_].sent_at + silence <= now; ++found)
     mark_lost(sequence_at(oldest_));
   congestion_.on_loss(found);
 }
@@ -117,8 +119,7 @@ FailureCause Requester::on_timer(Time now) {
   silence_ = silence_ + waited;
   if (silence_ >= patience()) return fail_at(una_, FailureCause::retry_exceeded);
   ++counters_.timeouts;
-  const bool only_probes_were_answered = backoff_ > 0 && expiries_ == 0;
-  const bool was_long = rtt_.measured() || waited >= config_.ack_timeout;
+  const bool only_probes_were_answered = std::exchange(only_probes_answered_, true) && expiries_ == 0;
   ++backoff_;
   ++expiries_;
   // The first only says that the last packets were lost, and until a round trip is known each may simply be
@@ -127,10 +128,10 @@ FailureCause Requester::on_timer(Time now) {
   timer_start_ = now;
   probe_ = true;
   asked_again_ = false;
-  // Selective repeat asks with one packet only: its answer tells which others are missing.
+  // Selective repeat asks with one packet first: its answer tells which others are missing.
   if (config_.selective_repeat) {
     mark_lost(una_);
-    if (only_probes_were_answered && was_long) give_up_on(waited, now);
+    if (only_probes_were_answered) give_up_on_silent(waited, now);
   } else {
     go_back();
   }
