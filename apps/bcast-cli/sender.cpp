@@ -29,7 +29,8 @@ std::string address_of(const SenderTarget& target) {
 session::CoordinatorConfig session_config(const SenderConfig& config, session::SessionId id) {
   session::CoordinatorConfig session{.session = id, .timing = {}};
   session.job_bytes = config.job.shape.size;
-  session.finds_stragglers = config.auto_paths && !relay::has_slow_uplinks(*config.auto_paths);
+  session.finds_stragglers = config.auto_paths.has_value();
+  session.has_slow_uplinks = config.auto_paths && relay::has_slow_uplinks(*config.auto_paths);
   session.timing.commit_timeout = session.timing.commit_timeout + time_to_sync(config.job.shape.size);
   session.timing.connect_timeout = config.connect_within + kCauseWithin;
   session.timing.greet_timeout = config.connect_within;

@@ -74,7 +74,7 @@ void choose(ScenarioOptions& options, Auto what) {
       {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
        .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
   options.algorithm = choice.algorithm;
-  options.finds_stragglers = what.algorithm && !relay::has_slow_uplinks(path);
+  options.finds_stragglers = what.algorithm;
   options.block_bytes = choice.block_bytes;
 }
 

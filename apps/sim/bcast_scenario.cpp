@@ -32,7 +32,8 @@ class World {
                    .selective_repeat = options.selective_repeat,
                    .algorithm = options.algorithm,
                    .racks = {},
-                   .finds_stragglers = options.finds_stragglers};
+                   .finds_stragglers = options.finds_stragglers,
+                   .has_slow_uplinks = options.racks.all().size() > 1 && uplink_rate(options) < options.rate};
     for (std::uint32_t rank = 0; rank < options.racks.members(); ++rank)
       as.racks[session::MemberId{rank}] = static_cast<std::uint32_t>(options.racks.index_of(rank));
     const auto hosts = add_hosts();

@@ -58,6 +58,7 @@ struct HostOptions {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   bcast::RackOf racks;
   bool finds_stragglers = false;
+  bool has_slow_uplinks = false;
 };
 
 class SimHost : public sim::Process {

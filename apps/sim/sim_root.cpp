@@ -26,7 +26,8 @@ SimRoot::SimRoot(sim::Network& network, sim::HostId host, const HostOptions& opt
       coordinator_({.session = {},
                     .timing = {},
                     .job_bytes = shape.size + shape.block_size,  // progress is told in whole blocks
-                    .finds_stragglers = options.finds_stragglers},
+                    .finds_stragglers = options.finds_stragglers,
+                    .has_slow_uplinks = options.has_slow_uplinks},
                    specs(receivers)),
       participant_({.agent = "rdmc_sim", .timing = {}}) {}
 

@@ -67,7 +67,8 @@ std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
 /// A lag spreads from a straggler to the members that send to it, and on towards the source. So a member that
 /// holds up another one's ring is a straggler if nobody held up its own ring before.
 void Coordinator::find_stragglers(Time now) {
-  if (!config_.finds_stragglers || phase_ != Phase::running || judge_at_ != Time::never()) return;
+  if (!config_.finds_stragglers || config_.has_slow_uplinks) return;
+  if (phase_ != Phase::running || judge_at_ != Time::never()) return;
   std::vector<Member*> found;
   for (const Member& observer : members_) {
     if (!observer.in_epoch) continue;

@@ -106,8 +106,10 @@ struct CoordinatorConfig {
   Epoch epoch{0};           ///< the last one that this process was in; 0: the job is new
   std::uint64_t job_bytes = ~std::uint64_t{0};  ///< nobody can have more
   /// An epoch ends when members are found whose links are slower than the others'. The application gives them
-  /// in the next one a part in which they hold up nobody.
+  /// in the next one a part in which they hold up nobody. Far members get it in the first one.
   bool finds_stragglers = false;
+  /// Whoever is behind such an uplink lags, so that only far members are found.
+  bool has_slow_uplinks = false;
 };
 
 // What a machine asks of its driver.

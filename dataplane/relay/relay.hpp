@@ -39,8 +39,8 @@ struct RelayConfig {
   std::uint32_t members = 1;
   Racks racks{};                  ///< nothing known, or all members
   std::uint32_t block_bytes = 1;  ///< 1 ... 2^31 - 1
-  /// Over all destinations, 1 ... kMaxWritesInFlight, and no more than a quarter of the slots, or 16 if that
-  /// is more.
+  /// Over all destinations, 1 ... kMaxWritesInFlight, and unless all blocks have slots no more than a quarter
+  /// of the slots, or 16 if that is more.
   std::uint32_t max_writes_in_flight = kDefaultWritesInFlight;
   std::uint32_t landings_ahead = 16;  ///< poll_landing tells so many writes per source in advance, >= 1
   std::uint16_t slot_id = 0;          ///< this message's name in the immediates that reach this member

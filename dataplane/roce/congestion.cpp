@@ -29,9 +29,9 @@ Duration Congestion::target() const {
 }
 
 // Flows that start one after the other take each other's queue for the path. Only while a window opens may
-// each add a target of its own: that is over after one queue that is too long.
+// each add a target of its own, and only on a path that is longer than such a queue.
 Duration Congestion::aim_on(const RoundTrip& path) const {
-  if (slow_start_ && path.least() >= kPatientStart) return path.least() + target();
+  if (slow_start_ && path.least() >= std::max(kPatientStart, link_time())) return path.least() + target();
   return std::max(target(), path.least() + std::max(kPathMargin, path.least() / kPathMarginShare));
 }
 

@@ -85,9 +85,10 @@ inline constexpr Duration kPathMargin = microseconds(200);
 /// … or this share of it, if that is more: on a path of 40 ms one burst of our own makes a queue of more than
 /// 200 µs.
 inline constexpr std::int64_t kPathMarginShare = 16;
-/// From this least round trip on a window may open until the round trip is longer by a whole target. Where
-/// several sources meet at a receiver, their first windows make a queue that is longer than the margins above
-/// and gone a moment later. It is no reason to go on with a fraction of what the path holds.
+/// From this least round trip on, if it is longer than the link time that flows steer to and so no queue of
+/// theirs, a window may open until the round trip is longer by a whole target. Where several sources meet at
+/// a receiver, their first windows make a queue that is longer than the margins above and gone a moment
+/// later.
 inline constexpr Duration kPatientStart = milliseconds(2);
 /// From this least round trip on a path counts as long: what it holds itself may be under way beside what the
 /// peer's buffer holds, within bounds. Less may be a queue that a flow met when it began.

@@ -208,10 +208,12 @@ BOOST_AUTO_TEST_CASE(a_slow_link_is_given_the_time_of_half_a_megabyte) {
 
 namespace {
 
-/// The window after eight round trips on a path of `least`, of which each meets a queue of `queue`.
-std::uint32_t opened_window(Duration least, Duration queue) {
+/// The window after eight round trips on a path of `least`, of which each meets a queue of `queue`. `link`:
+/// bytes per second.
+std::uint32_t opened_window(Duration least, Duration queue, std::uint64_t link = 0) {
   Congestion congestion(
       {.enabled = true, .selective_repeat = true, .path_mtu = 8192, .window_bytes = 64 << 20});
+  congestion.set_link(link);
   RoundTrip path;
   Time now = Time{} + seconds(1);
   path.sample(least, least, now);
@@ -233,6 +235,10 @@ BOOST_AUTO_TEST_CASE(on_a_path_of_some_length_a_window_opens_through_a_queue_sho
     BOOST_TEST(opened_window(least, kTargetDelay + kScalingRange) < 1U << 20);
   }
   BOOST_TEST(opened_window(milliseconds(1), kTargetDelay) < 1U << 20);
+  // What looks like a path may be a queue of others: half a megabyte takes 4.2 ms on this link.
+  constexpr std::uint64_t kGigabit = 125'000'000;
+  BOOST_TEST(opened_window(milliseconds(4), kTargetDelay, kGigabit) < 1U << 20);
+  BOOST_TEST(opened_window(milliseconds(5), kTargetDelay, kGigabit) > 16U << 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
