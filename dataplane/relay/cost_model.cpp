@@ -155,7 +155,7 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::binomial_tree:
       return repeated(depth, hops_of(message.members, 1, false), message.bytes, block_bytes);
     case Algorithm::sequential:
-      // The second hop was measured in the simulator.
+      // In the simulator it takes a hop more than its one step. Why is not known.
       return repeated(others, 2, message.bytes, block_bytes);
     case Algorithm::site_trees:
       if (message.racks.all().size() > 1) return path_through_sites(message, block_bytes, path);

@@ -133,6 +133,7 @@ class Requester {
   // Loss.
   void detect_losses();
   void mark_lost(Sequence s);
+  /// Those that have been under way for so long, and for longer than a round trip takes, are lost.
   void give_up_on_silent(Duration waited, Time now);
   void go_back();
   Duration least_timeout() const;

@@ -99,7 +99,8 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
 
 void Requester::acknowledge(Sequence s, Time now) {
   PacketSlot& packet = slot(s);
-  only_probes_answered_ &= packet.transmissions > 1;
+  const bool again = packet.transmissions > 1;
+  only_probes_answered_ &= again;
   if (packet.state == PacketState::awaited) {
     packet.state = PacketState::acknowledged;
     newly_acknowledged_ += packet.charge;
@@ -112,7 +113,6 @@ void Requester::acknowledge(Sequence s, Time now) {
     lost_.clear(s);
     --lost_count_;
   }
-  const bool again = packet.transmissions > 1;
   const bool may_be_of_the_first = !rtt_.measured() || now - packet.sent_at < rtt_.least();
   if (packet.state == PacketState::lost || (again && may_be_of_the_first)) {
     // It had only been overtaken: found lost but not sent again yet, or answered sooner than any round trip.

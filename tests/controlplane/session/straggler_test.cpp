@@ -23,8 +23,13 @@ constexpr Duration kTick = milliseconds(20);
 class Running {
  public:
   /// Round trips of the members 1, 2 and so on, as far as they are known.
-  explicit Running(bool finds = true, const std::vector<Duration>& round_trips = {})
-      : coordinator_({.session = {}, .timing = {}, .job_bytes = kJob, .finds_stragglers = finds},
+  explicit Running(bool finds = true, const std::vector<Duration>& round_trips = {},
+                   bool has_slow_uplinks = false)
+      : coordinator_({.session = {},
+                      .timing = {},
+                      .job_bytes = kJob,
+                      .finds_stragglers = finds,
+                      .has_slow_uplinks = has_slow_uplinks},
                      members_named(0, kReceivers)) {
     coordinator_.start(now_);
     for (std::uint32_t i = 0; i < round_trips.size(); ++i)
@@ -249,6 +254,15 @@ BOOST_AUTO_TEST_CASE(where_many_are_slow_and_at_the_end_and_on_request_nobody_is
     job.pass(seconds(1));
     BOOST_TEST(!job.ended());
   }
+}
+
+BOOST_AUTO_TEST_CASE(behind_slow_uplinks_only_far_members_are_stragglers) {
+  const Duration near = microseconds(100), far = milliseconds(40);
+  Running job(true, {near, far, near, near, near, near, near, near}, true);
+  BOOST_TEST((job.far() == std::set<std::uint32_t>{2}));
+  job.lag(3, {5});
+  job.pass(seconds(1));
+  BOOST_TEST(!job.ended());
 }
 
 BOOST_AUTO_TEST_CASE(who_names_itself_or_nobody_there_breaks_the_protocol) {

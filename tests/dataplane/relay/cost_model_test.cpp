@@ -144,6 +144,13 @@ BOOST_AUTO_TEST_CASE(blocks_grow_with_the_latency_until_those_in_flight_fill_the
   }
 }
 
+/// Larger ones would wait at each hop until the window of a new connection is open.
+BOOST_AUTO_TEST_CASE(on_a_long_path_blocks_are_no_larger_than_new_windows) {
+  for (const std::uint32_t members : {5U, 9U, 33U})
+    for (const double hop_seconds : {3e-3, 10e-3})
+      BOOST_TEST(choice_for(members, 32 << 20, 10e9, hop_seconds).block_bytes <= 128U << 10);
+}
+
 BOOST_AUTO_TEST_CASE(a_message_of_one_block_goes_to_all_members_at_once_where_hops_are_long) {
   BOOST_CHECK(choice_for(8, 64 << 10, 10e9, 20e-3).algorithm == Algorithm::sequential);
   BOOST_CHECK(choice_for(8, 64 << 10, 1e9, 10e-6).algorithm != Algorithm::sequential);

@@ -458,6 +458,18 @@ BOOST_AUTO_TEST_CASE(a_slow_destination_holds_up_no_other_as_long_as_its_blocks_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_quarter_of_a_ring_is_in_flight_and_everything_where_all_blocks_have_slots) {
+  for (const std::uint64_t blocks : {100U, 101U}) {
+    Relay root = *Relay::create({.rank = Rank{0}, .members = 2, .block_bytes = 1});
+    BOOST_REQUIRE(root.set_length(blocks).has_value());
+    BOOST_REQUIRE(root.set_memory({.slots = 100}).has_value());
+    root.on_available(100);
+    BOOST_REQUIRE(root.on_grant(Rank{1}, kWholeMemory).has_value());
+    for (BlockWrite write; root.poll_write(write);) continue;
+    BOOST_TEST(root.writes_in_flight() == (blocks == 100 ? kDefaultWritesInFlight : 25U));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(writes_in_flight_stay_within_their_limit) {
   Relay root = *Relay::create({.rank = Rank{0}, .members = 2, .block_bytes = 1, .max_writes_in_flight = 3});
   BOOST_REQUIRE(root.set_length(100).has_value());

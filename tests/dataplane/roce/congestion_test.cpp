@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(on_a_path_of_some_length_a_window_opens_through_a_queue_sho
     BOOST_TEST(opened_window(least, kTargetDelay + kScalingRange) < 1U << 20);
   }
   BOOST_TEST(opened_window(milliseconds(1), kTargetDelay) < 1U << 20);
-  // What looks like a path may be a queue of others: half a megabyte takes 4.2 ms on this link.
+  // On this link half a megabyte takes 4.2 ms. So a round trip of 4 ms may be the queue of other flows.
   constexpr std::uint64_t kGigabit = 125'000'000;
   BOOST_TEST(opened_window(milliseconds(4), kTargetDelay, kGigabit) < 1U << 20);
   BOOST_TEST(opened_window(milliseconds(5), kTargetDelay, kGigabit) > 16U << 20);

@@ -33,6 +33,7 @@ struct Transfer {
           {.opcode = SendOpcode::write, .bytes = std::span(from).first(100), .remote_key = kKey}));
       const std::size_t done = pair.completions(0).size() + 1;
       BOOST_REQUIRE(pair.run(Time{} + seconds(100), [&] { return pair.completions(0).size() == done; }));
+      ++posted;
     }
     return pair.connection(0).counters().retransmitted;
   }
@@ -96,7 +97,6 @@ BOOST_AUTO_TEST_CASE(a_path_longer_than_the_longest_timeout_is_filled_without_se
   link.delay = milliseconds(50);
   Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, link);
   transfer.exchange(1);
-  transfer.posted = 1;
   transfer.run(100);
   const ConnectionCounters& counters = transfer.pair.connection(0).counters();
   BOOST_TEST(counters.retransmitted <= counters.timeouts);  // each asks with one packet

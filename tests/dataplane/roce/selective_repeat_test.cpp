@@ -241,14 +241,23 @@ BOOST_AUTO_TEST_CASE(only_what_is_missing_is_sent_again) {
   BOOST_TEST((s.connection().next_deadline() == Time::never()));
 }
 
-BOOST_AUTO_TEST_CASE(silence_is_probed_with_one_packet_whose_answer_tells_the_rest) {
-  Script s(kSelective);
+namespace {
+
+/// Of five packets the first is answered after 100 us, the others are silent, and the second is asked again.
+void probe_a_silent_tail(Script& s) {
   post(s, SendOpcode::write, 5 * kMtu, 1);
   s.out();
   s.wait(microseconds(100));
   s.x_ack(0, 0);
   s.wait(rdmc::roce::kMinimumTimeout);
   CHECK_LINES(s.out(), "x_write 1:256@256/1024 ask");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(silence_is_probed_with_one_packet_whose_answer_tells_the_rest) {
+  Script s(kSelective);
+  probe_a_silent_tail(s);
   s.wait(microseconds(100));
   s.x_ack(1, 1);
   CHECK_LINES(s.out(), "x_write 2:256@512/768 ask", "x_write 3:256@768/512 ask",
@@ -257,18 +266,13 @@ BOOST_AUTO_TEST_CASE(silence_is_probed_with_one_packet_whose_answer_tells_the_re
 
 BOOST_AUTO_TEST_CASE(a_lost_tail_whose_probe_is_answered_sooner_than_any_round_trip_costs_two_timeouts) {
   Script s(kSelective);
-  post(s, SendOpcode::write, 5 * kMtu, 1);
-  s.out();
-  s.wait(microseconds(100));
-  s.x_ack(0, 0);
-  s.wait(rdmc::roce::kMinimumTimeout);
-  CHECK_LINES(s.out(), "x_write 1:256@256/1024 ask");
+  probe_a_silent_tail(s);
   s.wait(microseconds(60));
-  s.x_ack(1, 1);  // perhaps that of the first transmission
+  s.x_ack(1, 1);  // this may be the answer to the first transmission
   CHECK_LINES(s.out());
   s.wait(rdmc::roce::kMinimumProbeTimeout * 2 - microseconds(1));
   post(s, SendOpcode::write, kMtu, 2);
-  CHECK_LINES(s.out(), "x_write_last 5:256@0/256 ask");  // has not waited for long
+  CHECK_LINES(s.out(), "x_write_last 5:256@0/256 ask");  // it has not waited for long
   s.wait(microseconds(1));
   CHECK_LINES(s.out(), "x_write 2:256@512/768 ask", "x_write 3:256@768/512 ask",
               "x_write_last 4:256@1024/256 ask");
