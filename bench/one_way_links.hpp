@@ -193,7 +193,7 @@ class TcpLink {
   std::uint64_t calls_ = 0;
 };
 
-class PortLink : private port::LandingPlanner {
+class PortLink : private port::ScatterPlanner {
  public:
   PortLink(const OneWayOptions& options, std::uint8_t host) : options_(options), trains_(options.batch) {
     auto opened = port::open_udp_port({.address = Address::ipv4(127, 0, 0, host, 0),

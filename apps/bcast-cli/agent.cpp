@@ -12,30 +12,30 @@
 
 namespace rdmc::bcast {
 
-Agent::Agent(control::ControlLoop& loop, Root root, std::shared_ptr<peer::Peers> peers,
+Agent::Agent(control::ControlLoop& loop, ReceiveDirectory directory, std::shared_ptr<peer::Peers> peers,
              OutcomeHandler outcome, RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric)
     : loop_(loop),
-      surroundings_{.loop = loop,
-                    .root = std::move(root),
-                    .peers = std::move(peers),
-                    .fabric = std::move(fabric),
-                    .find = [this](const session::SessionId& session) -> std::shared_ptr<Reception> {
-                      for (const auto& [number, reception] : receptions_)
-                        if (reception->is_of(session)) return reception;
-                      return nullptr;
-                    },
-                    .admit = [this](const Address& peer) { return admit(peer); }},
+      services_{.loop = loop,
+                .directory = std::move(directory),
+                .peers = std::move(peers),
+                .fabric = std::move(fabric),
+                .find = [this](const session::SessionId& session) -> std::shared_ptr<Reception> {
+                  for (const auto& [number, reception] : receptions_)
+                    if (reception->is_of(session)) return reception;
+                  return nullptr;
+                },
+                .admit = [this](const Address& peer) { return admit(peer); }},
       outcome_(std::move(outcome)),
       refused_(std::move(refused)),
       max_receptions_(max_receptions) {}
 
-Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root root, const Address& listen,
-                                            control::Security security, OutcomeHandler outcome,
-                                            RefusedHandler refused, std::size_t max_receptions,
-                                            FabricChoice fabric) {
+Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, ReceiveDirectory directory,
+                                            const Address& listen, control::Security security,
+                                            OutcomeHandler outcome, RefusedHandler refused,
+                                            std::size_t max_receptions, FabricChoice fabric) {
   auto peers = peer::Peers::create(loop, {.security = std::move(security)});
   if (!peers) return std::unexpected(peers.error());
-  std::unique_ptr<Agent> agent(new Agent(loop, std::move(root), *peers, std::move(outcome),
+  std::unique_ptr<Agent> agent(new Agent(loop, std::move(directory), *peers, std::move(outcome),
                                          std::move(refused), max_receptions, std::move(fabric)));
   auto service = (*peers)->serve(kService, [raw = agent.get()](peer::Request request) {
     if (auto channel = request.accept({})) raw->on_channel(std::move(*channel));
@@ -52,14 +52,14 @@ Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, Root roo
 
 Agent::~Agent() {
   stop();
-  surroundings_.peers.reset();  // who has not introduced himself is refused now, while we can still be told
+  services_.peers.reset();  // who has not introduced himself is refused now, while we can still be told
 }
 
 void Agent::on_channel(control::Channel channel) {
   if (receptions_.size() >= max_receptions_ + kMaxNewcomers)
     return refuse(std::move(channel), {Errc::resource_limit, "has too many connections that say nothing"});
   const auto number = next_number_++;
-  auto reception = Reception::begin(surroundings_, std::move(channel),
+  auto reception = Reception::begin(services_, std::move(channel),
                                     [this, number, peer = channel.peer()](const Reception::Outcome& outcome) {
                                       on_finished(outcome, peer, number);
                                     });

@@ -42,9 +42,9 @@ class Agent {
 
   /// `outcome` is called on the loop's thread for each job that was offered, `refused` for senders that never
   /// came to offer one, at most once in kRefusalInterval. Errors: of Peers::listen.
-  static Result<std::unique_ptr<Agent>> start(control::ControlLoop& loop, Root root, const Address& listen,
-                                              control::Security security, OutcomeHandler outcome,
-                                              RefusedHandler refused = {},
+  static Result<std::unique_ptr<Agent>> start(control::ControlLoop& loop, ReceiveDirectory directory,
+                                              const Address& listen, control::Security security,
+                                              OutcomeHandler outcome, RefusedHandler refused = {},
                                               std::size_t max_receptions = kMaxReceptions,
                                               FabricChoice fabric = {});
   /// stop()
@@ -61,8 +61,8 @@ class Agent {
   void finish(Duration patience);
 
  private:
-  Agent(control::ControlLoop& loop, Root root, std::shared_ptr<peer::Peers> peers, OutcomeHandler outcome,
-        RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric);
+  Agent(control::ControlLoop& loop, ReceiveDirectory directory, std::shared_ptr<peer::Peers> peers,
+        OutcomeHandler outcome, RefusedHandler refused, std::size_t max_receptions, FabricChoice fabric);
   void on_channel(control::Channel channel);
   Result<void> admit(const Address& peer);
   void refuse(control::Channel channel, Error cause);
@@ -70,7 +70,7 @@ class Agent {
   void on_finished(const Reception::Outcome& outcome, const Address& peer, std::uint64_t number);
 
   control::ControlLoop& loop_;
-  Reception::Surroundings surroundings_;
+  Reception::Services services_;
   OutcomeHandler outcome_;
   RefusedHandler refused_;
   std::size_t max_receptions_;

@@ -56,12 +56,12 @@ void report_refused(Reporter& reporter, const Address& peer, const Error& cause,
 Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& reporter) {
   auto security = control::security_of(options.identity);
   if (!security) return std::unexpected(security.error());
-  auto root = Root::open(options.root);
-  if (!root) return std::unexpected(root.error());
+  auto directory = ReceiveDirectory::open(options.root);
+  if (!directory) return std::unexpected(directory.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
   const auto agent = Agent::start(
-      **loop, std::move(*root), options.listen, *security,
+      **loop, std::move(*directory), options.listen, *security,
       [&](const Reception::Outcome& outcome) { report(reporter, outcome); },
       [&](const Address& peer, const Error& cause, std::uint64_t others) {
         report_refused(reporter, peer, cause, others);
@@ -88,11 +88,11 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
   if (!key) return std::unexpected(key.error());
   auto security = control::TlsContext::create(*key);
   if (!security) return std::unexpected(security.error());
-  auto root = Root::open(options.directory, Root::Missing::make);
-  if (!root) return std::unexpected(root.error());
+  auto directory = ReceiveDirectory::open(options.directory, ReceiveDirectory::Missing::make);
+  if (!directory) return std::unexpected(directory.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
-  const auto agent = Agent::start(**loop, std::move(*root), options.listen, std::move(*security), {});
+  const auto agent = Agent::start(**loop, std::move(*directory), options.listen, std::move(*security), {});
   if (!agent) return std::unexpected(agent.error());
   if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
   // Ctrl-C goes to the sender too, which ends the transfer in order and then us; SIGTERM comes from it, when

@@ -32,7 +32,7 @@ struct EpochPlan {
       milliseconds(536);  ///< a neighbour that acknowledges nothing for so long has failed
 };
 
-class DataPlane final : private engine::Agent, private group::Listener {
+class DataPlane final : private engine::Poller, private group::Observer {
  public:
   struct Events {
     /// Every byte of the epoch's message is here and consumed (root: has been read).

@@ -18,7 +18,7 @@ constexpr Duration kTryAgain = milliseconds(1);
 
 /// What the fabric's thread has for the loop's, in order. What the loop has no memory for waits here, and is
 /// tried again in later turns: that itself needs no memory.
-class DataPlaneProxy::ToLoop final : public engine::Agent {
+class DataPlaneProxy::ToLoop final : public engine::Poller {
  public:
   struct Entry {
     std::move_only_function<void()> run;

@@ -43,7 +43,7 @@ bool names_directory(std::string_view destination) {
          destination.ends_with("/.");
 }
 
-Result<Split> split(const Root& root, const DestinationRequest& request) {
+Result<Split> split(const ReceiveDirectory& receive_directory, const DestinationRequest& request) {
   auto components = split_relative(request.destination);
   if (!components) return std::unexpected(components.error());
   Split result{std::move(*components), request.source_name};
@@ -51,7 +51,8 @@ Result<Split> split(const Root& root, const DestinationRequest& request) {
     if (auto fine = check_name(result.name, "the source"); !fine) return std::unexpected(fine.error());
     return result;
   }
-  const auto standing = root.open_directory(result.directories, Root::Missing::refuse);
+  const auto standing =
+      receive_directory.open_directory(result.directories, ReceiveDirectory::Missing::refuse);
   if (!standing && standing.error().code != Errc::not_found &&
       standing.error().code != Errc::invalid_argument)
     return std::unexpected(standing.error());
@@ -79,8 +80,8 @@ Result<void> check_taken(int directory, const Split& split, const std::string& p
   return {};
 }
 
-std::string shown_path(const Root& root, const Split& split) {
-  std::string path = root.path();
+std::string shown_path(const ReceiveDirectory& receive_directory, const Split& split) {
+  std::string path = receive_directory.path();
   for (const auto& directory : split.directories)
     path += fmt::format("{}{}", path.ends_with('/') ? "" : "/", directory);
   return fmt::format("{}{}{}", path, path.ends_with('/') ? "" : "/", split.name);
@@ -88,15 +89,16 @@ std::string shown_path(const Root& root, const Split& split) {
 
 }  // namespace
 
-Result<Placement> place(const Root& root, const DestinationRequest& request) {
-  auto where = split(root, request);
+Result<Destination> resolve_destination(const ReceiveDirectory& receive_directory,
+                                        const DestinationRequest& request) {
+  auto where = split(receive_directory, request);
   if (!where) return std::unexpected(where.error());
-  auto directory = root.open_directory(where->directories, Root::Missing::make);
+  auto directory = receive_directory.open_directory(where->directories, ReceiveDirectory::Missing::make);
   if (!directory) return std::unexpected(directory.error());
-  auto path = shown_path(root, *where);
+  auto path = shown_path(receive_directory, *where);
   if (auto fine = check_taken(directory->get(), *where, path, request.overwrite); !fine)
     return std::unexpected(fine.error());
-  return Placement{std::move(*directory), std::move(where->name), std::move(path)};
+  return Destination{std::move(*directory), std::move(where->name), std::move(path)};
 }
 
 Result<void> check_space(int directory, std::uint64_t bytes, std::string_view path) {
@@ -124,13 +126,14 @@ Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_v
   return check_space(directory, bytes, path);
 }
 
-Result<std::string> foresee(const Root& root, const DestinationRequest& request, std::uint64_t bytes) {
-  auto where = split(root, request);
+Result<std::string> foresee(const ReceiveDirectory& receive_directory, const DestinationRequest& request,
+                            std::uint64_t bytes) {
+  auto where = split(receive_directory, request);
   if (!where) return std::unexpected(where.error());
-  const auto path = shown_path(root, *where);
+  const auto path = shown_path(receive_directory, *where);
   // Missing parents would be made; the nearest one that stands says whether they can be.
   for (auto standing = where->directories;; standing.pop_back()) {
-    const auto directory = root.open_directory(standing, Root::Missing::refuse);
+    const auto directory = receive_directory.open_directory(standing, ReceiveDirectory::Missing::refuse);
     if (directory && standing.size() == where->directories.size()) {
       if (auto fine = check_taken(directory->get(), *where, path, request.overwrite); !fine)
         return std::unexpected(fine.error());

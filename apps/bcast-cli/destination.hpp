@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "apps/bcast-cli/file_io.hpp"
-#include "apps/bcast-cli/root.hpp"
+#include "apps/bcast-cli/receive_directory.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::bcast {
@@ -20,7 +20,7 @@ struct DestinationRequest {
 };
 
 /// A directory, held open, and a name in it that may be taken.
-struct Placement {
+struct Destination {
   FileDescriptor directory;
   std::string name;
   std::string path;  ///< for people
@@ -29,7 +29,8 @@ struct Placement {
 /// Finds the place and makes missing parents. Errors: invalid_argument (a name or path that cannot be, a
 /// directory or device in the way), already_exists (without `overwrite`), permission_denied (out of the
 /// root), as mkdir(2).
-Result<Placement> place(const Root& root, const DestinationRequest& request);
+Result<Destination> resolve_destination(const ReceiveDirectory& receive_directory,
+                                        const DestinationRequest& request);
 
 /// Whether `bytes` more find room where `directory` is; `path` is for the message. A file system that does
 /// not count its space has any. Errors: no_space.
@@ -40,7 +41,8 @@ Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_v
 
 /// What place() would answer, and whether `bytes` find room, without making anything: the path of the
 /// copy-to-be. For a dry run.
-Result<std::string> foresee(const Root& root, const DestinationRequest& request, std::uint64_t bytes);
+Result<std::string> foresee(const ReceiveDirectory& receive_directory, const DestinationRequest& request,
+                            std::uint64_t bytes);
 
 /// The last component of a path; what the copy is called inside a directory.
 std::string_view base_name(std::string_view path);

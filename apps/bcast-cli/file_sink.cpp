@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "dataplane/base/no_memory.hpp"
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -27,7 +27,7 @@ Result<std::unique_ptr<FileSink>> FileSink::start(ReceivedFile& file, BlockMap m
     return fail(Errc::protocol_error, fmt::format("the epoch has no blocks for {}", file.path()));
   std::unique_ptr<FileSink> sink(
       new FileSink(file, std::move(map), ring, std::move(wake), std::move(unwanted), is_straggler));
-  auto thread = start_quiet_thread("to write a file", [raw = sink.get()] { raw->run(); });
+  auto thread = start_signal_masked_thread("to write a file", [raw = sink.get()] { raw->run(); });
   if (!thread) return std::unexpected(thread.error());
   sink->writer_ = std::move(*thread);
   return sink;

@@ -11,7 +11,7 @@
 
 #include "dataplane/base/loopback.hpp"
 #include "dataplane/base/no_memory.hpp"
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::bcast {
 namespace {
@@ -83,7 +83,7 @@ std::size_t ring_bytes(FileShape shape, const Address& address) {
 Result<std::unique_ptr<FileSource>> FileSource::start(SourceFile& file, BlockMap map,
                                                       std::span<std::byte> ring, FileSourceOptions options) {
   std::unique_ptr<FileSource> source(new FileSource(file, std::move(map), ring, std::move(options)));
-  auto thread = start_quiet_thread("to read a file", [raw = source.get()] { raw->read_all(); });
+  auto thread = start_signal_masked_thread("to read a file", [raw = source.get()] { raw->read_all(); });
   if (!thread) return std::unexpected(thread.error());
   source->reader_ = std::move(*thread);
   return source;

@@ -22,12 +22,12 @@ constexpr Duration kEndOfJobsWithin = seconds(300);
 constexpr Duration kEndWithin = seconds(8);
 
 /// DEST on a receiver's host: the directory that its agent is confined to, and the destination in it.
-struct Place {
+struct Target {
   std::string root;
   std::string destination;
 };
 
-Place place_of(const std::string& destination) {
+Target target_of(const std::string& destination) {
   const auto end = destination.find_last_not_of('/');
   const auto path = std::filesystem::path(destination.substr(0, end == std::string::npos ? 1 : end + 1));
   const auto name = path.filename();
@@ -40,13 +40,14 @@ Place place_of(const std::string& destination) {
 Result<void> receive(const SendOptions& options, const Address& listen, StopSignals& stop) {
   auto security = control::security_of(options.identity);
   if (!security) return std::unexpected(security.error());
-  auto root = Root::open(place_of(options.destination).root, Root::Missing::make);
-  if (!root) return std::unexpected(root.error());
+  auto directory =
+      ReceiveDirectory::open(target_of(options.destination).root, ReceiveDirectory::Missing::make);
+  if (!directory) return std::unexpected(directory.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
   std::optional<Reception::Outcome> outcome;  // the loop's thread
   const auto agent = Agent::start(
-      **loop, std::move(*root), listen, std::move(*security),
+      **loop, std::move(*directory), listen, std::move(*security),
       [&](const Reception::Outcome& ended) {
         outcome = ended;
         stop.notify();
@@ -86,7 +87,7 @@ ExitCode run_receiver(const SendOptions& options, const Address& listen) {
 
 ExitCode run_launched(SendOptions options) {
   const control::CertificateFiles& files = options.identity.certificates;
-  const auto job = launched_job({.engine = options.launch,
+  const auto job = launched_job({.launcher = options.launch,
                                  .key_file = options.identity.key_file,
                                  .certificates = {.certificate = files.certificate,
                                                   .private_key = files.private_key,
@@ -109,7 +110,7 @@ ExitCode run_launched(SendOptions options) {
   }
   for (const MeshMember& member : job->members)
     if (member.node != job->id) options.hosts.push_back({member.host, member.port});
-  options.destination = place_of(options.destination).destination;
+  options.destination = target_of(options.destination).destination;
   if (options.connect_within == kDefaultConnectWithin) options.connect_within = kStartWithin;
   return run_send(options);
 }

@@ -35,7 +35,7 @@ std::unexpected<Error> appeared(const std::string& path) {
 
 }  // namespace
 
-Result<PartialFile> PartialFile::claim(Placement placement, bool overwrite, mode_t mode) {
+Result<PartialFile> PartialFile::claim(Destination placement, bool overwrite, mode_t mode) {
   const int directory = placement.directory.get();
   const auto limit = ::fpathconf(directory, _PC_NAME_MAX);
   const auto name = partial_name(placement.name, limit > 0 ? static_cast<std::size_t>(limit) : 255);

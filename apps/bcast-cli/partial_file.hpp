@@ -19,7 +19,7 @@ class PartialFile {
   /// Makes and locks an empty partial file, which only its owner may read and write. `mode`: the permissions
   /// that it gets with its final name, whatever the umask. Errors: already_exists (another transfer is
   /// writing this file), as open(2).
-  static Result<PartialFile> claim(Placement placement, bool overwrite, mode_t mode);
+  static Result<PartialFile> claim(Destination placement, bool overwrite, mode_t mode);
 
   PartialFile(PartialFile&&) = default;
   PartialFile& operator=(PartialFile&&) = delete;
@@ -36,7 +36,7 @@ class PartialFile {
   Result<void> commit();
 
  private:
-  PartialFile(Placement placement, FileDescriptor file, std::string temporary, bool overwrite, mode_t mode)
+  PartialFile(Destination placement, FileDescriptor file, std::string temporary, bool overwrite, mode_t mode)
       : placement_(std::move(placement)),
         file_(std::move(file)),
         temporary_(std::move(temporary)),
@@ -47,7 +47,7 @@ class PartialFile {
   Result<void> rename(unsigned flags) const;
   void remove_partial() const;
 
-  Placement placement_;
+  Destination placement_;
   FileDescriptor file_;
   std::string temporary_;
   bool overwrite_;

@@ -16,11 +16,11 @@ constexpr Duration kLookAtProgress = milliseconds(50);
 
 }  // namespace
 
-Result<std::shared_ptr<Reception>> Reception::begin(const Surroundings& surroundings,
-                                                    control::Channel&& channel, FinishedHandler finished) {
+Result<std::shared_ptr<Reception>> Reception::begin(const Services& services, control::Channel&& channel,
+                                                    FinishedHandler finished) {
   auto worker = Worker::start();
   if (!worker) return std::unexpected(worker.error());
-  std::shared_ptr<Reception> self(new Reception(surroundings, std::move(channel), std::move(finished)));
+  std::shared_ptr<Reception> self(new Reception(services, std::move(channel), std::move(finished)));
   self->worker_ = std::move(*worker);
   self->inbox_->owner = self;
   self->channel_->start(
@@ -35,9 +35,9 @@ Result<std::shared_ptr<Reception>> Reception::begin(const Surroundings& surround
   return self;
 }
 
-Reception::Reception(const Surroundings& surroundings, control::Channel channel, FinishedHandler finished)
-    : surroundings_(surroundings),
-      loop_(surroundings.loop),
+Reception::Reception(const Services& services, control::Channel channel, FinishedHandler finished)
+    : services_(services),
+      loop_(services.loop),
       channel_(std::move(channel)),
       finished_(std::move(finished)),
       participant_({.agent = "rdmc_bcast " RDMC_VERSION, .timing = {}}),
@@ -53,7 +53,7 @@ Reception::~Reception() {
 
 void Reception::stop(Error cause) {
   stopped_ = true;
-  successor_.reset();  // whom it led will find somebody else
+  new_coordinator_.reset();  // whom it led will find somebody else
   if (committer_) cause.what += session::kMayBeInPlace;
   participant_.fail(std::move(cause), monotonic_now());
   pump();
@@ -99,7 +99,7 @@ void Reception::on_message(std::vector<std::byte> message) {
   }
   participant_.on_message(message, monotonic_now());
   if (greeting) {
-    if (auto room = surroundings_.admit(channel_->peer()); !room) return stop(std::move(room.error()));
+    if (auto room = services_.admit(channel_->peer()); !room) return stop(std::move(room.error()));
     admitted_ = true;
   }
   pump();
@@ -117,7 +117,7 @@ void Reception::on_channel_closed(const Error& cause) {
 
 void Reception::handle(session::Send& send) {
   if (follows_own_) {
-    if (successor_) successor_->from_own(std::move(send.bytes));
+    if (new_coordinator_) new_coordinator_->from_own(std::move(send.bytes));
     return;
   }
   if (!channel_) return;  // it was given away
@@ -133,8 +133,8 @@ void Reception::handle(session::Send& send) {
 }
 
 void Reception::handle(const session::CloseChannel&) {
-  if (follows_own_ && successor_)
-    successor_->own_closed();
+  if (follows_own_ && new_coordinator_)
+    new_coordinator_->own_closed();
   else if (!follows_own_ && channel_)
     channel_->close();
 }
@@ -161,7 +161,8 @@ void Reception::handle(session::Finished& finished) {
 }
 
 void Reception::finish_if_done() {
-  if (!cleaned_up_ || !channel_closed_ || !finished_ || (successor_ && !successor_->finished())) return;
+  if (!cleaned_up_ || !channel_closed_ || !finished_ || (new_coordinator_ && !new_coordinator_->finished()))
+    return;
   auto finished = std::exchange(finished_, nullptr);
   finished(outcome_);
 }

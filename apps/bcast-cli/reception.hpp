@@ -1,7 +1,7 @@
 // One file being received: the session's Participant on a channel, the data plane, the partial file, and the
-// workers that do what blocks; after the sender's death perhaps the Successor that leads on. Lives on the
-// control loop's thread, held by its owner until the finished handler is called; answers that come from other
-// threads find it by a weak pointer.
+// workers that do what blocks; after the sender's death perhaps the NewCoordinator that leads on. Lives on
+// the control loop's thread, held by its owner until the finished handler is called; answers that come from
+// other threads find it by a weak pointer.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/file_sink.hpp"
 #include "apps/bcast-cli/file_source.hpp"
+#include "apps/bcast-cli/new_coordinator.hpp"
 #include "apps/bcast-cli/plane_answers.hpp"
+#include "apps/bcast-cli/receive_directory.hpp"
 #include "apps/bcast-cli/received_file.hpp"
-#include "apps/bcast-cli/root.hpp"
-#include "apps/bcast-cli/successor.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
 #include "apps/bcast-cli/worker.hpp"
 #include "controlplane/connect/channel.hpp"
@@ -40,9 +40,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   };
   using FinishedHandler = std::move_only_function<void(const Outcome&)>;
   /// What it shares with the others of its agent; it outlives them.
-  struct Surroundings {
+  struct Services {
     control::ControlLoop& loop;
-    Root root;
+    ReceiveDirectory directory;
     std::shared_ptr<peer::Peers> peers;  ///< whom it serves, and among them the other survivors
     FabricChoice fabric;
     /// The reception of that session, if there is one.
@@ -55,8 +55,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   /// `finished` is called once, on the loop's thread, when nothing of it is left but the object. A channel on
   /// which a survivor comes for an orphan goes over to the orphan's reception. Errors: resource_limit (no
   /// thread); `channel` is then still the caller's.
-  static Result<std::shared_ptr<Reception>> begin(const Surroundings& surroundings,
-                                                  control::Channel&& channel, FinishedHandler finished);
+  static Result<std::shared_ptr<Reception>> begin(const Services& services, control::Channel&& channel,
+                                                  FinishedHandler finished);
   ~Reception();
 
   /// Gives up and tells the sender why; `finished` follows.
@@ -81,7 +81,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
     std::unique_ptr<DataPlaneProxy> data_plane;
   };
 
-  Reception(const Surroundings& surroundings, control::Channel channel, FinishedHandler finished);
+  Reception(const Services& services, control::Channel channel, FinishedHandler finished);
 
   // reception.cpp: the channel, the clock, and the end
   void pump();
@@ -125,7 +125,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
     return PlaneAnswers{weak_from_this(), &Reception::participant_, &Reception::give_up, &Reception::pump};
   }
 
-  const Surroundings& surroundings_;
+  const Services& services_;
   control::ControlLoop& loop_;
   std::optional<control::Channel> channel_;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
@@ -141,14 +141,14 @@ class Reception : public std::enable_shared_from_this<Reception> {
   bool stopped_ = false;
   bool admitted_ = false;
   bool job_offered_ = false;
-  bool follows_own_ = false;  // its coordinator is successor_
+  bool follows_own_ = false;  // its coordinator is new_coordinator_
   bool channel_closed_ = false;
   bool cleaned_up_ = false;
   BlockMap epoch_blocks_;   // of the epoch being formed
   bool is_source_ = false;  // of it
   bool is_straggler_ = false;
   TransferWishes wishes_;  // as it says
-  std::shared_ptr<Successor> successor_;
+  std::shared_ptr<NewCoordinator> new_coordinator_;
   std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
   std::unique_ptr<DataPlaneProxy> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // while an epoch runs

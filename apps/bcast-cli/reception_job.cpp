@@ -12,8 +12,9 @@ DestinationRequest request_of(const JobDescription& job) {
   return {.destination = job.destination, .source_name = job.source_name, .overwrite = job.overwrite};
 }
 
-Result<std::unique_ptr<ReceivedFile>> make_file(const Root& root, const JobDescription& job) {
-  auto placement = place(root, request_of(job));
+Result<std::unique_ptr<ReceivedFile>> make_file(const ReceiveDirectory& receive_directory,
+                                                const JobDescription& job) {
+  auto placement = resolve_destination(receive_directory, request_of(job));
   if (!placement) return std::unexpected(placement.error());
   auto partial = PartialFile::claim(std::move(*placement), job.overwrite, job.mode);
   if (!partial) return std::unexpected(partial.error());
@@ -29,14 +30,14 @@ void Reception::handle(session::JobOffered& offered) {
   auto job = decode_job(offered.description);
   if (!job) return give_up(std::move(job.error()));
   job_ = std::move(*job);
-  if (surroundings_.fabric.encrypt && !job_.encrypt)
+  if (services_.fabric.encrypt && !job_.encrypt)
     return give_up(
         {Errc::authentication, "this agent takes part in encrypted transfers only; see --encrypt"});
   outcome_.path = job_.destination;
   outcome_.dry_run = job_.dry_run;
   if (!job_.dry_run) return claim_file();
-  in_background([&root = surroundings_.root,
-                 job = job_] { return foresee(root, request_of(job), job.allocated_bytes); },
+  in_background([&directory = services_.directory,
+                 job = job_] { return foresee(directory, request_of(job), job.allocated_bytes); },
                 [](Reception& self, Result<std::string> path) {
                   if (!path) return self.give_up(std::move(path.error()));
                   self.outcome_.path = std::move(*path);
@@ -48,10 +49,10 @@ void Reception::handle(session::JobOffered& offered) {
 /// joining meanwhile.
 void Reception::claim_file() {
   in_background(
-      [&root = surroundings_.root, fabric = surroundings_.fabric, &loop = loop_, job = job_,
+      [&directory = services_.directory, fabric = services_.fabric, &loop = loop_, job = job_,
        local = channel_->local(), events = data_plane_events()]() mutable -> Result<Prepared> {
         fabric.encrypt = job.encrypt;
-        auto file = make_file(root, job);
+        auto file = make_file(receive_directory, job);
         if (!file) return std::unexpected(file.error());
         auto data_plane =
             DataPlaneProxy::open(loop, fabric, local, ring_bytes(job.shape, local), std::move(events));

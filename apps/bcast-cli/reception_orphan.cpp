@@ -11,7 +11,7 @@ void Reception::handle(session::LeadRequested& request) {
   const auto weak = weak_from_this();
   // Of a successor that has stood down nothing is heard any more: it is gone, and what it posted finds
   // nobody.
-  Successor::Handlers handlers{
+  NewCoordinator::Handlers handlers{
       .to_own =
           [weak](const session::Bytes& message) {
             const auto self = weak.lock();
@@ -32,15 +32,15 @@ void Reception::handle(session::LeadRequested& request) {
           }};
   follows_own_ = true;
   participant_.on_connected(monotonic_now());
-  successor_ = Successor::start(
+  new_coordinator_ = NewCoordinator::start(
       loop_,
-      {.request = std::move(request), .peers = surroundings_.peers, .shape = job_.shape, .wishes = wishes_},
+      {.request = std::move(request), .peers = services_.peers, .shape = job_.shape, .wishes = wishes_},
       std::move(handlers));
 }
 
 /// A survivor has come for an orphan of this agent.
 void Reception::give_away(const session::Takeover& takeover, std::vector<std::byte> message) {
-  const auto orphan = surroundings_.find(takeover.session);
+  const auto orphan = services_.find(takeover.session);
   if (orphan && orphan->follow(takeover.leader)) {
     channel_closed_ = true;  // as far as we are concerned
     auto channel = std::move(*channel_);
@@ -54,8 +54,8 @@ void Reception::give_away(const session::Takeover& takeover, std::vector<std::by
 
 /// True for an orphan. Who leads itself, and has not begun, makes way for one with the better right to it.
 bool Reception::follow(session::MemberId leader) {
-  if (successor_ && successor_->stands_down_for(leader)) {
-    successor_.reset();
+  if (new_coordinator_ && new_coordinator_->stands_down_for(leader)) {
+    new_coordinator_.reset();
     participant_.on_closed({Errc::cancelled, "another survivor leads on"}, monotonic_now());
   }
   return participant_.is_orphan();

@@ -156,10 +156,11 @@ Result<std::string> foresee_locally(const std::string& directory, const JobDescr
          standing != standing.parent_path())
     standing = standing.parent_path();
   if (!std::filesystem::exists(standing, ignored)) standing = ".";
-  const auto root = Root::open(standing);
-  if (!root) return std::unexpected(root.error());
-  if (standing == directory) return foresee(*root, {job.destination, job.source_name, job.overwrite}, bytes);
-  const auto opened = root->open_directory({}, Root::Missing::refuse);
+  const auto receive_directory = ReceiveDirectory::open(standing);
+  if (!receive_directory) return std::unexpected(receive_directory.error());
+  if (standing == directory)
+    return foresee(*receive_directory, {job.destination, job.source_name, job.overwrite}, bytes);
+  const auto opened = receive_directory->open_directory({}, ReceiveDirectory::Missing::refuse);
   if (!opened) return std::unexpected(opened.error());
   if (auto fine = check_takes_files(opened->get(), bytes, directory); !fine)
     return std::unexpected(fine.error());
@@ -190,9 +191,9 @@ SenderResult foresee_all_locally(const SendOptions& options, const JobDescriptio
 /// A receiver that was killed could not remove its partial file: whoever claims it next does, and here nobody
 /// will.
 void remove_stale_partial(const std::string& directory, const JobDescription& job) {
-  const auto root = Root::open(directory);
-  if (!root) return;
-  auto placement = place(*root, {job.destination, job.source_name, true});
+  const auto receive_directory = ReceiveDirectory::open(directory);
+  if (!receive_directory) return;
+  auto placement = resolve_destination(*receive_directory, {job.destination, job.source_name, true});
   if (placement) (void)PartialFile::claim(std::move(*placement), true, job.mode);
 }
 

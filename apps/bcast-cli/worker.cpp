@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::bcast {
 
 Result<std::unique_ptr<Worker>> Worker::start() {
   std::unique_ptr<Worker> worker(new Worker);
-  auto thread = start_quiet_thread("for what may block", [raw = worker.get()] { raw->run(); });
+  auto thread = start_signal_masked_thread("for what may block", [raw = worker.get()] { raw->run(); });
   if (!thread) return std::unexpected(thread.error());
   worker->thread_ = std::move(*thread);
   return worker;

@@ -60,7 +60,7 @@ void BlockHost::on_arrival(sim::HostId from, std::uint64_t tag) {
     simulation_.schedule(core_free_, *this, 0);
   } else if (const auto* const length = std::get_if<LengthNote>(&note)) {
     seat.member.on_note(sender, *length);
-  } else if (const auto* const grant = std::get_if<relay::Grant>(&note)) {
+  } else if (const auto* const grant = std::get_if<relay::BlockGrant>(&note)) {
     seat.member.on_note(sender, *grant);
   } else {
     seat.member.on_note(sender, std::get<AcknowledgedNote>(note));

@@ -100,7 +100,7 @@ void BlockMember::on_note(Rank, const LengthNote& note) {
   drain();
 }
 
-void BlockMember::on_note(Rank from, const relay::Grant& grant) {
+void BlockMember::on_note(Rank from, const relay::BlockGrant& grant) {
   if (auto taken = relay_.on_grant(from, grant); !taken) outbox_.violate(taken.error().what);
   drain();
 }
@@ -119,7 +119,7 @@ void BlockMember::drain() {
   }
   if (relay_.schedule().is_root() && relay_.has_length()) refill();
   Rank to{};
-  for (relay::Grant grant; relay_.poll_grant(to, grant);) outbox_.post(to, grant);
+  for (relay::BlockGrant grant; relay_.poll_grant(to, grant);) outbox_.post(to, grant);
   for (relay::BlockWrite write; relay_.poll_write(write);) {
     check(!write.from_arena && slots_[write.local_offset / config_.block_bytes] == write.block,
           "sent from where it is not", write.block);

@@ -21,7 +21,7 @@ struct AcknowledgedNote {
   std::uint64_t block = 0;
 };
 /// What members say to each other; a BlockWrite stands for the block itself.
-using BlockNote = std::variant<LengthNote, relay::Grant, relay::BlockWrite, AcknowledgedNote>;
+using BlockNote = std::variant<LengthNote, relay::BlockGrant, relay::BlockWrite, AcknowledgedNote>;
 
 /// Where a member's words go.
 class BlockOutbox {
@@ -47,7 +47,7 @@ class BlockMember {
   /// The completion of a block that has landed.
   void complete(Rank from, const relay::BlockWrite& write);
   void on_note(Rank from, const LengthNote& note);
-  void on_note(Rank from, const relay::Grant& grant);
+  void on_note(Rank from, const relay::BlockGrant& grant);
   void on_note(Rank from, const AcknowledgedNote& note);
 
   const relay::Relay& relay() const { return relay_; }

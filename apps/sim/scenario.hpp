@@ -20,7 +20,7 @@ enum class Model : std::uint8_t { packets, blocks };
 /// What only the block model knows.
 struct BlockModel {
   Duration latency = microseconds(5);  ///< of a hop, beyond the time at the links' rate
-  /// Of a received block, on its host's one core: from its landing to when it can be sent on.
+  /// Of a received block, on its host's one core: from its expected write to when it can be sent on.
   Duration relay_cost = microseconds(50);
   Duration jitter = microseconds(10);  ///< added to each hop and to each relay cost, uniform up to this
   std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;  ///< of a member

@@ -16,7 +16,7 @@
 #include "controlplane/session/participant.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/engine/engine.hpp"
-#include "dataplane/fabric/fabric_agent.hpp"
+#include "dataplane/fabric/fabric_poller.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/port/sim_port.hpp"
 #include "dataplane/sim/channel.hpp"
@@ -69,13 +69,13 @@ class SimHost : public sim::Process {
         random_(simulation_.random().next()),
         port_(network, process_, {.mtu = options.mtu}),
         fabric_(port_, {.entropy = [this] { return static_cast<std::uint32_t>(random_.next()); }}),
-        agent_(fabric_),
-        engine_(agent_, {}),
+        poller_(fabric_),
+        engine_(poller_, {}),
         data_plane_(fabric_, engine_,
                     {.delivered = [this](Epoch epoch) { on_delivered(epoch); },
                      .failed = [this](Epoch epoch, std::optional<Rank> peer,
                                       const Error& error) { on_failed(epoch, peer, error); }}) {
-    engine_.add(agent_);
+    engine_.add(poller_);
   }
 
   sim::ProcessId process() const { return process_; }
@@ -98,7 +98,7 @@ class SimHost : public sim::Process {
   Random random_;
   port::SimPort port_;
   fabric::SoftwareFabric fabric_;
-  fabric::FabricAgent agent_;
+  fabric::FabricPoller poller_;
   engine::Engine engine_;
   bcast::DataPlane data_plane_;
   std::optional<Epoch> running_;

@@ -6,7 +6,7 @@ namespace rdmc::sim_app {
 
 SimReceiver::SimReceiver(sim::Network& network, sim::HostId host, const HostOptions& options,
                          bcast::FileShape shape, const DiskOptions& disk, std::uint64_t ring_slots,
-                         SimSuccessor::Connect to_survivor)
+                         SimNewCoordinator::Connect to_survivor)
     : SimHost(network, host, options),
       options_(options),
       to_survivor_(std::move(to_survivor)),
@@ -23,7 +23,7 @@ void SimReceiver::run(Time now) {
     for (const auto& message : control_->receive()) participant_.on_message(message, now);
     if (control_->has_just_ended()) participant_.on_closed({Errc::peer_failed, "end of stream"}, now);
   }
-  if (successor_) successor_->run(now);
+  if (new_coordinator_) new_coordinator_->run(now);
   if (participant_.next_deadline() <= now) participant_.on_timer(now);
   drain();
   if (sink_) sink_->set_now(now);
@@ -35,7 +35,7 @@ void SimReceiver::run(Time now) {
 
 Time SimReceiver::next_deadline() {
   const Time data = std::min(data_deadline(), sink_ ? sink_->next_deadline() : Time::never());
-  const Time led = successor_ ? successor_->next_deadline() : Time::never();
+  const Time led = new_coordinator_ ? new_coordinator_->next_deadline() : Time::never();
   return std::min({data, led, participant_.next_deadline()});
 }
 
@@ -47,8 +47,8 @@ void SimReceiver::drain() {
 
 /// What the coordinator in this process says to the participant in it. False: nothing.
 bool SimReceiver::pass_own() {
-  if (!successor_) return false;
-  const auto messages = successor_->take_own();
+  if (!new_coordinator_) return false;
+  const auto messages = new_coordinator_->take_own();
   for (const auto& message : messages) {
     if (!follows_own_) break;
     if (message)
@@ -60,21 +60,21 @@ bool SimReceiver::pass_own() {
 }
 
 void SimReceiver::meet_visitors() {
-  for (auto count = visitors_.size(); count > 0; --count) {
-    ControlEnd visitor = std::move(visitors_.front());
-    visitors_.pop_front();
-    const auto messages = visitor.receive();
+  for (auto count = pending_.size(); count > 0; --count) {
+    ControlEnd pending = std::move(pending_.front());
+    pending_.pop_front();
+    const auto messages = pending.receive();
     if (messages.empty()) {
-      if (!visitor.has_just_ended()) visitors_.push_back(std::move(visitor));
+      if (!pending.has_just_ended()) pending_.push_back(std::move(pending));
       continue;
     }
     const auto takeover = session::takeover_of(messages.front());
     if (!takeover || !follow(takeover->leader)) {
-      if (!participant_.finished()) visitor.send(session::takeover_refusal());
-      visitor.close();
+      if (!participant_.finished()) pending.send(session::takeover_refusal());
+      pending.close();
       continue;
     }
-    control_.emplace(std::move(visitor));
+    control_.emplace(std::move(pending));
     follows_own_ = false;
     participant_.on_connected(now_);
     for (const auto& message : messages) participant_.on_message(message, now_);
@@ -82,9 +82,9 @@ void SimReceiver::meet_visitors() {
 }
 
 bool SimReceiver::follow(session::MemberId leader) {
-  if (successor_ && successor_->stands_down_for(leader)) {
-    successor_->stand_down();
-    successor_.reset();
+  if (new_coordinator_ && new_coordinator_->stands_down_for(leader)) {
+    new_coordinator_->stand_down();
+    new_coordinator_.reset();
     participant_.on_closed({Errc::peer_failed, "stood down"}, now_);
   }
   return participant_.is_orphan();
@@ -124,12 +124,12 @@ void SimReceiver::handle(const session::ParticipantOutput& output) {
   using namespace session;
   if (const auto* send = std::get_if<Send>(&output)) {
     if (follows_own_)
-      successor_->from_own(send->bytes, now_);
+      new_coordinator_->from_own(send->bytes, now_);
     else
       control_->send(send->bytes);
   } else if (std::get_if<CloseChannel>(&output)) {
     if (follows_own_)
-      successor_->own_closed(now_);
+      new_coordinator_->own_closed(now_);
     else
       control_->close();
   } else if (std::get_if<JobOffered>(&output)) {
@@ -165,7 +165,8 @@ void SimReceiver::handle(const session::ParticipantOutput& output) {
     participant_.committed({}, now_);
   } else if (const auto* request = std::get_if<LeadRequested>(&output)) {
     ++led_;
-    successor_ = std::make_unique<SimSuccessor>(*request, file_.shape(), options_, to_survivor_, now_);
+    new_coordinator_ =
+        std::make_unique<SimNewCoordinator>(*request, file_.shape(), options_, to_survivor_, now_);
     follows_own_ = true;
     participant_.on_connected(now_);
   } else if (std::get_if<AbortRequested>(&output)) {

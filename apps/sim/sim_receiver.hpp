@@ -9,7 +9,7 @@
 
 #include "apps/sim/sim_file.hpp"
 #include "apps/sim/sim_host.hpp"
-#include "apps/sim/sim_successor.hpp"
+#include "apps/sim/sim_new_coordinator.hpp"
 #include "controlplane/session/participant.hpp"
 
 namespace rdmc::sim_app {
@@ -17,11 +17,11 @@ namespace rdmc::sim_app {
 class SimReceiver final : public SimHost {
  public:
   SimReceiver(sim::Network& network, sim::HostId host, const HostOptions& options, bcast::FileShape shape,
-              const DiskOptions& disk, std::uint64_t ring_slots, SimSuccessor::Connect to_survivor);
+              const DiskOptions& disk, std::uint64_t ring_slots, SimNewCoordinator::Connect to_survivor);
 
   void connect(sim::ChannelEnd* end) { control_.emplace(end); }
   /// A survivor that leads on, or believes that it must, has connected.
-  void visit(sim::ChannelEnd* end) { visitors_.emplace_back(end); }
+  void visit(sim::ChannelEnd* end) { pending_.emplace_back(end); }
   void run(Time now) override;
   Time next_deadline() override;
 
@@ -29,7 +29,7 @@ class SimReceiver final : public SimHost {
   std::optional<session::Status> outcome() const { return outcome_; }
   const Error& cause() const { return cause_; }
   /// Its own part is over, and what it led, if it did.
-  bool is_over() const { return outcome_ && (!successor_ || successor_->finished()); }
+  bool is_over() const { return outcome_ && (!new_coordinator_ || new_coordinator_->finished()); }
   bool in_epoch() const { return in_epoch_; }
   bool was_formed() const { return formed_; }
   std::uint64_t orphaned() const { return participant_.counters().orphaned; }
@@ -54,7 +54,7 @@ class SimReceiver final : public SimHost {
   void stop_data();
 
   HostOptions options_;
-  SimSuccessor::Connect to_survivor_;
+  SimNewCoordinator::Connect to_survivor_;
   SimFile file_;
   std::uint64_t ring_slots_;
   session::Participant participant_;
@@ -62,8 +62,8 @@ class SimReceiver final : public SimHost {
   std::optional<bcast::BlockMap> message_;
   std::unique_ptr<SimSink> sink_;
   std::unique_ptr<SimSource> source_;
-  std::deque<ControlEnd> visitors_;
-  std::unique_ptr<SimSuccessor> successor_;
+  std::deque<ControlEnd> pending_;
+  std::unique_ptr<SimNewCoordinator> new_coordinator_;
   bool follows_own_ = false, is_source_ = false, in_epoch_ = false, formed_ = false;
   std::uint64_t led_ = 0;
   bool greeted_ = false, twice_ = false;

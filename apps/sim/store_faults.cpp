@@ -26,8 +26,8 @@ void StoreWorld::plan_faults() {
 }
 
 /// What would be there after the worst.
-store::Durable StoreWorld::kept_by(Place place) const {
-  const NodeHost& host = nodes_[place];
+store::Durable StoreWorld::kept_by(ProcessIndex index) const {
+  const NodeHost& host = nodes_[index];
   if (options_.disks)
     return host.disk.durable() ? store::recover(*host.disk.durable()).value_or(store::Durable{})
                                : store::Durable{};
@@ -35,26 +35,26 @@ store::Durable StoreWorld::kept_by(Place place) const {
 }
 
 /// Whether the store can go on without what that node keeps.
-bool StoreWorld::may_lose(Place place) const {
-  if (survivor_ == place) return false;
+bool StoreWorld::may_lose(ProcessIndex index) const {
+  if (survivor_ == index) return false;
   // Of a survivor and one node that is let in, or about to be, both are needed.
   if (current_.epoch != 0 && current_.size() < nodes_.size()) return false;
-  if (current_.epoch != 0 && !may_lose(place, current_)) return false;
+  if (current_.epoch != 0 && !may_lose(index, current_)) return false;
   // A first configuration may begin as soon as all have voted for it.
-  for (Place node = 0; node < nodes_.size(); ++node)
-    if (const auto vote = kept_by(node).vote; vote.epoch > current_.epoch && !may_lose(place, vote))
+  for (ProcessIndex node = 0; node < nodes_.size(); ++node)
+    if (const auto vote = kept_by(node).vote; vote.epoch > current_.epoch && !may_lose(index, vote))
       return false;
   return true;
 }
 
 /// A majority of the configuration's acceptors is still there, and has its state or can have it from one of
 /// them.
-bool StoreWorld::may_lose(Place place, const store::Configuration& configuration) const {
-  if (kept_by(place).id != configuration.acceptors[place]) return true;
+bool StoreWorld::may_lose(ProcessIndex index, const store::Configuration& configuration) const {
+  if (kept_by(index).id != configuration.acceptors[index]) return true;
   std::size_t active = 0, others = 0;
-  for (Place other = 0; other < nodes_.size(); ++other) {
+  for (ProcessIndex other = 0; other < nodes_.size(); ++other) {
     const store::Durable kept = kept_by(other);
-    if (other == place || kept.id != configuration.acceptors[other]) continue;
+    if (other == index || kept.id != configuration.acceptors[other]) continue;
     if (kept.active.epoch >= configuration.epoch)
       ++active;
     else if (kept.active.epoch == configuration.from_epoch)
@@ -63,12 +63,12 @@ bool StoreWorld::may_lose(Place place, const store::Configuration& configuration
   return (configuration.from.empty() || active > 0) && active + others >= configuration.majority();
 }
 
-void StoreWorld::end_node(Place place, StoreFault how, Duration away) {
-  NodeHost& host = nodes_[place];
+void StoreWorld::end_node(ProcessIndex index, StoreFault how, Duration away) {
+  NodeHost& host = nodes_[index];
   const bool wiped = how == StoreFault::wipe || how == StoreFault::wipe_joining || !options_.disks;
-  if (wiped && !may_lose(place)) return;
+  if (wiped && !may_lose(index)) return;
   struck(how);
-  stop_node(place);
+  stop_node(index);
   if (wiped) {
     host.disk.wipe();
   } else if (how == StoreFault::power) {
@@ -80,12 +80,12 @@ void StoreWorld::end_node(Place place, StoreFault how, Duration away) {
   } else {
     host.disk.kill_process();
   }
-  simulation_.at(by_the_end(away), [this, place] { start_node(place); });
+  simulation_.at(by_the_end(away), [this, index] { start_node(index); });
 }
 
 void StoreWorld::strike(StoreFault fault) {
-  const Place place = simulation_.random().below(nodes_.size());
-  NodeHost& host = nodes_[place];
+  const ProcessIndex index = simulation_.random().below(nodes_.size());
+  NodeHost& host = nodes_[index];
   const auto later = [this](Duration time, std::function<void()> undo) {
     simulation_.at(by_the_end(up_to(time)), std::move(undo));
   };
@@ -94,10 +94,10 @@ void StoreWorld::strike(StoreFault fault) {
     case StoreFault::power:
     case StoreFault::wipe:
       // Back at once, while messages to its former life are still on their way, or later.
-      return end_node(place, fault,
+      return end_node(index, fault,
                       up_to(simulation_.random().below(2) == 0 ? milliseconds(2) : milliseconds(200)));
-    case StoreFault::wipe_joining: ++wipe_joining_; return end_node(place, StoreFault::wipe, milliseconds(1));
-    case StoreFault::kill_joining: ++kill_joining_; return end_node(place, StoreFault::wipe, milliseconds(1));
+    case StoreFault::wipe_joining: ++wipe_joining_; return end_node(index, StoreFault::wipe, milliseconds(1));
+    case StoreFault::kill_joining: ++kill_joining_; return end_node(index, StoreFault::wipe, milliseconds(1));
     case StoreFault::refused_flush:
       struck(fault);
       host.refuse_next = true;
@@ -109,23 +109,23 @@ void StoreWorld::strike(StoreFault fault) {
     case StoreFault::slow_disk:
       struck(fault);
       host.slow = true;
-      return later(seconds(1), [this, place] { nodes_[place].slow = false; });
+      return later(seconds(1), [this, index] { nodes_[index].slow = false; });
     case StoreFault::cut: {
       struck(fault);
-      for (Place other = 0; other < nodes_.size() + clients_.size(); ++other) {
-        if (other == place) continue;
-        blocked_.insert({place, other});
-        blocked_.insert({other, place});
+      for (ProcessIndex other = 0; other < nodes_.size() + clients_.size(); ++other) {
+        if (other == index) continue;
+        blocked_.insert({index, other});
+        blocked_.insert({other, index});
       }
-      return later(milliseconds(800), [this, place] {
+      return later(milliseconds(800), [this, index] {
         std::erase_if(blocked_,
-                      [place](const auto& way) { return way.first == place || way.second == place; });
+                      [index](const auto& way) { return way.first == index || way.second == index; });
       });
     }
     case StoreFault::one_way: {
       struck(fault);
-      const Place from = simulation_.random().below(nodes_.size() + clients_.size());
-      const auto way = simulation_.random().below(2) == 0 ? std::pair(from, place) : std::pair(place, from);
+      const ProcessIndex from = simulation_.random().below(nodes_.size() + clients_.size());
+      const auto way = simulation_.random().below(2) == 0 ? std::pair(from, index) : std::pair(index, from);
       blocked_.insert(way);
       return later(milliseconds(800), [this, way] { blocked_.erase(way); });
     }
@@ -133,31 +133,31 @@ void StoreWorld::strike(StoreFault fault) {
       if (host.life == 0 || host.paused) return;
       struck(fault);
       host.paused = true;
-      return later(seconds(1), [this, place, life = host.life] {
-        if (!runs(place, life)) return;
-        nodes_[place].paused = false;
-        for (const auto& step : std::exchange(nodes_[place].missed, {}))
-          if (runs(place, life)) step();
+      return later(seconds(1), [this, index, life = host.life] {
+        if (!runs(index, life)) return;
+        nodes_[index].paused = false;
+        for (const auto& step : std::exchange(nodes_[index].missed, {}))
+          if (runs(index, life)) step();
       });
     }
     case StoreFault::restart_client: {
       struck(fault);
-      const Place client = nodes_.size() + simulation_.random().below(clients_.size());
+      const ProcessIndex client = nodes_.size() + simulation_.random().below(clients_.size());
       return start_client(client);
     }
-    case StoreFault::survivor: return lose_majority(place);
+    case StoreFault::survivor: return lose_majority(index);
   }
 }
 
 /// The others lose their state. One that is being let in has none yet, and may stay as it is.
-void StoreWorld::lose_majority(Place survivor) {
+void StoreWorld::lose_majority(ProcessIndex survivor) {
   const store::Durable kept = kept_by(survivor);
   const bool has_state = kept.active.epoch != 0 && current_.contains(kept.id) &&
                          (kept.active.epoch == current_.epoch || kept.active.epoch == current_.from_epoch);
   if (options_.nodes == 1 || survivor_ || nodes_[survivor].life == 0 || !has_state) return;
   struck(StoreFault::survivor);
   survivor_ = survivor;
-  for (Place other = 0; other < nodes_.size(); ++other) {
+  for (ProcessIndex other = 0; other < nodes_.size(); ++other) {
     NodeHost& host = nodes_[other];
     const bool is_joining =
         host.life != 0 && !host.node->acceptor().has_state() && host.node->acceptor().newest().epoch != 0;
@@ -173,10 +173,10 @@ void StoreWorld::lose_majority(Place survivor) {
 void StoreWorld::name_survivor() {
   if (everybody_serves()) survivor_.reset();
   if (!survivor_) return;
-  const Place place = *survivor_;
-  if (nodes_[place].life != 0 && !nodes_[place].paused) {
-    nodes_[place].node->receive(kOperator, {1, store::Survive{}}, simulation_.now());
-    pump(place);
+  const ProcessIndex index = *survivor_;
+  if (nodes_[index].life != 0 && !nodes_[index].paused) {
+    nodes_[index].node->receive(kOperator, {1, store::Survive{}}, simulation_.now());
+    pump(index);
   }
   simulation_.at(simulation_.now() + milliseconds(50), [this] { name_survivor(); });
 }
@@ -189,8 +189,8 @@ void StoreWorld::survived() {
 }
 
 /// Looks at what has become of a node after each of its steps.
-void StoreWorld::on_stage(Place place) {
-  NodeHost& host = nodes_[place];
+void StoreWorld::on_stage(ProcessIndex index) {
+  NodeHost& host = nodes_[index];
   if (host.life == 0) return;
   const store::Configuration& active = host.node->acceptor().kept().active;
   const std::uint64_t before = std::exchange(host.epoch, active.epoch);
@@ -204,11 +204,11 @@ void StoreWorld::on_stage(Place place) {
   if (stage == store::Stage::replaced && survivals_ == 0) violation("a node was replaced that had its state");
   // Whoever has named a survivor empties the disks of the others.
   if (stage == store::Stage::replaced)
-    simulation_.at(simulation_.now(), [this, place, life = host.life] {
-      if (!runs(place, life)) return;
-      stop_node(place);
-      nodes_[place].disk.wipe();
-      start_node(place);
+    simulation_.at(simulation_.now(), [this, index, life = host.life] {
+      if (!runs(index, life)) return;
+      stop_node(index);
+      nodes_[index].disk.wipe();
+      start_node(index);
     });
   if (stage != store::Stage::joining || host.node->acceptor().has_state()) return;
   ++joins_;
@@ -217,9 +217,9 @@ void StoreWorld::on_stage(Place place) {
   const StoreFault how = &wanted == &kill_joining_ ? StoreFault::kill_joining : StoreFault::wipe_joining;
   --wanted;
   // In the middle of it, or shortly before or after.
-  simulation_.at(simulation_.now() + up_to(milliseconds(2)), [this, place, how, life = host.life] {
-    if (runs(place, life))
-      end_node(place, how, how == StoreFault::kill_joining ? up_to(seconds(1)) : milliseconds(1));
+  simulation_.at(simulation_.now() + up_to(milliseconds(2)), [this, index, how, life = host.life] {
+    if (runs(index, life))
+      end_node(index, how, how == StoreFault::kill_joining ? up_to(seconds(1)) : milliseconds(1));
   });
 }
 
@@ -227,16 +227,16 @@ void StoreWorld::heal() {
   rates_ = {};
   blocked_.clear();
   wipe_joining_ = kill_joining_ = 0;
-  for (Place place = 0; place < nodes_.size(); ++place) {
-    NodeHost& host = nodes_[place];
+  for (ProcessIndex index = 0; index < nodes_.size(); ++index) {
+    NodeHost& host = nodes_[index];
     host.slow = host.refuse_next = host.full_next = false;
     // Whoever looks after the nodes starts those again whose disk has failed them.
     if (host.life != 0 && host.node->stage() == store::Stage::failed) {
-      stop_node(place);
+      stop_node(index);
       host.disk.kill_process();
     }
-    start_node(place);
-    tell_links(place, true);
+    start_node(index);
+    tell_links(index, true);
   }
 }
 

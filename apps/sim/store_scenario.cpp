@@ -31,13 +31,13 @@ std::string group_name(std::uint64_t number) {
 StoreWorld::StoreWorld(const StoreOptions& options)
     : options_(options), simulation_(options.seed), nodes_(options.nodes), clients_(options.clients) {}
 
-StoreWorld::Process& StoreWorld::process(Place place) {
-  if (is_node(place)) return nodes_[place];
-  return clients_[place - nodes_.size()];
+StoreWorld::Process& StoreWorld::process(ProcessIndex index) {
+  if (is_node(index)) return nodes_[index];
+  return clients_[index - nodes_.size()];
 }
 
-void StoreWorld::start_node(Place place) {
-  NodeHost& host = nodes_[place];
+void StoreWorld::start_node(ProcessIndex index) {
+  NodeHost& host = nodes_[index];
   if (host.life != 0) return;
   store::Durable kept;
   if (host.disk.seen()) {
@@ -55,46 +55,46 @@ void StoreWorld::start_node(Place place) {
   host.journal = {};
   host.stage = store::Stage::fresh;
   host.epoch = kept.active.epoch;
-  host.node = std::make_unique<store::Node>(store::Node::Options{.self = place,
+  host.node = std::make_unique<store::Node>(store::Node::Options{.self = index,
                                                                  .nodes = options_.nodes,
                                                                  .fresh = any_id(),
                                                                  .proposer = any_id(),
                                                                  .seed = simulation_.random().next(),
                                                                  .started = kRunsOfOneLife * host.life},
                                             std::move(kept), simulation_.now());
-  tell_links(place, true);
-  pump(place);
+  tell_links(index, true);
+  pump(index);
 }
 
-void StoreWorld::stop_node(Place place) {
-  NodeHost& host = nodes_[place];
+void StoreWorld::stop_node(ProcessIndex index) {
+  NodeHost& host = nodes_[index];
   if (host.life == 0) return;
   overtaken_ += host.node->counters().overtaken;
   host.life = 0;
   host.node.reset();
-  tell_links(place, false);
+  tell_links(index, false);
 }
 
-void StoreWorld::start_client(Place place) {
-  ClientHost& host = clients_[place - nodes_.size()];
+void StoreWorld::start_client(ProcessIndex index) {
+  ClientHost& host = clients_[index - nodes_.size()];
   host.life = ++last_life_;
   host.armed = Time::never();
   host.asked.reset();
   host.requester = std::make_unique<store::Requester>(store::Requester::Options{
       .nodes = options_.nodes, .self = any_id(), .seed = simulation_.random().next()});
-  for (Place node = 0; node < nodes_.size(); ++node)
+  for (ProcessIndex node = 0; node < nodes_.size(); ++node)
     if (nodes_[node].life != 0) host.requester->link_up(node, simulation_.now());
   const Life life = host.life;
-  simulation_.at(simulation_.now() + up_to(options_.think), [this, place, life] {
-    if (runs(place, life)) ask(place);
+  simulation_.at(simulation_.now() + up_to(options_.think), [this, index, life] {
+    if (runs(index, life)) ask(index);
   });
-  pump(place);
+  pump(index);
 }
 
 /// Everybody who can hear a node learns that it has come or gone.
-void StoreWorld::tell_links(Place node, bool up) {
+void StoreWorld::tell_links(ProcessIndex node, bool up) {
   const Life life = nodes_[node].life;
-  for (Place other = 0; other < nodes_.size() + clients_.size(); ++other) {
+  for (ProcessIndex other = 0; other < nodes_.size() + clients_.size(); ++other) {
     if (other == node) continue;
     const Life listener = process(other).life;
     if (listener == 0) continue;
@@ -115,16 +115,16 @@ void StoreWorld::tell_links(Place node, bool up) {
   }
 }
 
-void StoreWorld::unless_paused(Place place, Life life, std::function<void()> step) {
-  if (!runs(place, life)) return;
-  if (process(place).paused)
-    process(place).missed.push_back(std::move(step));
+void StoreWorld::unless_paused(ProcessIndex index, Life life, std::function<void()> step) {
+  if (!runs(index, life)) return;
+  if (process(index).paused)
+    process(index).missed.push_back(std::move(step));
   else
     step();
 }
 
 /// Bytes go from one process to another, or not.
-void StoreWorld::send(Place from, Place to, store::Bytes bytes,
+void StoreWorld::send(ProcessIndex from, ProcessIndex to, store::Bytes bytes,
                       std::function<void(const store::Bytes&)> deliver) {
   if (blocked_.contains({from, to})) return simulation_.faults().add(sim::Fault::partition);
   const Life life = process(to).life;
@@ -137,9 +137,8 @@ void StoreWorld::send(Place from, Place to, store::Bytes bytes,
                     static_cast<std::int64_t>(simulation_.random().below(kMostLatencyNs - kLeastLatencyNs))) +
         extra;
     simulation_.at(at, [this, from, to, life, bytes, deliver] {
-      simulation_.trace().record(simulation_.now(), sim::TraceKind::scenario,
-                                 static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
-                                 sim::digest(bytes.data(), bytes.size()));
+      simulation_.trace().entry(simulation_.now(), sim::TraceKind::scenario, static_cast<std::uint32_t>(from),
+                                static_cast<std::uint32_t>(to), sim::digest(bytes.data(), bytes.size()));
       if (runs(to, life)) unless_paused(to, life, [deliver, bytes] { deliver(bytes); });
     });
   };
@@ -147,7 +146,7 @@ void StoreWorld::send(Place from, Place to, store::Bytes bytes,
   if (fate.duplicated) arrive(fate.duplicate_extra);
 }
 
-void StoreWorld::request(Place from, Place to, const store::Request& request) {
+void StoreWorld::request(ProcessIndex from, ProcessIndex to, const store::Request& request) {
   const Life asker = process(from).life;
   send(from, to, encode(request), [this, from, to, asker](const store::Bytes& bytes) {
     auto decoded = store::decode_request(bytes);
@@ -159,67 +158,67 @@ void StoreWorld::request(Place from, Place to, const store::Request& request) {
   });
 }
 
-void StoreWorld::pump(Place place) {
-  is_node(place) ? pump_node(place) : pump_client(place);
+void StoreWorld::pump(ProcessIndex index) {
+  is_node(index) ? pump_node(index) : pump_client(index);
 }
 
-void StoreWorld::pump_node(Place place) {
-  NodeHost& host = nodes_[place];
+void StoreWorld::pump_node(ProcessIndex index) {
+  NodeHost& host = nodes_[index];
   if (host.life == 0) return;
-  for (const store::Node::ToPeer& to : host.node->take_requests()) request(place, to.node, to.request);
+  for (const store::Node::ToPeer& to : host.node->take_requests()) request(index, to.node, to.request);
   for (const store::Node::ToClient& to : host.node->take_replies()) {
     if (to.client == kOperator) continue;
     const auto [asker, life] = host.clients.at(to.client);
     if (!runs(asker, life)) continue;
-    send(place, asker, encode(to.reply), [this, place, asker](const store::Bytes& bytes) {
+    send(index, asker, encode(to.reply), [this, index, asker](const store::Bytes& bytes) {
       const auto reply = store::decode_reply(bytes);
       if (!reply) return violation("an answer is refused: " + reply.error().what);
       if (is_node(asker))
-        nodes_[asker].node->hear(place, *reply, simulation_.now());
+        nodes_[asker].node->hear(index, *reply, simulation_.now());
       else
-        clients_[asker - nodes_.size()].requester->hear(place, *reply, simulation_.now());
+        clients_[asker - nodes_.size()].requester->hear(index, *reply, simulation_.now());
       pump(asker);
     });
   }
   static_cast<void>(host.node->take_hints());
-  write(place);
-  on_stage(place);
-  if (host.life != 0) arm(place, host.node->next_deadline());
+  write(index);
+  on_stage(index);
+  if (host.life != 0) arm(index, host.node->next_deadline());
 }
 
-void StoreWorld::pump_client(Place place) {
-  ClientHost& host = clients_[place - nodes_.size()];
+void StoreWorld::pump_client(ProcessIndex index) {
+  ClientHost& host = clients_[index - nodes_.size()];
   if (host.life == 0) return;
   for (const store::Requester::ToNode& to : host.requester->take_requests())
-    request(place, to.node, to.request);
-  for (const store::Requester::Finished& finished : host.requester->take_finished()) finish(place, finished);
-  arm(place, host.requester->next_deadline());
+    request(index, to.node, to.request);
+  for (const store::Requester::Finished& finished : host.requester->take_finished()) finish(index, finished);
+  arm(index, host.requester->next_deadline());
 }
 
-void StoreWorld::arm(Place place, Time deadline) {
-  Process& host = process(place);
+void StoreWorld::arm(ProcessIndex index, Time deadline) {
+  Process& host = process(index);
   if (deadline == Time::never() || host.armed <= deadline) return;
   const Time at = std::max(deadline, simulation_.now() + microseconds(1));
   host.armed = at;
-  simulation_.at(at, [this, place, at, life = host.life] {
-    unless_paused(place, life, [this, place, at] {
-      if (process(place).armed == at) process(place).armed = Time::never();
-      if (is_node(place))
-        nodes_[place].node->tick(simulation_.now());
+  simulation_.at(at, [this, index, at, life = host.life] {
+    unless_paused(index, life, [this, index, at] {
+      if (process(index).armed == at) process(index).armed = Time::never();
+      if (is_node(index))
+        nodes_[index].node->tick(simulation_.now());
       else
-        clients_[place - nodes_.size()].requester->tick(simulation_.now());
-      pump(place);
+        clients_[index - nodes_.size()].requester->tick(simulation_.now());
+      pump(index);
     });
   });
 }
 
 /// One write at a time: what comes meanwhile goes into the next one.
-void StoreWorld::write(Place place) {
-  NodeHost& host = nodes_[place];
+void StoreWorld::write(ProcessIndex index) {
+  NodeHost& host = nodes_[index];
   if (!options_.disks) {
     for (const store::Acceptor::Write& write : host.node->take_writes()) {
       host.node->synced(write.sequence, simulation_.now());
-      pump(place);
+      pump(index);
       if (host.life == 0) return;
     }
     return;
@@ -228,29 +227,29 @@ void StoreWorld::write(Place place) {
   for (const store::Acceptor::Write& write : host.node->take_writes()) {
     host.disk.begin(write, host.journal);
     const Duration time = microseconds(50) + up_to(host.slow ? milliseconds(300) : milliseconds(3));
-    simulation_.at(simulation_.now() + time, [this, place, life = host.life, sequence = write.sequence] {
-      if (!runs(place, life)) return;
-      NodeHost& writer = nodes_[place];
+    simulation_.at(simulation_.now() + time, [this, index, life = host.life, sequence = write.sequence] {
+      if (!runs(index, life)) return;
+      NodeHost& writer = nodes_[index];
       const bool refused = std::exchange(writer.refuse_next, false);
       const bool full = std::exchange(writer.full_next, false);
       if (!refused && !full) {
         writer.disk.finish();
         writer.node->synced(sequence, simulation_.now());
-        return pump(place);
+        return pump(index);
       }
       refused ? writer.disk.refuse() : writer.disk.run_full(simulation_.random());
       writer.node->fail({full ? Errc::no_space : Errc::io_error, "the disk refuses"});
-      pump(place);
+      pump(index);
       const StoreFault how = simulation_.random().below(2) == 0 ? StoreFault::power : StoreFault::kill;
-      simulation_.at(simulation_.now() + up_to(milliseconds(300)), [this, place, life, how] {
-        if (runs(place, life)) end_node(place, how, milliseconds(20));
+      simulation_.at(simulation_.now() + up_to(milliseconds(300)), [this, index, life, how] {
+        if (runs(index, life)) end_node(index, how, milliseconds(20));
       });
     });
   }
 }
 
-void StoreWorld::ask(Place place) {
-  ClientHost& host = clients_[place - nodes_.size()];
+void StoreWorld::ask(ProcessIndex index) {
+  ClientHost& host = clients_[index - nodes_.size()];
   if (host.asked) return;
   Random& random = simulation_.random();
   ClientHost::Asked asked{
@@ -267,11 +266,11 @@ void StoreWorld::ask(Place place) {
     asked.number = host.requester->list(asked.at);
   }
   host.asked = std::move(asked);
-  pump(place);
+  pump(index);
 }
 
-void StoreWorld::finish(Place place, const store::Requester::Finished& finished) {
-  ClientHost& host = clients_[place - nodes_.size()];
+void StoreWorld::finish(ProcessIndex index, const store::Requester::Finished& finished) {
+  ClientHost& host = clients_[index - nodes_.size()];
   if (!host.asked || host.asked->number != finished.number) return;
   const ClientHost::Asked asked = *std::exchange(host.asked, std::nullopt);
   const auto told = [&](const std::string& group, const store::Accepted& accepted) {
@@ -284,7 +283,7 @@ void StoreWorld::finish(Place place, const store::Requester::Finished& finished)
     ++failures_;
   } else if (asked.survivals == survivals_) {  // else it may tell of what is gone
     if (!asking_) slowest_ = std::max(slowest_, simulation_.now() - asked.at);
-    answered_.insert(place);
+    answered_.insert(index);
     if (const auto* const one = std::get_if<store::Accepted>(&*finished.outcome)) {
       told(asked.group, *one);
     } else {
@@ -296,8 +295,8 @@ void StoreWorld::finish(Place place, const store::Requester::Finished& finished)
     }
   }
   const Life life = host.life;
-  simulation_.at(simulation_.now() + up_to(options_.think), [this, place, life] {
-    if (runs(place, life)) ask(place);
+  simulation_.at(simulation_.now() + up_to(options_.think), [this, index, life] {
+    if (runs(index, life)) ask(index);
   });
 }
 
@@ -324,25 +323,25 @@ bool StoreWorld::everybody_is_answered() {
 }
 
 void StoreWorld::run() {
-  for (Place place = 0; place < nodes_.size(); ++place)
-    simulation_.at(simulation_.now() + up_to(milliseconds(50)), [this, place] { start_node(place); });
-  for (Place place = nodes_.size(); place < nodes_.size() + clients_.size(); ++place)
-    simulation_.at(simulation_.now() + up_to(milliseconds(50)), [this, place] { start_client(place); });
+  for (ProcessIndex index = 0; index < nodes_.size(); ++index)
+    simulation_.at(simulation_.now() + up_to(milliseconds(50)), [this, index] { start_node(index); });
+  for (ProcessIndex index = nodes_.size(); index < nodes_.size() + clients_.size(); ++index)
+    simulation_.at(simulation_.now() + up_to(milliseconds(50)), [this, index] { start_client(index); });
   plan_faults();
   simulation_.run_until(quiet_);
   heal();
   asking_ = false;
   answered_.clear();
   if (!wait_until([this] { return everybody_is_answered(); }, "the store does not serve after the faults")) {
-    for (Place place = 0; place < nodes_.size(); ++place) violation(words_about(place));
+    for (ProcessIndex index = 0; index < nodes_.size(); ++index) violation(words_about(index));
     return;
   }
   answered_.clear();
   wait_until([this] { return everybody_is_answered(); }, "the store has ceased to serve");
 }
 
-std::string StoreWorld::words_about(Place place) const {
-  const NodeHost& host = nodes_[place];
+std::string StoreWorld::words_about(ProcessIndex index) const {
+  const NodeHost& host = nodes_[index];
   const std::string name = "node " + std::to_string(place);
   if (host.life == 0) return name + " does not run";
   const store::Acceptor& acceptor = host.node->acceptor();

@@ -29,7 +29,7 @@ class StoreWorld {
 
  private:
   /// A place for a process: nodes come first, then clients.
-  using Place = std::size_t;
+  using ProcessIndex = std::size_t;
   /// The client of a node that stands for the operator. No process has that life.
   static constexpr store::Node::Client kOperator = ~std::uint64_t{0};
   /// One life of a process: what was on its way to an earlier life reaches nobody.
@@ -45,7 +45,7 @@ class StoreWorld {
     std::unique_ptr<store::Node> node;
     SimDisk disk;
     store::Journal journal;
-    std::map<store::Node::Client, std::pair<Place, Life>> clients;
+    std::map<store::Node::Client, std::pair<ProcessIndex, Life>> clients;
     store::Stage stage = store::Stage::fresh;
     std::uint64_t epoch = 0;  ///< that it is active in
     bool slow = false, refuse_next = false, full_next = false;
@@ -64,50 +64,51 @@ class StoreWorld {
   };
 
   // Processes.
-  void start_node(Place place);
-  void stop_node(Place place);
-  void start_client(Place place);
-  Process& process(Place place);
-  bool is_node(Place place) const { return place < nodes_.size(); }
-  bool runs(Place place, Life life) { return life != 0 && process(place).life == life; }
+  void start_node(ProcessIndex index);
+  void stop_node(ProcessIndex index);
+  void start_client(ProcessIndex index);
+  Process& process(ProcessIndex index);
+  bool is_node(ProcessIndex index) const { return index < nodes_.size(); }
+  bool runs(ProcessIndex index, Life life) { return life != 0 && process(index).life == life; }
   store::Id any_id() { return {simulation_.random().next(), simulation_.random().next()}; }
 
   // What cores want done, and what comes back to them.
-  void pump(Place place);
-  void pump_node(Place place);
-  void pump_client(Place place);
-  void arm(Place place, Time deadline);
-  void write(Place place);
-  void wrote(Place place);
-  void send(Place from, Place to, store::Bytes bytes, std::function<void(const store::Bytes&)> deliver);
-  void request(Place from, Place to, const store::Request& request);
-  void tell_links(Place node, bool up);
+  void pump(ProcessIndex index);
+  void pump_node(ProcessIndex index);
+  void pump_client(ProcessIndex index);
+  void arm(ProcessIndex index, Time deadline);
+  void write(ProcessIndex index);
+  void wrote(ProcessIndex index);
+  void send(ProcessIndex from, ProcessIndex to, store::Bytes bytes,
+            std::function<void(const store::Bytes&)> deliver);
+  void request(ProcessIndex from, ProcessIndex to, const store::Request& request);
+  void tell_links(ProcessIndex node, bool up);
   /// Now, or when the process goes on.
-  void unless_paused(Place place, Life life, std::function<void()> step);
+  void unless_paused(ProcessIndex index, Life life, std::function<void()> step);
 
   // What clients do.
-  void ask(Place place);
-  void finish(Place place, const store::Requester::Finished& finished);
+  void ask(ProcessIndex index);
+  void finish(ProcessIndex index, const store::Requester::Finished& finished);
   bool everybody_serves() const;
   bool everybody_is_answered();
 
   // store_faults.cpp
   void plan_faults();
   void strike(StoreFault fault);
-  void end_node(Place place, StoreFault how, Duration away);
-  store::Durable kept_by(Place place) const;
-  bool may_lose(Place place) const;
-  bool may_lose(Place place, const store::Configuration& configuration) const;
-  void on_stage(Place place);
+  void end_node(ProcessIndex index, StoreFault how, Duration away);
+  store::Durable kept_by(ProcessIndex index) const;
+  bool may_lose(ProcessIndex index) const;
+  bool may_lose(ProcessIndex index, const store::Configuration& configuration) const;
+  void on_stage(ProcessIndex index);
   void heal();
-  void lose_majority(Place survivor);
+  void lose_majority(ProcessIndex survivor);
   void name_survivor();
   void survived();
   Duration up_to(Duration most);
   Time by_the_end(Duration time) const;
   void struck(StoreFault fault) { ++struck_[static_cast<std::size_t>(fault)]; }
 
-  std::string words_about(Place place) const;
+  std::string words_about(ProcessIndex index) const;
   void violation(const std::string& what);
   bool wait_until(const std::function<bool()>& done, const std::string& what);
 
@@ -116,15 +117,15 @@ class StoreWorld {
   std::vector<NodeHost> nodes_;
   std::vector<ClientHost> clients_;
   Life last_life_ = 0;
-  std::set<std::pair<Place, Place>> blocked_;
+  std::set<std::pair<ProcessIndex, ProcessIndex>> blocked_;
   sim::FaultRates rates_;
   bool asking_ = true;  ///< clients go on
-  std::set<Place> answered_;
+  std::set<ProcessIndex> answered_;
   std::uint64_t proposals_ = 0;
 
   store::Configuration current_;  ///< the newest that any node has been active in
   int wipe_joining_ = 0, kill_joining_ = 0;
-  std::optional<Place> survivor_;  ///< that an operator names, until all nodes serve again
+  std::optional<ProcessIndex> survivor_;  ///< that an operator names, until all nodes serve again
   std::uint64_t survivals_ = 0;
   Time quiet_ = Time::never();
 

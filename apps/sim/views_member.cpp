@@ -176,7 +176,7 @@ void ViewsMember::handle(view::Output& output) {
                               if (alive())
                                 post([=, this](Time clock) { core_.on_swapped(request, result, clock); });
                             });
-    if (swap->record == view::Record::view) observer_.proposing(*this);
+    if (swap->entry == view::StoreEntry::view) observer_.proposing(*this);
   } else if (const auto* const installed = std::get_if<view::Installed>(&output)) {
     observer_.installed(*this, installed->view);
     installed_ = installed->view.epoch;

@@ -42,9 +42,9 @@ void SimStore::go_back(std::uint64_t epochs) {
   backup_ = stood == history_.end() ? view::View{} : stood->second;
 }
 
-void SimStore::read(sim::HostId from, view::Record record, view::ViewStore::ReadDone done) {
+void SimStore::read(sim::HostId from, view::StoreEntry record, view::ViewStore::ReadDone done) {
   ask(from, std::move(done), [this, record] {
-    if (record == view::Record::claim) return Result<view::View>(claims_);
+    if (entry == view::StoreEntry::claim) return Result<view::View>(claims_);
     return Result<view::View>(backup_.value_or(current_));
   });
 }
@@ -55,10 +55,10 @@ Result<view::SwapResult> SimStore::swap(view::View& current, const view::View& n
   return view::SwapResult{swapped, current};
 }
 
-void SimStore::compare_and_swap(sim::HostId from, view::Record record, const view::View& next,
+void SimStore::compare_and_swap(sim::HostId from, view::StoreEntry record, const view::View& next,
                                 view::ViewStore::SwapDone done) {
   ask(from, std::move(done), [this, record, next]() -> Result<view::SwapResult> {
-    if (record == view::Record::claim) return swap(claims_, next);
+    if (entry == view::StoreEntry::claim) return swap(claims_, next);
     if (backup_ && next.epoch == view::next(backup_->epoch))
       return fail(Errc::io_error, "a backup takes no other view");
     if (backup_) return view::SwapResult{false, *backup_};

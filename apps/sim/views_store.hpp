@@ -37,8 +37,8 @@ class SimStore {
   void go_back(std::uint64_t epochs);
   void return_from_backup() { backup_.reset(); }
 
-  void read(sim::HostId from, view::Record record, view::ViewStore::ReadDone done);
-  void compare_and_swap(sim::HostId from, view::Record record, const view::View& next,
+  void read(sim::HostId from, view::StoreEntry record, view::ViewStore::ReadDone done);
+  void compare_and_swap(sim::HostId from, view::StoreEntry record, const view::View& next,
                         view::ViewStore::SwapDone done);
   /// Until the client is gone: `hint` says so by returning false.
   void watch(sim::HostId from, std::move_only_function<bool()> hint);

@@ -4,7 +4,7 @@
 
 namespace rdmc::tools {
 
-ConnectionManager::ConnectionManager(StrangerHost& host)
+ConnectionManager::ConnectionManager(ForeignHost& host)
     : host_(host),
       queue_pair_(*host.software()),
       manager_(

@@ -1,19 +1,19 @@
-// Drives a cm::Manager over the management queue pair of a StrangerHost, and lets a program wait for what
+// Drives a cm::Manager over the management queue pair of a ForeignHost, and lets a program wait for what
 // comes of it. Lives no longer than its host; its thread.
 #pragma once
 
 #include <deque>
 
-#include "apps/tools/stranger_host.hpp"
+#include "apps/tools/foreign_host.hpp"
 #include "dataplane/cm/manager.hpp"
 #include "dataplane/fabric/management_queue_pair.hpp"
 
 namespace rdmc::tools {
 
-class ConnectionManager final : public engine::Agent {
+class ConnectionManager final : public engine::Poller {
  public:
   /// `host`: with a software endpoint.
-  explicit ConnectionManager(StrangerHost& host);
+  explicit ConnectionManager(ForeignHost& host);
   ~ConnectionManager() override;
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
@@ -34,7 +34,7 @@ class ConnectionManager final : public engine::Agent {
  private:
   void sort(cm::Event event);
 
-  StrangerHost& host_;
+  ForeignHost& host_;
   fabric::ManagementQueuePair queue_pair_;
   cm::Manager manager_;
   std::deque<cm::Event> requests_, events_;

@@ -84,7 +84,7 @@ Result<std::uint32_t> run_client(PingLink& link, const PingOptions& options) {
 /// What all connections of a run have in common.
 struct Station {
   Address address;
-  std::unique_ptr<StrangerHost> host;
+  std::unique_ptr<ForeignHost> host;
   std::unique_ptr<ConnectionManager> connections;
 
   static Result<Station> open(const PingOptions& options) {
@@ -93,7 +93,7 @@ struct Station {
     const auto address =
         options.address ? Result<Address>(*options.address) : port::local_address_towards(*options.server);
     if (!address) return std::unexpected(address.error());
-    auto host = StrangerHost::open(*address, options);
+    auto host = ForeignHost::open(*address, options);
     if (!host) return std::unexpected(host.error());
     if ((*host)->software() == nullptr)
       return fail(Errc::unsupported,

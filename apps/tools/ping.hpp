@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
+#include "apps/tools/foreign_host.hpp"
+#include "apps/tools/foreign_options.hpp"
 #include "apps/tools/ping_protocol.hpp"
-#include "apps/tools/stranger_host.hpp"
-#include "apps/tools/stranger_options.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/cm/manager.hpp"
@@ -16,7 +16,7 @@
 namespace rdmc::tools {
 
 /// `server` has rdma_cm's port. A server needs an `address`; a client takes that towards its server.
-struct PingOptions : StrangerOptions {
+struct PingOptions : ForeignOptions {
   std::uint16_t port = kPingPort;  ///< that the server listens on
   std::uint32_t iterations = 0;    ///< 0: until the other side ends it; the client needs a number
   std::uint32_t size_bytes = 64;   ///< of the text; the server's is a limit

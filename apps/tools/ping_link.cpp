@@ -30,7 +30,7 @@ cm::RejectReason reason_for(const Error& error) {
 
 }  // namespace
 
-Result<PingMemory> PingMemory::make(StrangerHost& host, std::uint32_t size_bytes, RemoteAccess access) {
+Result<PingMemory> PingMemory::make(ForeignHost& host, std::uint32_t size_bytes, RemoteAccess access) {
   PingMemory memory{.bytes = std::vector<std::byte>(size_bytes), .region = nullptr};
   if (access == RemoteAccess::none) return memory;
   auto region = host.fabric().register_memory(memory.bytes, fabric::MemoryUse::general, access);
@@ -65,14 +65,14 @@ cm::QueuePairParameters PingLink::parameters() const {
 }
 
 Result<void> PingLink::join(const cm::Event& event) {
-  return StrangerHost::connect(end_, {.address = peer_,
-                                      .qpn = event.peer_queue_pair.qpn,
-                                      .first_psn = event.peer_queue_pair.starting_psn,
-                                      .psn_for_other = true,
-                                      .reads_at_once = event.peer_queue_pair.responder_resources});
+  return ForeignHost::connect(end_, {.address = peer_,
+                                     .qpn = event.peer_queue_pair.qpn,
+                                     .first_psn = event.peer_queue_pair.starting_psn,
+                                     .psn_for_other = true,
+                                     .reads_at_once = event.peer_queue_pair.responder_resources});
 }
 
-Result<PingLink> PingLink::connect(StrangerHost& host, ConnectionManager& connections, const Address& server,
+Result<PingLink> PingLink::connect(ForeignHost& host, ConnectionManager& connections, const Address& server,
                                    std::uint32_t path_mtu, Duration patience) {
   PingLink link(host, connections, patience);
   link.peer_ = server;
@@ -91,7 +91,7 @@ Result<PingLink> PingLink::connect(StrangerHost& host, ConnectionManager& connec
   return link;
 }
 
-Result<PingLink> PingLink::accept(StrangerHost& host, ConnectionManager& connections, Others others,
+Result<PingLink> PingLink::accept(ForeignHost& host, ConnectionManager& connections, Others others,
                                   Duration patience) {
   const Time deadline = monotonic_now() + patience;
   auto& requests = connections.requests();

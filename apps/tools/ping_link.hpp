@@ -16,7 +16,7 @@ namespace rdmc::tools {
 struct PingMemory {
   std::vector<std::byte> bytes;
   std::unique_ptr<fabric::MemoryRegion> region;  ///< none if `access` is none
-  static Result<PingMemory> make(StrangerHost& host, std::uint32_t size_bytes, RemoteAccess access);
+  static Result<PingMemory> make(ForeignHost& host, std::uint32_t size_bytes, RemoteAccess access);
   PingBuffer buffer() const {
     return {region->remote_address(), region->remote_key(), static_cast<std::uint32_t>(bytes.size())};
   }
@@ -25,7 +25,7 @@ struct PingMemory {
 class PingLink {
  public:
   /// Errors: peer_failed (refused: says why; unreachable), timed_out, those of creating a queue pair.
-  static Result<PingLink> connect(StrangerHost& host, ConnectionManager& connections, const Address& server,
+  static Result<PingLink> connect(ForeignHost& host, ConnectionManager& connections, const Address& server,
                                   std::uint32_t path_mtu, Duration patience);
   /// The first client that comes to a port that is listened on and can be connected with; whoever cannot is
   /// refused, and told why; whoever asks and falls silent makes room for the next after 2.5 s. `others`: what
@@ -35,10 +35,10 @@ class PingLink {
     refuse,
     wait  ///< for the next accept, as long as the connection manager keeps a request
   };
-  static Result<PingLink> accept(StrangerHost& host, ConnectionManager& connections, Others others,
+  static Result<PingLink> accept(ForeignHost& host, ConnectionManager& connections, Others others,
                                  Duration patience);
 
-  StrangerHost& host() { return *host_; }
+  ForeignHost& host() { return *host_; }
   const Address& peer() const { return peer_; }
   std::uint32_t path_mtu() const { return path_mtu_; }
 
@@ -64,7 +64,7 @@ class PingLink {
     std::array<std::byte, kPingBufferBytes> incoming, outgoing;
   };
 
-  PingLink(StrangerHost& host, ConnectionManager& connections, Duration patience)
+  PingLink(ForeignHost& host, ConnectionManager& connections, Duration patience)
       : host_(&host),
         connections_(&connections),
         patience_(patience),
@@ -84,11 +84,11 @@ class PingLink {
     return wait_until(condition, patience_);
   }
 
-  StrangerHost* host_;
+  ForeignHost* host_;
   ConnectionManager* connections_;
   Duration patience_;
   std::unique_ptr<Messages> messages_;
-  StrangerHost::End end_;
+  ForeignHost::End end_;
   cm::CommunicationId connection_{};
   Address peer_;
   std::uint32_t path_mtu_ = 0;

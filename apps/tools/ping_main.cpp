@@ -5,8 +5,8 @@
 
 #include <cstdio>
 
+#include "apps/tools/foreign_command.hpp"
 #include "apps/tools/ping.hpp"
-#include "apps/tools/stranger_command.hpp"
 #include "apps/units/option_values.hpp"
 
 namespace {
@@ -42,7 +42,7 @@ void print(const tools::PingOptions& options, const tools::PingReport& report, b
 int main(int argc, char** argv) {
   tools::PingOptions options;
   bool persistent = false;
-  tools::StrangerCommand command(
+  tools::ForeignCommand command(
       {.program = "rdmc_ping",
        .purpose = "Connects like rdma_cm and carries text by READ and WRITE, with rping or with itself.",
        .server = "its address; without, be the server, for one client or (-P) for all that come",

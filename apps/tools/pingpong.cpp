@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "apps/tools/stranger_host.hpp"
+#include "apps/tools/foreign_host.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::tools {
@@ -126,7 +126,7 @@ class Rally {
   CompletionGaps gaps_;
 };
 
-Result<double> play(StrangerHost& host, Rally& rally, const PingpongOptions& options) {
+Result<double> play(ForeignHost& host, Rally& rally, const PingpongOptions& options) {
   const Time start = monotonic_now();
   if (options.server) {
     if (auto served = rally.serve(); !served) return std::unexpected(served.error());
@@ -162,7 +162,7 @@ Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report
   auto connection = options.server ? control::PingpongConnection::connect(*options.server, deadline)
                                    : control::PingpongConnection::accept(options.tcp_port, deadline);
   if (!connection) return std::unexpected(connection.error());
-  auto host = StrangerHost::open(options.address.value_or(connection->local()), options);
+  auto host = ForeignHost::open(options.address.value_or(connection->local()), options);
   if (!host) return std::unexpected(host.error());
   if (const auto info = (*host)->fabric().info(); options.on_demand_paging && info.pins_memory)
     return fail(Errc::unsupported, "on-demand paging: " + std::string(info.name) + " pins what it registers");
@@ -179,7 +179,7 @@ Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report
   connection->while_waiting([&engine = (*host)->engine()] { engine.turn(kGlance); });
   const auto made_ready = [&](const control::PingpongEnd& peer) {
     report.theirs = peer;
-    return StrangerHost::connect(*end, {.address = peer.address, .qpn = peer.qpn, .first_psn = peer.psn});
+    return ForeignHost::connect(*end, {.address = peer.address, .qpn = peer.qpn, .first_psn = peer.psn});
   };
   if (auto done = connection->exchange(report.ours, made_ready, deadline); !done)
     return std::unexpected(done.error());

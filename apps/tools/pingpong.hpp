@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "apps/tools/stranger_host.hpp"
-#include "apps/tools/stranger_options.hpp"
+#include "apps/tools/foreign_host.hpp"
+#include "apps/tools/foreign_options.hpp"
 #include "controlplane/connect/pingpong.hpp"
 #include "dataplane/base/error.hpp"
 
@@ -15,7 +15,7 @@ namespace rdmc::tools {
 /// `server` has its TCP port. Without an `address` it is that of the TCP connection; ibv_rc_pingpong as the
 /// server is met over IPv4 even when its GID is an IPv6 address. `patience` is for a client to come, for the
 /// exchange, and for each iteration.
-struct PingpongOptions : StrangerOptions {
+struct PingpongOptions : ForeignOptions {
   std::uint16_t tcp_port = control::kPingpongPort;
   std::uint32_t path_mtu = 1024;  ///< as the peer's: it is not negotiated
   std::uint32_t size_bytes = 4096;

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "apps/tools/foreign_command.hpp"
 #include "apps/tools/local_end.hpp"
 #include "apps/tools/pingpong.hpp"
-#include "apps/tools/stranger_command.hpp"
 #include "apps/units/option_values.hpp"
 
 namespace {
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   tools::DeviceWords words;
   bool prefetch = false, new_send = false, device_memory = false;
   std::uint32_t service_level = 0;
-  tools::StrangerCommand command(
+  tools::ForeignCommand command(
       {.program = "rdmc_pingpong",
        .purpose = "Exchanges messages with ibv_rc_pingpong or with itself, over RoCEv2 in software.",
        .server = "its address; without, be the server and wait for one client",

@@ -1,6 +1,6 @@
 // The one command that makes a fabric usable which is not. Looking at the machine (look_at_machine) is apart
 // from judging (the others), which is pure, so that every remedy can be tested. A DPDK device that was named
-// is its driver's own to judge (dataplane/port/dpdk/surroundings.hpp), until opening it fails.
+// is its driver's own to judge (dataplane/port/dpdk/host_environment.hpp), until opening it fails.
 #pragma once
 
 #include <cstdint>

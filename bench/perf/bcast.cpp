@@ -16,7 +16,7 @@
 namespace rdmc::perf {
 namespace {
 
-class Recorder final : public group::Listener {
+class Recorder final : public group::Observer {
  public:
   Recorder(Rendezvous& meet, std::span<std::byte> memory, const Options& options)
       : meet_(meet), memory_(memory), options_(options) {}
@@ -30,7 +30,7 @@ class Recorder final : public group::Listener {
     delivered(message);
     return true;
   }
-  void viewed(std::uint64_t message, const fabric::PeerView& view) override {
+  void mapped(std::uint64_t message, const fabric::MappedMemory& view) override {
     view_ = view;
     seen_ = message + 1;
     delivered(message);
@@ -57,10 +57,10 @@ class Recorder final : public group::Listener {
   }
   bool is_free(std::uint64_t message) const { return completed_ > message; }
   const std::string& failure() const { return failure_; }
-  const std::optional<fabric::PeerView>& view() const { return view_; }
+  const std::optional<fabric::MappedMemory>& view() const { return view_; }
 
  private:
-  std::optional<fabric::PeerView> view_;
+  std::optional<fabric::MappedMemory> view_;
   Rendezvous& meet_;
   std::span<std::byte> memory_;
   const Options& options_;
@@ -118,7 +118,7 @@ class Part {
   bool is_intact() { return is_root() || matches_digest(member_, received(), root_); }
   /// A view that was looked at is given back, and the root's memory its own: outside of the timing.
   void release(std::uint32_t iteration) {
-    if (recorder_.view()) group_->release_view(iteration);
+    if (recorder_.view()) group_->release_mapped(iteration);
   }
   bool is_free(std::uint32_t iteration) const { return recorder_.is_free(iteration) || has_failed(); }
   bool has_failed() const { return !recorder_.failure().empty(); }

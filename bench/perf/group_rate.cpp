@@ -14,7 +14,7 @@ constexpr std::uint32_t kRingBytes = 256 * 1024;
 constexpr std::uint32_t kTogether = 256;
 
 /// Checks that every message is the next one, and counts.
-class Counter final : public group::Listener {
+class Counter final : public group::Observer {
  public:
   explicit Counter(std::size_t size) : size_(size) {}
   group::Store* incoming(std::uint64_t, std::uint64_t) override { return nullptr; }

@@ -67,10 +67,10 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
   if (rank == 0) fmt::print(stderr, "fabric: {} ({})\n", name, reason);
   rendezvous.figures[rank].icrc = fabric->info().icrc;
   rendezvous.figures[rank].encrypted = fabric->info().encrypted;
-  member->agent_ = std::make_unique<fabric::FabricAgent>(*fabric);
+  member->poller_ = std::make_unique<fabric::FabricPoller>(*fabric);
   member->engine_ = std::make_unique<engine::Engine>(
-      *member->agent_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
-  member->engine_->add(*member->agent_);
+      *member->poller_, engine::IdleStrategy{.spin = options.spin, .busy_poll = options.busy_poll});
+  member->engine_->add(*member->poller_);
   return member;
 }
 

@@ -8,7 +8,7 @@
 #include "bench/perf/payload.hpp"
 #include "bench/perf/rendezvous.hpp"
 #include "dataplane/engine/engine.hpp"
-#include "dataplane/fabric/fabric_agent.hpp"
+#include "dataplane/fabric/fabric_poller.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::perf {
@@ -44,7 +44,7 @@ class Member {
   std::uint32_t rank_;
   Account account_{rendezvous_.figures[rank_]};
   fabric::OpenedFabric opened_;
-  std::unique_ptr<fabric::FabricAgent> agent_;
+  std::unique_ptr<fabric::FabricPoller> poller_;
   std::unique_ptr<engine::Engine> engine_;
 };
 

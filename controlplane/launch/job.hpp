@@ -1,5 +1,5 @@
 // The processes that belong together: how many, which of them we are, and where each is met. A cluster
-// engine tells its tasks in environment variables (slurm.hpp) or when asked (pmix.hpp); without one a
+// launcher tells its tasks in environment variables (slurm.hpp) or when asked (pmix.hpp); without one a
 // hostlist does. Pure: variables and everything else about this machine are handed in. Any thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// By which address the other members meet this process, when its host has several and its engine names only
+// By which address the other members meet this process, when its host has several and its launcher names only
 // hosts.
 #pragma once
 

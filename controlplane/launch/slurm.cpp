@@ -15,7 +15,7 @@ constexpr std::uint32_t kPortsOfAStep = 256;  // the next step's follow; more ta
 constexpr std::uint32_t kPortRanges = 64;     // up to where Linux begins to give ports to whoever asks
 
 /// Where a rank was dealt.
-struct Place {
+struct Task {
   std::uint32_t node;
   std::uint32_t on_node;  ///< the how manieth task there, from 0
 };
@@ -72,22 +72,22 @@ Result<std::uint32_t> ranks_in_a_row(const Variables& variables) {
   return size;
 }
 
-std::vector<Place> deal(const std::vector<std::uint32_t>& counts, std::size_t total, std::uint32_t in_a_row) {
-  std::vector<Place> places;
+std::vector<Task> deal(const std::vector<std::uint32_t>& counts, std::size_t total, std::uint32_t in_a_row) {
+  std::vector<Task> tasks;
   std::vector<std::uint32_t> dealt(counts.size());
-  while (places.size() < total) {
+  while (tasks.size() < total) {
     for (std::uint32_t node = 0; node < counts.size(); ++node) {
       for (std::uint32_t i = 0; i < in_a_row && dealt[node] < counts[node]; ++i)
-        places.push_back({node, dealt[node]++});
+        tasks.push_back({node, dealt[node]++});
     }
   }
-  return places;
+  return tasks;
 }
 
 /// That we are where Slurm says, so that a wrong belief about the order does not go unnoticed.
-Result<void> check_own(const Variables& variables, const Place& place) {
+Result<void> check_own(const Variables& variables, const Task& task) {
   for (const auto& [variable, believed] :
-       {std::pair("SLURM_NODEID", place.node), std::pair("SLURM_LOCALID", place.on_node)}) {
+       {std::pair("SLURM_NODEID", task.node), std::pair("SLURM_LOCALID", task.on_node)}) {
     const auto said = number_in(variables, variable);
     if (!said && said.error().code != Errc::not_found) return std::unexpected(said.error());
     if (said && *said != believed)
@@ -133,8 +133,8 @@ Result<Job> slurm_job(const Variables& variables, std::uint16_t first_port) {
   if (*rank >= total || total > kMaxHosts)
     return fail(Errc::unsupported,
                 fmt::format("SLURM_PROCID is {}, but the step has {} tasks{}", *rank, total, kRemedy));
-  const auto places = deal(*counts, total, *in_a_row);
-  if (auto right = check_own(variables, places[*rank]); !right) return std::unexpected(right.error());
+  const auto tasks = deal(*counts, total, *in_a_row);
+  if (auto right = check_own(variables, tasks[*rank]); !right) return std::unexpected(right.error());
 
   std::uint32_t port = first_port;
   if (port == 0) {
@@ -146,8 +146,8 @@ Result<Job> slurm_job(const Variables& variables, std::uint16_t first_port) {
     return fail(Errc::invalid_argument,
                 fmt::format("from port {} up there are not enough for the tasks of a node", port));
   Job job{.rank = *rank, .members = {}, .name = name_of(variables)};
-  for (const Place& place : places)
-    job.members.push_back({(*nodes)[place.node].name, static_cast<std::uint16_t>(port + place.on_node)});
+  for (const Task& task : tasks)
+    job.members.push_back({(*nodes)[task.node].name, static_cast<std::uint16_t>(port + task.on_node)});
   return job;
 }
 

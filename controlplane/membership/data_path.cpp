@@ -18,11 +18,11 @@ constexpr int kDrainingTurns = 64;
 }  // namespace
 
 /// What lives on the fabric thread, and its turns there.
-class DataPath::Engine final : public engine::Agent {
+class DataPath::Poller final : public engine::Poller {
  public:
-  explicit Engine(Handlers handlers) : handlers_(std::move(handlers)) {}
+  explicit Poller(Handlers handlers) : handlers_(std::move(handlers)) {}
   /// The paths end on the thread that they lived on.
-  ~Engine() override {
+  ~Poller() override {
     if (thread_ == nullptr) return;
     thread_->call([this] {
       thread_->engine().remove(*this);
@@ -99,9 +99,9 @@ class DataPath::Engine final : public engine::Agent {
     std::size_t done = 0;
     for (auto& [link, path] : paths_) {
       done += path->poll([&, id = link, path = path.get()](std::span<const std::byte> bytes) {
-        auto place = path->place();
-        if (!place) return static_cast<void>(++dropped_);
-        handlers_.heard(id, Bytes(bytes.begin(), bytes.end()), std::move(place));
+        auto permit = path->permit();
+        if (!permit) return static_cast<void>(++dropped_);
+        handlers_.heard(id, Bytes(bytes.begin(), bytes.end()), std::move(permit));
       });
       if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
     }
@@ -133,31 +133,31 @@ class DataPath::Engine final : public engine::Agent {
 };
 
 Result<std::unique_ptr<DataPath>> DataPath::open(const DataPathOptions& options, Handlers handlers) {
-  auto engine = std::make_unique<Engine>(std::move(handlers));
-  if (auto started = engine->start(options); !started) return std::unexpected(started.error());
-  return std::unique_ptr<DataPath>(new DataPath(std::move(engine)));
+  auto poller = std::make_unique<Poller>(std::move(handlers));
+  if (auto started = poller->start(options); !started) return std::unexpected(started.error());
+  return std::unique_ptr<DataPath>(new DataPath(std::move(poller)));
 }
 
-DataPath::DataPath(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+DataPath::DataPath(std::unique_ptr<Poller> poller) : poller_(std::move(poller)) {}
 DataPath::~DataPath() = default;
 
 const std::string& DataPath::fabric_name() const {
-  return engine_->thread().fabric_name();
+  return poller_->thread().fabric_name();
 }
 const std::string& DataPath::reason() const {
-  return engine_->thread().reason();
+  return poller_->thread().reason();
 }
 std::span<const std::byte> DataPath::window() const {
-  return engine_->window();
+  return poller_->window();
 }
 
 Result<fabric::ConnectionBlob> DataPath::offer(LinkId link) {
-  return engine_->call([&] { return engine_->offer(link); });
+  return poller_->call([&] { return poller_->offer(link); });
 }
 
 Result<void> DataPath::connect(LinkId link, std::span<const std::byte> blob) {
-  return engine_->call([&]() -> Result<void> {
-    Path* const path = engine_->find(link);
+  return poller_->call([&]() -> Result<void> {
+    Path* const path = poller_->find(link);
     if (path == nullptr) return fail(Errc::not_found, "nothing was offered there");
     return path->queue_pair().connect(blob);
   });
@@ -165,41 +165,41 @@ Result<void> DataPath::connect(LinkId link, std::span<const std::byte> blob) {
 
 void DataPath::say(LinkId link, Bytes message) {
   // Without room it is as if the network had lost it.
-  static_cast<void>(engine_->post([engine = engine_.get(), link, message = std::move(message)] {
-    if (Path* const path = engine->find(link)) path->say(message);
+  static_cast<void>(poller_->post([poller = poller_.get(), link, message = std::move(message)] {
+    if (Path* const path = poller->find(link)) path->say(message);
   }));
 }
 
 void DataPath::drain(std::function<void()> done) {
-  const auto drain = [engine = engine_.get(), done = std::move(done)] { engine->drain(done); };
-  if (!engine_->post(drain)) engine_->call(drain);
+  const auto drain = [poller = poller_.get(), done = std::move(done)] { poller->drain(done); };
+  if (!poller_->post(drain)) poller_->call(drain);
 }
 
 void DataPath::write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes) {
-  static_cast<void>(engine_->post([engine = engine_.get(), link, window, offset, bytes = std::move(bytes)] {
-    if (Path* const path = engine->find(link)) path->write(window, offset, bytes);
+  static_cast<void>(poller_->post([poller = poller_.get(), link, window, offset, bytes = std::move(bytes)] {
+    if (Path* const path = poller->find(link)) path->write(window, offset, bytes);
   }));
 }
 
 Result<WindowKey> DataPath::fence(std::span<const LinkId> closed) {
-  return engine_->call([&] {
-    engine_->forget(closed);
-    return engine_->renew_window();
+  return poller_->call([&] {
+    poller_->forget(closed);
+    return poller_->renew_window();
   });
 }
 
 void DataPath::close(LinkId link) {
-  const auto forget = [engine = engine_.get(), link] { engine->forget({&link, 1}); };
-  if (!engine_->post(forget)) engine_->call(forget);
+  const auto forget = [poller = poller_.get(), link] { poller->forget({&link, 1}); };
+  if (!poller_->post(forget)) poller_->call(forget);
 }
 
 std::uint64_t DataPath::dropped() const {
-  return engine_->dropped();
+  return poller_->dropped();
 }
 
 std::uint64_t DataPath::packets_refused() const {
-  return engine_->call([&]() -> std::uint64_t {
-    const auto* const software = engine_->thread().software();
+  return poller_->call([&]() -> std::uint64_t {
+    const auto* const software = poller_->thread().software();
     if (software == nullptr) return 0;
     const auto& counters = software->counters();
     return counters.unknown_queue_pair + counters.wrong_source + counters.forged + counters.stale;

@@ -43,11 +43,11 @@ class DataPath {
   /// So many messages of a link may be handed out and not be done with; what comes beyond is dropped.
   static constexpr std::size_t kMostUnheard = 256;
   /// A message is done with when this is destroyed; any thread.
-  using Place = std::shared_ptr<void>;
+  using Permit = std::shared_ptr<void>;
 
   /// On the fabric thread; must not call back in, and must not block.
   struct Handlers {
-    std::function<void(LinkId, Bytes, Place)> heard;
+    std::function<void(LinkId, Bytes, Permit)> heard;
     /// The queue pair gave up, or what the peer did was an error.
     std::function<void(LinkId, std::string cause)> failed;
   };
@@ -90,9 +90,9 @@ class DataPath {
   std::uint64_t packets_refused() const;
 
  private:
-  class Engine;
-  explicit DataPath(std::unique_ptr<Engine> engine);
-  std::unique_ptr<Engine> engine_;
+  class Poller;
+  explicit DataPath(std::unique_ptr<Poller> poller);
+  std::unique_ptr<Poller> poller_;
 };
 
 }  // namespace rdmc::membership

@@ -62,7 +62,7 @@ Message read(std::size_t kind, Reader& from) {
     case 0: return Ready{};
     case 1: return Words{from.rest()};
     case 2: {
-      Grant grant{.epoch = Epoch{from.number<std::uint64_t>()}};
+      WindowGrant grant{.epoch = Epoch{from.number<std::uint64_t>()}};
       grant.window.address = from.number<std::uint64_t>();
       grant.window.key = RemoteKey{from.number<std::uint32_t>()};
       return grant;
@@ -98,7 +98,7 @@ Bytes encode(const Message& message) {
   to.number(static_cast<std::uint8_t>(message.index()));
   if (const auto* const words = std::get_if<Words>(&message)) {
     to.rest(words->bytes);
-  } else if (const auto* const grant = std::get_if<Grant>(&message)) {
+  } else if (const auto* const grant = std::get_if<WindowGrant>(&message)) {
     to.number(value_of(grant->epoch));
     to.number(grant->window.address);
     to.number(value_of(grant->window.key));

@@ -29,7 +29,7 @@ struct Words {
   Bytes bytes;
 };
 /// What the sender has in its window, in an epoch of both.
-struct Grant {
+struct WindowGrant {
   Epoch epoch{};
   WindowKey window;
 };
@@ -38,7 +38,7 @@ struct Data {
   Epoch epoch{};
   Bytes bytes;
 };
-using Message = std::variant<Ready, Words, Grant, Data>;
+using Message = std::variant<Ready, Words, WindowGrant, Data>;
 
 /// The longest of them, as encoded: a failure view's words.
 inline constexpr std::uint32_t kMostMessageBytes = 1 + view::kMaxMessageBytes;

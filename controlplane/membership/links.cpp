@@ -220,7 +220,7 @@ void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes, bool is
         core_->on_message(words->bytes, {*link->peer, link->address, is_authenticated}, boottime_now());
     if (!taken) drop(id);
     drive();
-  } else if (const auto* const grant = std::get_if<Grant>(&*message)) {
+  } else if (const auto* const grant = std::get_if<WindowGrant>(&*message)) {
     if (grant->epoch > link->grant.epoch) link->grant = *grant;
   } else if (auto* const data = std::get_if<Data>(&*message)) {
     if (data->bytes.size() > kMostBytes) return drop(id);
@@ -259,7 +259,8 @@ void Membership::Impl::mismatched(LinkId id, const Address& address, const Error
 
 /// The peer's queue pair is connected, or an epoch has begun: it may write into our window, as a member.
 void Membership::Impl::became_ready(LinkId id, Link& link) {
-  if (window_ && is_member() && rank_of(*link.peer)) send(id, link, Grant{core_->view().epoch, *window_});
+  if (window_ && is_member() && rank_of(*link.peer))
+    send(id, link, WindowGrant{core_->view().epoch, *window_});
 }
 
 void Membership::Impl::grant_windows() {

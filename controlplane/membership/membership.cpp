@@ -38,8 +38,8 @@ Result<void> Membership::Impl::open() {
        .encrypt = options_.encrypt,
        .context = options_.context},
       {.heard =
-           [post](LinkId link, Bytes bytes, DataPath::Place place) {
-             post([link, bytes = std::move(bytes), place = std::move(place)](Impl& impl) {
+           [post](LinkId link, Bytes bytes, DataPath::Permit permit) {
+             post([link, bytes = std::move(bytes), permit = std::move(permit)](Impl& impl) {
                impl.hear(link, bytes, impl.options_.encrypt);
              });
            },
@@ -167,7 +167,7 @@ void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
 }
 
 void Membership::Impl::read_store(const view::ReadStore& read) {
-  store_.read(view::name_of(read.record, options_.group),
+  store_.read(view::name_of(read.entry, options_.group),
               later([request = read.request](Impl& impl, Result<view::View> result) {
                 impl.core_->on_read(request, std::move(result), boottime_now());
                 impl.drive();
@@ -176,9 +176,9 @@ void Membership::Impl::read_store(const view::ReadStore& read) {
 
 void Membership::Impl::swap_store(const view::SwapStore& swap) {
   store_.compare_and_swap(
-      view::name_of(swap.record, options_.group), swap.next,
-      later([request = swap.request, record = swap.record](Impl& impl, Result<view::SwapResult> result) {
-        const bool agreed = record == view::Record::view && result && result->swapped;
+      view::name_of(swap.entry, options_.group), swap.next,
+      later([request = swap.request, entry = swap.entry](Impl& impl, Result<view::SwapResult> result) {
+        const bool agreed = entry == view::StoreEntry::view && result && result->swapped;
         if (agreed && impl.upcalls_.agreed) impl.upcalls_.agreed(result->current);
         impl.core_->on_swapped(request, std::move(result), boottime_now());
         impl.drive();

@@ -70,7 +70,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     bool connected = false;              ///< our queue pair; once both are, words go there
     bool ready = false;                  ///< the peer's
     bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
-    Grant grant;                         ///< the newest
+    WindowGrant grant;                   ///< the newest
     std::deque<Data> early;
     control::Timer greeting_due;  ///< until it has greeted us
   };

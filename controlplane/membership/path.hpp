@@ -41,7 +41,7 @@ class Path {
     return count;
   }
   /// Holds one of so many places until it is destroyed; none when all are held.
-  DataPath::Place place() {
+  DataPath::Permit permit() {
     if (static_cast<std::size_t>(places_.use_count()) > DataPath::kMostUnheard) return nullptr;
     return places_;
   }

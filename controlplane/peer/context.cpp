@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::peer {
 namespace {
@@ -27,7 +27,7 @@ struct WithLoop {
     if (!loop->on_loop_thread()) return;
     // A handler had the last reference. The loop's thread cannot wait for its own end, so another one does.
     auto* const last = new std::shared_ptr(std::move(loop));
-    auto thread = start_quiet_thread("to end the control loop", [last] { delete last; });
+    auto thread = start_signal_masked_thread("to end the control loop", [last] { delete last; });
     if (thread) thread->detach();  // otherwise the loop goes on with nothing to do
   }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "controlplane/auth/random.hpp"
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::peer {
@@ -24,11 +24,11 @@ Result<std::shared_ptr<FabricThread>> FabricThread::open(const FabricThreadOptio
   std::shared_ptr<FabricThread> self(new FabricThread());
   self->options_ = options;
   self->opened_ = std::move(*opened);
-  self->agent_ = std::make_unique<Agent>(*self);
-  self->engine_ = std::make_unique<engine::Engine>(*self->agent_, options.idle);
-  self->engine_->add(*self->agent_);
+  self->poller_ = std::make_unique<Poller>(*self);
+  self->engine_ = std::make_unique<engine::Engine>(*self->poller_, options.idle);
+  self->engine_->add(*self->poller_);
   if (!options.own_thread) return self;
-  auto thread = start_quiet_thread("for the fabric", [raw = self.get()] {
+  auto thread = start_signal_masked_thread("for the fabric", [raw = self.get()] {
     pthread_setname_np(pthread_self(), "rdmc-fabric");
     raw->owner_ = std::this_thread::get_id();
     raw->owner_.notify_all();
@@ -56,7 +56,7 @@ Result<void> FabricThread::check_driver() const {
 Result<int> FabricThread::descriptor() {
   if (auto may = check_driver(); !may) return std::unexpected(may.error());
   if (!loop_) {
-    const auto watched = agent_->wait_descriptors();
+    const auto watched = poller_->wait_descriptors();
     if (!watched) return std::unexpected(watched.error());
     auto loop = engine::LoopDescriptor::make(*watched);
     if (!loop) return std::unexpected(loop.error());

@@ -4,7 +4,7 @@
 // its own with all signals blocked, or lets the application's thread run it. Pollers are added to the engine
 // and removed again by those who share the thread (see context.hpp); the last owner ends it.
 //
-// When memory runs out, the thread does not end: every poller is told (engine::Agent::on_out_of_memory), and
+// When memory runs out, the thread does not end: every poller is told (engine::Poller::on_out_of_memory), and
 // gives up by name what may lack a piece.
 #pragma once
 
@@ -22,7 +22,7 @@
 #include "dataplane/base/no_memory.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/engine/loop_descriptor.hpp"
-#include "dataplane/fabric/fabric_agent.hpp"
+#include "dataplane/fabric/fabric_poller.hpp"
 #include "dataplane/fabric/standard_fabrics.hpp"
 
 namespace rdmc::peer {
@@ -74,7 +74,7 @@ class FabricThread {
   /// that call would wait until the application gives a turn, perhaps for ever.
   template <typename Function>
   std::invoke_result_t<Function> call(Function function);
-  void wake() noexcept { agent_->wake(); }
+  void wake() noexcept { poller_->wake(); }
   /// Without a thread of its own: the driving thread gives turns now, and does so until nobody waits for one
   /// any more.
   void let_others_wait(bool may) { others_may_wait_ = may; }
@@ -93,7 +93,7 @@ class FabricThread {
   const fabric::SoftwareFabric* software() const { return opened_.software; }
   engine::Engine& engine() { return *engine_; }
   /// The fabric's poller runs first in each turn. This is how much it found to do in this turn.
-  std::size_t last_progress() const { return agent_->last_progress(); }
+  std::size_t last_progress() const { return poller_->last_progress(); }
   /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. After
   /// descriptor() was called, it waits first, and then gives turns while there is something to do, at most a
   /// fixed number of them. Errors: invalid_argument (it has a thread of its own; another thread; an upcall).
@@ -105,9 +105,9 @@ class FabricThread {
 
  private:
   /// Tells all others when the fabric itself lacked memory.
-  class Agent final : public fabric::FabricAgent {
+  class Poller final : public fabric::FabricPoller {
    public:
-    explicit Agent(FabricThread& owner) : FabricAgent(owner.fabric()), owner_(owner) {}
+    explicit Poller(FabricThread& owner) : FabricPoller(owner.fabric()), owner_(owner) {}
     void on_out_of_memory() override { owner_.engine().tell_out_of_memory(); }
 
    private:
@@ -136,7 +136,7 @@ class FabricThread {
 
   FabricThreadOptions options_;
   fabric::OpenedFabric opened_;
-  std::unique_ptr<Agent> agent_;
+  std::unique_ptr<Poller> poller_;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<engine::LoopDescriptor> loop_;
   bool is_in_turn_ = false;  ///< the driving thread's; without a thread of its own

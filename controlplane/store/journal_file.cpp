@@ -76,7 +76,7 @@ Result<void> JournalFile::read() {
 Result<void> JournalFile::write(const Acceptor::Write& write) {
   const Bytes frame = journal_.frame(write);
   if (write.whole) return replace(frame);
-  if (!file_) return fail(Errc::invalid_argument, "the first record of a journal is a whole one");
+  if (!file_) return fail(Errc::invalid_argument, "the first entry of a journal is a whole one");
   return write_all(file_.get(), frame);
 }
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::store {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kTellAgain{10};
 
 Result<std::unique_ptr<JournalWriter>> JournalWriter::start(JournalFile file) {
   auto writer = std::unique_ptr<JournalWriter>(new JournalWriter(std::move(file)));
-  auto thread = start_quiet_thread("for the journal", [raw = writer.get()] { raw->run(); });
+  auto thread = start_signal_masked_thread("for the journal", [raw = writer.get()] { raw->run(); });
   if (!thread) return std::unexpected(thread.error());
   writer->thread_ = std::move(*thread);
   return writer;

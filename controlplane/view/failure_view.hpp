@@ -40,12 +40,12 @@ struct Transmit {
 /// Ask the store, and answer with on_read or on_swapped.
 struct ReadStore {
   RequestId request{};
-  Record record{};
+  StoreEntry entry{};
 };
 struct SwapStore {
   RequestId request{};
   View next;
-  Record record{};
+  StoreEntry entry{};
 };
 /// Take in everything that has arrived by now, on every thread and from every socket, and call on_listened
 /// after it. While nobody answers, no silence counts.
@@ -302,7 +302,7 @@ class FailureView {
   bool say_soon_ = false;  ///< ours have changed since they were said
   Time next_status_{};
   Time next_news_ = Time::never();
-  Grants grants_;
+  LeaseGrants grants_;
   Lease lease_;
   std::map<MemberId, std::uint64_t> answers_;  ///< by holder: its newest status that we grant in this view
   std::optional<Epoch> proposed_in_;  ///< we have proposed in that view: we grant and ask no more in it

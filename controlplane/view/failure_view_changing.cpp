@@ -186,7 +186,7 @@ void FailureView::propose() {
   answers_.clear();
   ++counters_.proposals;
   const RequestId request = ask(swap_);
-  outputs_.push_back(SwapStore{request, std::move(proposal), Record::view});
+  outputs_.push_back(SwapStore{request, std::move(proposal), StoreEntry::view});
 }
 
 }  // namespace rdmc::view

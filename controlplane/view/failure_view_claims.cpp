@@ -22,7 +22,7 @@ void FailureView::tend_claim() {
   }
   claim_at_ = now + (member ? timing_.reread : timing_.often);
   const RequestId request = ask(claim_);
-  outputs_.push_back(ReadStore{request, Record::claim});
+  outputs_.push_back(ReadStore{request, StoreEntry::claim});
 }
 
 /// What stands. Members take a claim away; a joiner puts one there, and sees when it is taken away.
@@ -41,7 +41,7 @@ void FailureView::on_claims(const View& claims) {
   if (!stands) next.members.push_back(self_);
   ++(stands ? counters_.answers : counters_.claims);
   const RequestId request = ask(claim_);
-  outputs_.push_back(SwapStore{request, std::move(next), Record::claim});
+  outputs_.push_back(SwapStore{request, std::move(next), StoreEntry::claim});
 }
 
 }  // namespace rdmc::view

@@ -116,7 +116,7 @@ void FailureView::tend_store() {
   const Duration again = asks_for_lease() ? timing_.lease_reread : timing_.reread;
   read_at_ = now + (often ? timing_.often : again);
   const RequestId request = ask(read_);
-  outputs_.push_back(ReadStore{request, Record::view});
+  outputs_.push_back(ReadStore{request, StoreEntry::view});
 }
 
 void FailureView::answered() {

@@ -21,28 +21,28 @@ View without(const View& view, MemberId member) {
   return after;
 }
 
-void Grants::note(MemberId holder, Duration remaining, Time now) {
+void LeaseGrants::note(MemberId holder, Duration remaining, Time now) {
   Time& until = holders_[holder].until;
   until = std::max(until, now + stretched(remaining));
 }
 
-void Grants::has_installed(MemberId holder, Epoch epoch) {
+void LeaseGrants::has_installed(MemberId holder, Epoch epoch) {
   if (const auto found = holders_.find(holder); found != holders_.end())
     found->second.installed = std::max(found->second.installed, epoch);
 }
 
-void Grants::forget_over(Time now) {
+void LeaseGrants::forget_over(Time now) {
   std::erase_if(holders_, [now](const auto& entry) { return entry.second.until <= now; });
 }
 
-Time Grants::earlier_over_at(Epoch epoch) const {
+Time LeaseGrants::earlier_over_at(Epoch epoch) const {
   Time at{};
   for (const auto& [id, holder] : holders_)
     if (holder.installed < epoch) at = std::max(at, holder.until);
   return at;
 }
 
-std::vector<Held> Grants::held_outside(const View& view, Time now) const {
+std::vector<Held> LeaseGrants::held_outside(const View& view, Time now) const {
   std::vector<Held> held;
   for (const auto& [id, holder] : holders_)
     if (!view.contains(id) && holder.until > now)

@@ -16,7 +16,7 @@
 namespace rdmc::view {
 
 /// The granter's side: until when others may believe that they hold a lease.
-class Grants {
+class LeaseGrants {
  public:
   /// `holder` may hold a lease for `remaining`, on a clock of its own, from `now` on.
   void note(MemberId holder, Duration remaining, Time now);

@@ -23,10 +23,10 @@ struct SwapResult {
 
 /// Beside a group's view stands a second record of the same kind, for who asks whether any member lives: its
 /// members are those that ask, or nobody once a member has answered. Stores keep it under a name of its own.
-enum class Record : std::uint8_t { view, claim };
+enum class StoreEntry : std::uint8_t { view, claim };
 inline constexpr std::string_view kClaimSuffix = "?claim";
-inline std::string name_of(Record record, const std::string& group) {
-  return record == Record::view ? group : group + std::string(kClaimSuffix);
+inline std::string name_of(StoreEntry entry, const std::string& group) {
+  return entry == StoreEntry::view ? group : group + std::string(kClaimSuffix);
 }
 inline bool is_claim(const std::string& name) {
   return name.ends_with(kClaimSuffix);

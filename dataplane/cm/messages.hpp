@@ -1,6 +1,6 @@
 // The messages of InfiniBand's communication management (IBTA vol. 1, chapter 12) as values, and the codec
 // between them and the 256 bytes of a management datagram; and the header in which rdma_cm carries IP
-// addresses (Annex A11). Pure: values in, values out. Strangers that use rdma_cm connect with these.
+// addresses (Annex A11). Pure: values in, values out. Outsiders that use rdma_cm connect with these.
 #pragma once
 
 #include <array>

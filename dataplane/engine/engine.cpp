@@ -33,7 +33,7 @@ void Engine::stop() noexcept {
   waiter_.wake();
 }
 
-/// Those that are there when it begins: others may post as fast as these run, and agents need their turns.
+/// Those that are there when it begins: others may post as fast as these run, and pollers need their turns.
 std::size_t Engine::run_tasks() {
   const auto waiting = static_cast<std::size_t>(queue_->tasks.size());
   std::size_t done = 0;
@@ -48,26 +48,26 @@ std::size_t Engine::run_tasks() {
 }
 
 void Engine::tell_out_of_memory() {
-  for (Entry& entry : agents_) entry.lacked_memory = true;
+  for (Entry& entry : pollers_) entry.lacked_memory = true;
 }
 
-/// The agent may be gone afterwards, and so may its entry.
+/// The poller may be gone afterwards, and so may its entry.
 std::size_t Engine::give_turn(std::size_t index, Time now) {
-  Agent& agent = *agents_[index].agent;
+  Poller& poller = *pollers_[index].poller;
   try {
-    if (!agents_[index].lacked_memory) return agent.work(now);
-    agent.on_out_of_memory();
-    if (index < agents_.size() && agents_[index].agent == &agent) agents_[index].lacked_memory = false;
+    if (!pollers_[index].lacked_memory) return poller.work(now);
+    poller.on_out_of_memory();
+    if (index < pollers_.size() && pollers_[index].poller == &poller) pollers_[index].lacked_memory = false;
   } catch (const std::bad_alloc&) {
-    if (index < agents_.size() && agents_[index].agent == &agent) agents_[index].lacked_memory = true;
+    if (index < pollers_.size() && pollers_[index].poller == &poller) pollers_[index].lacked_memory = true;
   }
   return 1;  // the next turn follows at once
 }
 
 std::size_t Engine::poll(Time now) {
   std::size_t done = run_tasks();
-  // By index: an agent may add or remove others in its turn.
-  for (std::size_t i = 0; i < agents_.size(); ++i) done += give_turn(i, now);
+  // By index: a poller may add or remove others in its turn.
+  for (std::size_t i = 0; i < pollers_.size(); ++i) done += give_turn(i, now);
   return done;
 }
 
@@ -75,7 +75,7 @@ std::size_t Engine::poll(Time now) {
 Time Engine::announce_wait(Time latest) {
   sleep_.announce();  // before the last look at the queue
   Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
-  for (const Entry& entry : agents_) deadline = std::min(deadline, entry.agent->next_deadline());
+  for (const Entry& entry : pollers_) deadline = std::min(deadline, entry.poller->next_deadline());
   return deadline;
 }
 

@@ -1,4 +1,4 @@
-// The poll loop: one thread that gives every agent its turn, spins for a short while when nobody had work,
+// The poll loop: one thread that gives every poller its turn, spins for a short while when nobody had work,
 // and then blocks until a packet, a deadline or another thread's request. It exists so that protocol code
 // needs no locks: all it owns is touched by this thread only, and other threads hand work in through a
 // bounded queue.
@@ -18,16 +18,16 @@
 namespace rdmc::engine {
 
 /// Something with a duty cycle. Called on the engine's thread only; never blocks.
-class Agent {
+class Poller {
  public:
-  virtual ~Agent() = default;
+  virtual ~Poller() = default;
   /// Does what there is to do; returns how much it was, 0 = nothing.
   virtual std::size_t work(Time now) = 0;
   /// When work must be called even if nothing else happens.
   virtual Time next_deadline() const { return Time::never(); }
-  /// The process had no memory for something that this agent, or a task, needed. The agent gives up what may
-  /// lack a piece, by name. When that throws std::bad_alloc again, the engine calls this once more later. It
-  /// is never called while memory lasts.
+  /// The process had no memory for something that this poller, or a task, needed. The poller gives up what
+  /// may lack a piece, by name. When that throws std::bad_alloc again, the engine calls this once more later.
+  /// It is never called while memory lasts.
   virtual void on_out_of_memory() {}
 };
 
@@ -53,26 +53,26 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Engine thread, or before it runs. The agent outlives the engine or is removed.
-  void add(Agent& agent) { agents_.push_back({.agent = &agent}); }
-  void remove(Agent& agent) {
-    std::erase_if(agents_, [&](const Entry& entry) { return entry.agent == &agent; });
+  /// Engine thread, or before it runs. The poller outlives the engine or is removed.
+  void add(Poller& poller) { pollers_.push_back({.poller = &poller}); }
+  void remove(Poller& poller) {
+    std::erase_if(pollers_, [&](const Entry& entry) { return entry.poller == &poller; });
   }
 
   /// Any thread: runs `task` on the engine's thread, in the order of posting. Errors: would_block (queue
   /// full).
   Result<void> post(Task task);
-  /// Any thread: an agent has something to do, and its next_deadline() has said so before this call by a time
+  /// Any thread: a poller has something to do, and its next_deadline() has said so before this call by a time
   /// that has passed. An engine that sleeps, or is about to, goes on. Cheaper than a task.
   void notify() noexcept {
     if (sleep_.must_wake()) waiter_.wake();
   }
 
   /// One turn without blocking; returns how much was done. For applications that own the loop. A
-  /// std::bad_alloc from an agent's work() ends that agent's turn and tells the agent; one from a task tells
-  /// all agents, because whose task it was is not known. No std::bad_alloc leaves the engine.
+  /// std::bad_alloc from a poller's work() ends that poller's turn and tells the poller; one from a task
+  /// tells all pollers, because whose task it was is not known. No std::bad_alloc leaves the engine.
   std::size_t poll(Time now);
-  /// Engine thread: tells every agent in its next turn that the process had no memory for something that all
+  /// Engine thread: tells every poller in its next turn that the process had no memory for something that all
   /// of them rest on.
   void tell_out_of_memory();
 
@@ -92,7 +92,7 @@ class Engine {
 
  private:
   struct Entry {
-    Agent* agent;
+    Poller* poller;
     bool lacked_memory = false;  ///< and has not been told yet
   };
 
@@ -105,7 +105,7 @@ class Engine {
   struct Queue;
   Waiter& waiter_;
   Idle idle_;
-  std::vector<Entry> agents_;
+  std::vector<Entry> pollers_;
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   SleepHandshake<> sleep_;

@@ -14,7 +14,7 @@ namespace {
 // "RDQP", version, flags, then the fields in order, big endian.
 constexpr std::uint32_t kMagic = 0x52445150;
 constexpr std::uint8_t kVersion = 3;
-constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagStranger = 4, kFlagPsnForOther = 8,
+constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagForeign = 4, kFlagPsnForOther = 8,
                        kFlagIcrcOptional = 16, kFlagNic = 32, kFlagSingleDatagrams = 64, kFlagKeyShare = 128;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
@@ -41,7 +41,7 @@ ConnectionBlob encode(const ConnectionInfo& info) {
   put(kVersion);
   put(static_cast<std::uint8_t>(
       (info.shared.ipv6 ? kFlagIpv6 : 0) | (info.selective_repeat ? kFlagSelectiveRepeat : 0) |
-      (info.stranger ? kFlagStranger : 0) | (info.psn_for_other ? kFlagPsnForOther : 0) |
+      (info.foreign ? kFlagForeign : 0) | (info.psn_for_other ? kFlagPsnForOther : 0) |
       (info.icrc_optional ? kFlagIcrcOptional : 0) | (info.nic ? kFlagNic : 0) |
       (info.single_datagrams ? kFlagSingleDatagrams : 0) | (info.key_share ? kFlagKeyShare : 0)));
   put(info.max_rd_atomic);
@@ -81,7 +81,7 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   const auto flags = take(std::uint8_t{});
   info.shared.ipv6 = (flags & kFlagIpv6) != 0;
   info.selective_repeat = (flags & kFlagSelectiveRepeat) != 0;
-  info.stranger = (flags & kFlagStranger) != 0;
+  info.foreign = (flags & kFlagForeign) != 0;
   info.psn_for_other = (flags & kFlagPsnForOther) != 0;
   info.icrc_optional = (flags & kFlagIcrcOptional) != 0;
   info.nic = (flags & kFlagNic) != 0;
@@ -108,7 +108,7 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
 }
 
 Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const ConnectionInfo& theirs) {
-  if (theirs.stranger && !theirs.nic) {
+  if (theirs.foreign && !theirs.nic) {
     const bool standard = std::has_single_bit(theirs.path_mtu) && theirs.path_mtu <= kLargestStandardMtu;
     if (!standard || theirs.path_mtu > ours.path_mtu)
       return fail(Errc::unsupported, "a path MTU of " + std::to_string(theirs.path_mtu) +

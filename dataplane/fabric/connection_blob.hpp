@@ -24,7 +24,7 @@ struct ConnectionInfo {
   bool selective_repeat = false;     ///< offers the X_ extension (docs/wire.md)
   /// Not one of ours: a textbook endpoint whose packets come from any UDP port, with any IPv4 identification,
   /// to our shared flow.
-  bool stranger = false;
+  bool foreign = false;
   /// An RDMA NIC of ours: on the wire a stranger, but one that reads our blobs and agrees on a path MTU.
   bool nic = false;
   /// first_psn is where the other side begins, as rdma_cm tells it: each uses the other's number.

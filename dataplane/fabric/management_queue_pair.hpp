@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "dataplane/fabric/foreign_icrc.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
-#include "dataplane/fabric/stranger_icrc.hpp"
 #include "dataplane/roce/management_datagram.hpp"
 
 namespace rdmc::fabric {
@@ -41,7 +41,7 @@ class ManagementQueuePair {
                    std::span<const std::byte, roce::kMadBytes> mad, std::uint32_t icrc);
 
   SoftwareFabric& fabric_;
-  StrangerIcrc check_;
+  ForeignIcrc check_;
   Psn next_psn_;
   std::deque<ManagementDatagram> received_;
 };

@@ -58,11 +58,11 @@ class PerPairFabric::Pair final : public QueuePair {
   bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
     return chosen_ != nullptr && chosen_->redirect_write(key, where);
   }
-  std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override {
-    return chosen_ == nullptr ? std::nullopt : chosen_->offer_view(bytes);
+  std::optional<MappingOffer> offer_mapping(std::span<const std::byte> bytes) override {
+    return chosen_ == nullptr ? std::nullopt : chosen_->offer_mapping(bytes);
   }
-  Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override {
-    return chosen_ == nullptr ? QueuePair::view(offer, bytes) : chosen_->view(offer, bytes);
+  Result<MappedMemory> map(const MappingOffer& offer, std::uint64_t bytes) override {
+    return chosen_ == nullptr ? QueuePair::map(offer, bytes) : chosen_->map(offer, bytes);
   }
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override {

@@ -79,13 +79,13 @@ struct ReceiveRequest {
 using ConnectionBlob = std::vector<std::byte>;
 
 /// Where a peer that shares the host finds memory of ours; the provider's words, for the peer's ears.
-struct ViewOffer {
+struct MappingOffer {
   std::uint32_t arena = 0;
   std::uint64_t offset = 0;
-  friend bool operator==(const ViewOffer&, const ViewOffer&) = default;
+  friend bool operator==(const MappingOffer&, const MappingOffer&) = default;
 };
 /// A peer's memory, read where it lies; there as long as `keeper` is.
-struct PeerView {
+struct MappedMemory {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> keeper;
 };
@@ -132,9 +132,9 @@ class QueuePair {
 
   /// Lets the peer read `bytes`, which the owner leaves as they are meanwhile, without any copy: what to tell
   /// it by other ways. Nothing: this provider cannot, or only memory that make_arena() gave.
-  virtual std::optional<ViewOffer> offer_view(std::span<const std::byte>) { return std::nullopt; }
+  virtual std::optional<MappingOffer> offer_mapping(std::span<const std::byte>) { return std::nullopt; }
   /// What the peer has offered. Errors: unsupported, protocol_error (it has offered no such memory).
-  virtual Result<PeerView> view(const ViewOffer&, std::uint64_t) {
+  virtual Result<MappedMemory> map(const MappingOffer&, std::uint64_t) {
     return fail(Errc::unsupported, "nothing is seen of a peer's memory here");
   }
 

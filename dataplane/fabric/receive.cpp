@@ -194,11 +194,11 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
                                std::size_t datagram_bytes, const std::byte* trailer,
                                std::optional<std::uint32_t>& payload_crc) {
   auto& connected = *queue_pair.connected_;
-  if (!connected.stranger && !connected.transmit.icrc) return true;
+  if (!connected.foreign && !connected.transmit.icrc) return true;
   const std::uint32_t icrc = roce::load_icrc(trailer);
-  if (connected.stranger) {
-    return connected.stranger->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
-                                       datagram_bytes, icrc, train.identification);
+  if (connected.foreign) {
+    return connected.foreign->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
+                                      datagram_bytes, icrc, train.identification);
   }
   // An X_WRITE says which identification its sender's ICRC covers; others travel alone, as datagram 0 of
   // their train, and a port that sees IP headers knows.
@@ -251,7 +251,7 @@ void SoftwareFabric::receive_packet(const roce::Packet& packet, const std::byte*
   }
   SoftwareQueuePair& queue_pair = *found;
   auto& connected = *queue_pair.connected_;
-  if (!comes_from(connected.peer_source, train.source, connected.stranger.has_value())) {
+  if (!comes_from(connected.peer_source, train.source, connected.foreign.has_value())) {
     ++counters_.wrong_source;
     return;
   }

@@ -58,7 +58,7 @@ struct SoftwareFabricCounters {
   std::uint64_t bytes_copied = 0;  ///< all payload bytes that this process copied after the kernel did
 };
 
-class SoftwareFabric final : public Fabric, private port::LandingPlanner {
+class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
  public:
   SoftwareFabric(port::Port& port, SoftwareFabricOptions options);
   ~SoftwareFabric() override;
@@ -164,14 +164,14 @@ class SoftwareFabric final : public Fabric, private port::LandingPlanner {
   std::vector<DeadlineHeap::Slot> due_;    // in this turn
   /// A queue pair that may have something to send, at the place it had when it was put here.
   struct Ready {
-    std::uint64_t place;
+    std::uint64_t post_order;
     SoftwareQueuePair* queue_pair;
-    bool operator>(const Ready& other) const { return place > other.place; }
+    bool operator>(const Ready& other) const { return post_order > other.post_order; }
   };
   std::vector<Ready> ready_;                 // a heap, the least place first; each queue pair at most once
   std::vector<SoftwareQueuePair*> answers_;  // may have answers to send; they become ready afterwards
   std::uint64_t next_holder_ = 1;            // of keys: the next queue pair
-  std::uint64_t next_place_ = 0;             // of what is posted next, in the order in which works leave
+  std::uint64_t next_post_order_ = 0;        // of what is posted next, in the order in which works leave
   std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
   std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst
   TransmitBatch batch_;

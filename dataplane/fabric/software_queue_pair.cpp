@@ -125,7 +125,7 @@ Result<roce::Connection*> SoftwareQueuePair::connection() {
 /// `bytes`: what packets of this work will refer to.
 Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const std::byte> bytes) {
   if (posted) {
-    posted_.push({.bytes = bytes, .place = fabric_.next_place_++});
+    posted_.push({.bytes = bytes, .post_order = fabric_.next_post_order_++});
     fabric_.mark_ready(*this);
   }
   return posted;
@@ -208,20 +208,20 @@ Result<std::unique_ptr<MemoryRegion>> SoftwareQueuePair::register_memory(std::sp
   return fabric_.register_for(holder_, memory, MemoryUse::general, access);
 }
 
-std::uint64_t SoftwareQueuePair::place() const {
+std::uint64_t SoftwareQueuePair::post_order() const {
   const auto work = connected_->connection.next_to_leave();
-  return work ? posted_[*work].place : ready_since_;
+  return work ? posted_[*work].post_order : ready_since_;
 }
 
 void SoftwareQueuePair::had_turn(std::size_t bytes) {
-  ready_since_ = fabric_.next_place_++;
+  ready_since_ = fabric_.next_post_order_++;
   const auto work = connected_->connection.next_to_leave();
   if (!work) return;
   if (*work != in_turn_) turn_bytes_ = 0;
   in_turn_ = *work;
   turn_bytes_ += bytes;
   if (turn_bytes_ < kTurnBytes) return;
-  posted_[*work].place = ready_since_;
+  posted_[*work].post_order = ready_since_;
   turn_bytes_ = 0;
 }
 
@@ -319,7 +319,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),
       .receive_shared = roce::Icrc(peer_bulk, local_.shared),
-      .stranger = peer->stranger ? std::optional<StrangerIcrc>(local_.shared) : std::nullopt,
+      .foreign = peer->stranger ? std::optional<ForeignIcrc>(local_.shared) : std::nullopt,
       .opener = std::move(cipher->opener),
   });
   for (const auto& work : early_receives_) {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "dataplane/fabric/connection_blob.hpp"
+#include "dataplane/fabric/foreign_icrc.hpp"
 #include "dataplane/fabric/software_fabric.hpp"
-#include "dataplane/fabric/stranger_icrc.hpp"
 #include "dataplane/roce/connection.hpp"
 #include "dataplane/roce/fixed_ring.hpp"
 
@@ -73,7 +73,7 @@ class SoftwareQueuePair final : public QueuePair {
     TransmitPath transmit;
     Address peer_source;                         // its packets' source address and port
     roce::Icrc receive_bulk, receive_shared;     // from peer_source to our bulk and shared ports
-    std::optional<StrangerIcrc> stranger;        // in their place when the peer is not one of ours, …
+    std::optional<ForeignIcrc> foreign;          // in their place when the peer is not one of ours, …
     std::optional<crypto::PacketOpener> opener;  // … and when packets are encrypted
   };
 
@@ -84,14 +84,14 @@ class SoftwareQueuePair final : public QueuePair {
   /// works of all queue pairs leave.
   struct Posted {
     std::span<const std::byte> bytes;
-    std::uint64_t place = 0;
+    std::uint64_t post_order = 0;
   };
   /// A work that has had so much of the link while others waited goes behind them: a long message does not
   /// shut out what is posted after it, and a block leaves whole.
   static constexpr std::size_t kTurnBytes = 1 << 20;
 
   /// Of the work that leaves next; of a READ's responses, of when they were asked for or last had a turn.
-  std::uint64_t place() const;
+  std::uint64_t post_order() const;
   /// So many bytes of it have just left.
   void had_turn(std::size_t bytes);
 

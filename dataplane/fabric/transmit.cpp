@@ -33,7 +33,7 @@ void SoftwareFabric::mark_ready(SoftwareQueuePair& queue_pair) {
 
 void SoftwareFabric::make_ready(SoftwareQueuePair& queue_pair) {
   queue_pair.ready_ = true;
-  ready_.push_back({queue_pair.place(), &queue_pair});
+  ready_.push_back({queue_pair.post_order(), &queue_pair});
   std::ranges::push_heap(ready_, std::greater());
 }
 
@@ -67,7 +67,7 @@ bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
     queue_pair.answers_ = false;
     note_deadline(queue_pair);
     if (queue_pair.ready_) continue;
-    queue_pair.ready_since_ = next_place_++;
+    queue_pair.ready_since_ = next_post_order_++;
     make_ready(queue_pair);
   }
   return true;

@@ -14,7 +14,7 @@
 #include <functional>
 #include <utility>
 
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 #include "dataplane/memory/arena.hpp"
 
 namespace rdmc::memory {
@@ -39,7 +39,7 @@ Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
     return fail(Errc::unsupported, "this kernel does not tell of unmapped memory");
   if (!self->stop_) return fail_errno("eventfd", errno);
   // No signal handlers there: one might give memory back, and wait for this very thread.
-  auto thread = start_quiet_thread("to watch mappings", [watch = self.get()] { watch->listen(); });
+  auto thread = start_signal_masked_thread("to watch mappings", [watch = self.get()] { watch->listen(); });
   if (!thread) return std::unexpected(thread.error());
   self->thread_ = std::move(*thread);
   return self;

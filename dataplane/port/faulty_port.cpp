@@ -30,7 +30,7 @@ std::size_t FaultyPort::send_burst(std::span<const TxTrain> trains) {
   return trains.size();
 }
 
-std::size_t FaultyPort::receive_burst(LandingPlanner& planner, std::span<RxTrain> out) {
+std::size_t FaultyPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) {
   release_due();
   return inner_.receive_burst(planner, out);
 }

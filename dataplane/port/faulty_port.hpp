@@ -31,7 +31,7 @@ class FaultyPort final : public Port {
   std::uint16_t udp_port(FlowId flow) const override { return inner_.udp_port(flow); }
   void close_flow(FlowId flow) override;
   std::size_t send_burst(std::span<const TxTrain> trains) override;
-  std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
+  std::size_t receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) override;
   void wait(Time deadline) override;
   void wake() noexcept override { inner_.wake(); }
   const PortCounters& counters() const noexcept override { return inner_.counters(); }

@@ -61,7 +61,7 @@ struct TxTrain {
 };
 
 /// Datagrams received together. `pieces` is where their bytes lie, in order (one piece in the port's own
-/// memory, or the landing that was planned); valid until the next receive_burst.
+/// memory, or the scatter list that was planned); valid until the next receive_burst.
 struct RxTrain {
   FlowId flow = kSharedFlow;
   Address source;
@@ -69,7 +69,7 @@ struct RxTrain {
   std::uint32_t segment_bytes = 0;
   std::uint32_t total_bytes = 0;
   bool congestion_experienced = false;  ///< ECN CE on any of them
-  bool planned = false;                 ///< `pieces` is the landing that the planner gave
+  bool planned = false;                 ///< `pieces` is the scatter list that the planner gave
   /// IPv4's, of the first datagram, from a driver that sees IP headers; it is in the ICRC.
   std::optional<std::uint16_t> identification;
 };
@@ -77,9 +77,9 @@ struct RxTrain {
 /// Says where the next train of a flow should land. Asked right before the kernel is, so the answer can
 /// follow the newest packet. `pieces` are filled in order; whatever does not fit them goes to the port's own
 /// memory, which the port appends as the last piece. 0 pieces: no idea, all into the port's memory.
-class LandingPlanner {
+class ScatterPlanner {
  public:
-  virtual ~LandingPlanner() = default;
+  virtual ~ScatterPlanner() = default;
   /// Fills at most pieces.size() entries; returns how many. `ahead` trains planned just before this one in
   /// the same burst have not been looked at yet; a planner that can't look further returns 0.
   virtual std::size_t plan(FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) = 0;
@@ -125,7 +125,7 @@ class Port {
 
   /// Receives what is there, without waiting, at most out.size() trains; bulk flows land as `planner` says.
   /// Empty datagrams are counted and not handed up.
-  virtual std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) = 0;
+  virtual std::size_t receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) = 0;
 
   /// Blocks until a flow is readable, `deadline` (on this port's clock) passes, or `wake` is called.
   virtual void wait(Time deadline) = 0;

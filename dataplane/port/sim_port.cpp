@@ -155,13 +155,13 @@ void SimPort::send(const TxTrain& train) {
   ++counters_.trains_sent;
 }
 
-std::size_t SimPort::receive_burst(LandingPlanner& planner, std::span<RxTrain> out) {
+std::size_t SimPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) {
   while (slots_.size() < out.size()) slots_.push_back(std::make_unique<Slot>());
   std::size_t count = 0;
   while (count < out.size() && !ready_.empty()) {
     Flow& flow = *flows_[value_of(ready_.front())];
     ready_.pop_front();
-    // Like a driver that reads until the socket is empty: it has to ask for a landing before it can know
+    // Like a driver that reads until the socket is empty: it has to ask for a scatter list before it can know
     // that.
     for (std::uint32_t ahead = 0; count < out.size(); ++ahead) {
       Slot& slot = *slots_[count];
@@ -206,7 +206,7 @@ std::size_t SimPort::mergeable(const Flow& flow) const {
   return count;
 }
 
-RxTrain SimPort::take(Flow& flow, std::size_t count, std::span<iovec> landing, Slot& slot) {
+RxTrain SimPort::take(Flow& flow, std::size_t count, std::span<iovec> scatter_list, Slot& slot) {
   const sim::Datagram& first = network_[flow.queue.front()];
   RxTrain train{.flow = flow.flow,
                 .source = first.source,
@@ -214,14 +214,15 @@ RxTrain SimPort::take(Flow& flow, std::size_t count, std::span<iovec> landing, S
                 .segment_bytes = first.size,
                 .total_bytes = 0,
                 .congestion_experienced = first.congestion_experienced,
-                .planned = !landing.empty()};
+                .planned = !scatter_list.empty()};
   for (std::size_t i = 0; i < count; ++i) train.total_bytes += network_[flow.queue[i]].size;
 
-  // Cut the landing to the bytes there are, or let the port's own memory take those that it has no place for.
+  // Cut the scatter list to the bytes there are, or let the port's own memory take those that it has no place
+  // for.
   std::size_t used = 0, room = 0;
-  for (; used < landing.size() && room < train.total_bytes; ++used) {
-    landing[used].iov_len = std::min(landing[used].iov_len, train.total_bytes - room);
-    room += landing[used].iov_len;
+  for (; used < scatter_list.size() && room < train.total_bytes; ++used) {
+    scatter_list[used].iov_len = std::min(scatter_list[used].iov_len, train.total_bytes - room);
+    room += scatter_list[used].iov_len;
   }
   if (room < train.total_bytes || used == 0) {
     if (slot.memory.size() < train.total_bytes - room) slot.memory.resize(train.total_bytes - room);

@@ -1,7 +1,7 @@
-// A Port on the simulated network: the same trains, flows, landings and full buffers as a UDP socket gives,
-// in virtual time and as a function of the seed. Each datagram of a train runs the network's gauntlet alone;
-// what lies side by side in the receive queue is merged again. It belongs to one simulated process, which
-// gets a turn when something arrives; so `wait` and `wake` do nothing. One thread.
+// A Port on the simulated network: the same trains, flows, scatter lists and full buffers as a UDP socket
+// gives, in virtual time and as a function of the seed. Each datagram of a train runs the network's gauntlet
+// alone; what lies side by side in the receive queue is merged again. It belongs to one simulated process,
+// which gets a turn when something arrives; so `wait` and `wake` do nothing. One thread.
 #pragma once
 
 #include <array>
@@ -42,14 +42,15 @@ class SimPort final : public Port {
   std::uint16_t udp_port(FlowId flow) const override;
   void close_flow(FlowId flow) override;
   std::size_t send_burst(std::span<const TxTrain> trains) override;
-  std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
+  std::size_t receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) override;
   Egress egress(Time now) const override { return egress_.egress(now); }
   void wait(Time) override {}
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }
 
  private:
-  /// Most pieces of one planned landing: as many as Linux takes in one call would be 1024; planners use few.
+  /// Most pieces of one planned scatter list: as many as Linux takes in one call would be 1024; planners use
+  /// few.
   static constexpr std::size_t kMostPieces = 136;
 
   struct Flow final : sim::Socket {
@@ -72,7 +73,7 @@ class SimPort final : public Port {
   void deliver(Flow& flow, sim::DatagramId datagram);
   void drop_empty(Flow& flow);
   std::size_t mergeable(const Flow& flow) const;
-  RxTrain take(Flow& flow, std::size_t count, std::span<iovec> landing, Slot& slot);
+  RxTrain take(Flow& flow, std::size_t count, std::span<iovec> scatter_list, Slot& slot);
   bool fits(const TxTrain& train) const;
   void send(const TxTrain& train);
   bool may_add();

@@ -43,7 +43,7 @@ class UdpPort final : public Port {
   std::uint16_t udp_port(FlowId flow) const override;
   void close_flow(FlowId flow) override;
   std::size_t send_burst(std::span<const TxTrain> trains) override;
-  std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
+  std::size_t receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) override;
   void wait(Time deadline) override;
   void wake() noexcept override { readiness_->wake(); }
   Result<std::vector<int>> wait_descriptors() override { return readiness_->descriptors(); }
@@ -63,7 +63,7 @@ class UdpPort final : public Port {
     std::byte bytes[128];
   };
   /// One train of a burst: where the kernel is to put it.
-  struct Landing {
+  struct ScatterList {
     SocketAddress source;
     Control control;
     std::array<iovec, kPiecesPerTrain> pieces;
@@ -92,9 +92,9 @@ class UdpPort final : public Port {
 
   // udp_receive.cpp
   void list_readable();
-  std::size_t receive_flow(FlowId id, LandingPlanner& planner, std::span<RxTrain> out);
-  std::size_t plan_landings(FlowId id, LandingPlanner& planner, std::size_t at_most);
-  bool finish(Flow& flow, FlowId id, std::size_t message, Landing& landing, RxTrain& train);
+  std::size_t receive_flow(FlowId id, ScatterPlanner& planner, std::span<RxTrain> out);
+  std::size_t plan_scatter_lists(FlowId id, ScatterPlanner& planner, std::size_t at_most);
+  bool finish(Flow& flow, FlowId id, std::size_t message, ScatterList& scatter_list, RxTrain& train);
 
   UdpPortOptions options_;
   PortInfo info_;
@@ -113,8 +113,8 @@ class UdpPort final : public Port {
   std::array<mmsghdr, kMessagesPerCall> messages_{};
   std::array<SocketAddress, kMessagesPerCall> destinations_;
   std::array<Control, kMessagesPerCall> controls_;
-  std::vector<Landing> landings_;  // of the trains of a burst, one after the other
-  std::size_t landings_used_ = 0;
+  std::vector<ScatterList> scatter_lists_;  // of the trains of a burst, one after the other
+  std::size_t scatter_lists_used_ = 0;
   std::unique_ptr<std::byte[]> overflow_;
 };
 

@@ -99,7 +99,7 @@ Result<void> UdpPort::start() {
   // The kernel counts twice what was asked, for its own structures.
   info_.receive_buffer_bytes = static_cast<std::uint32_t>(shared->socket.get(SOL_SOCKET, SO_RCVBUF)) / 2;
   flows_.push_back(std::make_unique<Flow>(std::move(*shared)));
-  landings_.resize(kTrainsPerBurst);
+  scatter_lists_.resize(kTrainsPerBurst);
   overflow_ = std::make_unique_for_overwrite<std::byte[]>(kTrainsPerBurst * kOverflowBytes);
   return readiness_->add(kSharedFlow, flows_[0]->socket.descriptor());
 }

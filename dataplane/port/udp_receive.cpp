@@ -1,5 +1,5 @@
-// Receiving: the planner is asked just before the kernel, the kernel scatters each train into the landing,
-// and what does not fit there goes to the overflow buffer at its end.
+// Receiving: the planner is asked just before the kernel, the kernel scatters each train into the scatter
+// list, and what does not fit there goes to the overflow buffer at its end.
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 
@@ -58,20 +58,20 @@ void UdpPort::list_readable() {
   reported_.clear();
 }
 
-std::size_t UdpPort::receive_burst(LandingPlanner& planner, std::span<RxTrain> out) {
+std::size_t UdpPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) {
   if (readable_.empty() || ++bursts_since_poll_ >= kBurstsBetweenPolls) {
     bursts_since_poll_ = 0;
     readiness_->poll(reported_);
     list_readable();
   }
   const std::size_t room = std::min(out.size(), kTrainsPerBurst);
-  landings_used_ = 0;
+  scatter_lists_used_ = 0;
   std::size_t received = 0;
   const std::size_t round = readable_.size();
   std::size_t served = 0;
-  for (; served < round && landings_used_ < room; ++served) {
+  for (; served < round && scatter_lists_used_ < room; ++served) {
     const FlowId id = readable_[served];
-    received += receive_flow(id, planner, out.subspan(received, room - landings_used_));
+    received += receive_flow(id, planner, out.subspan(received, room - scatter_lists_used_));
     // A flow leaves the round when it was found empty, not before: no event will speak of what is there
     // already.
     if (find(id)->listed) readable_.push_back(id);
@@ -82,35 +82,36 @@ std::size_t UdpPort::receive_burst(LandingPlanner& planner, std::span<RxTrain> o
 
 /// Lays out where the next trains of a flow go; returns for how many. All but the first only if the planner
 /// can say.
-std::size_t UdpPort::plan_landings(FlowId id, LandingPlanner& planner, std::size_t at_most) {
-  const std::size_t first = landings_used_;
+std::size_t UdpPort::plan_scatter_lists(FlowId id, ScatterPlanner& planner, std::size_t at_most) {
+  const std::size_t first = scatter_lists_used_;
   std::size_t count = 0;
   bool planned = true;
   for (; count < at_most; ++count) {
-    Landing& landing = landings_[first + count];
-    landing.planned = 0;
+    ScatterList& scatter_list = scatter_lists_[first + count];
+    scatter_list.planned = 0;
     if (planned) {
-      const std::span room = std::span(landing.pieces).first(kPiecesPerTrain - 1);
-      landing.planned = planner.plan(id, static_cast<std::uint32_t>(count), room);
-      planned = landing.planned > 0;
+      const std::span room = std::span(scatter_list.pieces).first(kPiecesPerTrain - 1);
+      scatter_list.planned = planner.plan(id, static_cast<std::uint32_t>(count), room);
+      planned = scatter_list.planned > 0;
       if (!planned && count > 0) break;  // better to stop here and ask again than to copy
     }
-    landing.pieces[landing.planned] = {overflow_.get() + (first + count) * kOverflowBytes, kOverflowBytes};
+    scatter_list.pieces[scatter_list.planned] = {overflow_.get() + (first + count) * kOverflowBytes,
+                                                 kOverflowBytes};
     msghdr& message = messages_[count].msg_hdr;
     message = {};
-    message.msg_name = &landing.source;
-    message.msg_namelen = sizeof landing.source;
-    message.msg_iov = landing.pieces.data();
-    message.msg_iovlen = landing.planned + 1;
-    message.msg_control = landing.control.bytes;
-    message.msg_controllen = sizeof landing.control.bytes;
+    message.msg_name = &scatter_list.source;
+    message.msg_namelen = sizeof scatter_list.source;
+    message.msg_iov = scatter_list.pieces.data();
+    message.msg_iovlen = scatter_list.planned + 1;
+    message.msg_control = scatter_list.control.bytes;
+    message.msg_controllen = sizeof scatter_list.control.bytes;
   }
   return count;
 }
 
-std::size_t UdpPort::receive_flow(FlowId id, LandingPlanner& planner, std::span<RxTrain> out) {
+std::size_t UdpPort::receive_flow(FlowId id, ScatterPlanner& planner, std::span<RxTrain> out) {
   Flow& flow = *find(id);
-  const std::size_t asked = plan_landings(id, planner, std::min(out.size(), kTrainsPerFlow));
+  const std::size_t asked = plan_scatter_lists(id, planner, std::min(out.size(), kTrainsPerFlow));
   ++counters_.system_calls;
   const int got = recvmmsg(flow.socket.descriptor(), messages_.data(), static_cast<unsigned>(asked),
                            MSG_DONTWAIT, nullptr);
@@ -119,14 +120,14 @@ std::size_t UdpPort::receive_flow(FlowId id, LandingPlanner& planner, std::span<
   if (got < 0) return 0;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
-    if (finish(flow, id, i, landings_[landings_used_ + i], out[kept])) ++kept;
+    if (finish(flow, id, i, scatter_lists_[scatter_lists_used_ + i], out[kept])) ++kept;
   }
-  landings_used_ += static_cast<std::size_t>(got);
+  scatter_lists_used_ += static_cast<std::size_t>(got);
   return kept;
 }
 
 /// Turns message `message` into a train; false if there is nothing to hand up.
-bool UdpPort::finish(Flow& flow, FlowId id, std::size_t message, Landing& landing, RxTrain& train) {
+bool UdpPort::finish(Flow& flow, FlowId id, std::size_t message, ScatterList& scatter_list, RxTrain& train) {
   msghdr& header = messages_[message].msg_hdr;
   const std::uint32_t bytes = messages_[message].msg_len;
   const Ancillary ancillary = parse(header, flow.drops_seen);
@@ -144,16 +145,16 @@ bool UdpPort::finish(Flow& flow, FlowId id, std::size_t message, Landing& landin
 
   std::size_t used = 0;
   for (std::size_t left = bytes; left > 0; ++used) {
-    landing.pieces[used].iov_len = std::min(landing.pieces[used].iov_len, left);
-    left -= landing.pieces[used].iov_len;
+    scatter_list.pieces[used].iov_len = std::min(scatter_list.pieces[used].iov_len, left);
+    left -= scatter_list.pieces[used].iov_len;
   }
   train = {.flow = id,
-           .source = landing.source.address(),
-           .pieces = std::span(landing.pieces).first(used),
+           .source = scatter_list.source.address(),
+           .pieces = std::span(scatter_list.pieces).first(used),
            .segment_bytes = segment,
            .total_bytes = bytes,
            .congestion_experienced = ancillary.congestion_experienced,
-           .planned = landing.planned > 0};
+           .planned = scatter_list.planned > 0};
   return true;
 }
 

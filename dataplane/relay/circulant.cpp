@@ -110,14 +110,14 @@ Blocks sends(const Graph& graph, std::uint32_t rank) {
   }
   const std::size_t base = graph.base_block(rank);
   auto block = static_cast<std::int8_t>(base);
-  std::uint32_t place = rank, size = graph.members;
+  std::uint32_t position = rank, size = graph.members;
   for (std::size_t step = graph.depth; --step > 0;) {
     const std::uint32_t half = graph.skip(step);
-    const bool is_upper = place >= half;
-    const bool is_plain = is_upper ? place > half : place + half < size;
+    const bool is_upper = position >= half;
+    const bool is_plain = is_upper ? position > half : position + half < size;
     if (is_upper) block = graph.earlier(step);
     blocks[step] = is_plain ? block : ReceiveSearch(graph, graph.destination(rank, step)).blocks()[step];
-    if (is_upper) place -= half;
+    if (is_upper) position -= half;
     size = is_upper ? size - half : std::min(size, half);
   }
   blocks[0] = graph.earlier(base);

@@ -18,7 +18,7 @@ static_assert(kPaddingAt + 1 == kGrantBytes);
 
 }  // namespace
 
-std::array<std::byte, kGrantBytes> encode(const Grant& grant) {
+std::array<std::byte, kGrantBytes> encode(const BlockGrant& grant) {
   std::array<std::byte, kGrantBytes> bytes{};
   store_be(&bytes[kLimitAt], grant.limit);
   store_be(&bytes[kAddressAt], grant.remote_address);
@@ -29,15 +29,15 @@ std::array<std::byte, kGrantBytes> encode(const Grant& grant) {
   return bytes;
 }
 
-Result<Grant> decode_grant(std::span<const std::byte> bytes) {
+Result<BlockGrant> decode_grant(std::span<const std::byte> bytes) {
   if (bytes.size() != kGrantBytes) return fail(Errc::protocol_error, "grant: not 32 bytes");
   const std::uint8_t flags = std::to_integer<std::uint8_t>(bytes[kFlagsAt]);
-  Grant grant{.limit = load_be<std::uint64_t>(&bytes[kLimitAt]),
-              .remote_address = load_be<std::uint64_t>(&bytes[kAddressAt]),
-              .slots = load_be<std::uint64_t>(&bytes[kSlotsAt]),
-              .key = RemoteKey{load_be<std::uint32_t>(&bytes[kKeyAt])},
-              .slot_id = load_be<std::uint16_t>(&bytes[kSlotIdAt]),
-              .first_only = flags == kFirstOnly};
+  BlockGrant grant{.limit = load_be<std::uint64_t>(&bytes[kLimitAt]),
+                   .remote_address = load_be<std::uint64_t>(&bytes[kAddressAt]),
+                   .slots = load_be<std::uint64_t>(&bytes[kSlotsAt]),
+                   .key = RemoteKey{load_be<std::uint32_t>(&bytes[kKeyAt])},
+                   .slot_id = load_be<std::uint16_t>(&bytes[kSlotIdAt]),
+                   .first_only = flags == kFirstOnly};
   if (flags > kFirstOnly) return fail(Errc::protocol_error, "grant: unknown flags");
   if (bytes[kPaddingAt] != std::byte{0}) return fail(Errc::protocol_error, "grant: padding is not zero");
   if (grant.limit == 0 || grant.slots == 0) return fail(Errc::protocol_error, "grant: covers no block");

@@ -16,7 +16,7 @@ namespace rdmc::relay {
 /// Blocks below `limit` may be written, block b at remote_address + (b mod slots) * block size. Later grants
 /// of the same memory only raise `limit`. A `first_only` grant covers one block, the first one that this
 /// source sends, at remote_address itself; it can be given before the receiver knows the length.
-struct Grant {
+struct BlockGrant {
   std::uint64_t limit = 0;
   std::uint64_t remote_address = 0;
   std::uint64_t slots = 0;
@@ -24,16 +24,16 @@ struct Grant {
   std::uint16_t slot_id =
       0;                    ///< names the message among those open at the receiver; echoed in every immediate
   bool first_only = false;  ///< limit and slots are 1 then
-  friend bool operator==(const Grant&, const Grant&) = default;
+  friend bool operator==(const BlockGrant&, const BlockGrant&) = default;
 };
 
 /// limit, remote_address, slots (8 bytes each), key (4), slot_id (2), flags (1; bit 0: first_only), a zero
 /// byte; big endian.
 inline constexpr std::size_t kGrantBytes = 32;
 
-std::array<std::byte, kGrantBytes> encode(const Grant& grant);
+std::array<std::byte, kGrantBytes> encode(const BlockGrant& grant);
 /// Exactly kGrantBytes. Errors: protocol_error (size, zero limit or slots, unknown flags, non-zero padding).
-Result<Grant> decode_grant(std::span<const std::byte> bytes);
+Result<BlockGrant> decode_grant(std::span<const std::byte> bytes);
 
 /// The immediate data of a block's WRITE: slot_id and the low 16 bits of the block's index.
 inline constexpr std::uint32_t kBlockMask = 0xFFFF;

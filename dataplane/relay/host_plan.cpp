@@ -18,15 +18,15 @@ HostPlan<Between>::HostPlan(Rank rank, Racks hosts)
       hosts_(std::move(hosts)),
       index_(hosts_.index_of(rank_)),
       host_(hosts_.all()[index_]),
-      place_(rank_ - host_.head),
+      position_(rank_ - host_.head),
       between_(Rank{static_cast<std::uint32_t>(index_)}, static_cast<std::uint32_t>(hosts_.all().size())) {}
 
 /// A block is with everybody as many steps after it may leave the root as a message of one block takes. The
 /// root's own host need not wait.
 template <typename Between>
-std::uint64_t HostPlan<Between>::entry(std::size_t index, std::uint64_t place) const {
+std::uint64_t HostPlan<Between>::entry(std::size_t index, std::uint64_t position) const {
   const std::uint64_t waits = index == 0 ? 0 : between_.steps(1);
-  return 2 * waits + place;
+  return 2 * waits + position;
 }
 
 template <typename Between>

@@ -33,19 +33,19 @@ class HostPlan {
   std::uint64_t minimum_slots() const;
 
  private:
-  bool is_head() const { return place_ == 0; }
-  bool has_next() const { return place_ + 1 < host_.members; }
-  /// The step in which block 0 reaches place `place` of host number `index`: the head has it for certain
-  /// then.
-  std::uint64_t entry(std::size_t index, std::uint64_t place) const;
-  std::uint64_t entry() const { return entry(index_, place_); }
+  bool is_head() const { return position_ == 0; }
+  bool has_next() const { return position_ + 1 < host_.members; }
+  /// The step in which block 0 reaches position `position` of host number `index`: the head has it for
+  /// certain then.
+  std::uint64_t entry(std::size_t index, std::uint64_t position) const;
+  std::uint64_t entry() const { return entry(index_, position_); }
   Rank head_of(Rank host) const { return Rank{hosts_.all()[value_of(host)].head}; }
 
   std::uint32_t rank_;
   Racks hosts_;
   std::size_t index_;  // of our host
   Rack host_;
-  std::uint32_t place_;  // in it, from 0
+  std::uint32_t position_;  // in it, from 0
   Between between_;
 };
 

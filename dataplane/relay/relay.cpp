@@ -35,7 +35,7 @@ Result<Relay> Relay::create(const RelayConfig& config) {
   if (config.max_writes_in_flight == 0 || config.max_writes_in_flight > kMaxWritesInFlight) {
     return refuse("relay: writes in flight out of range");
   }
-  if (config.landings_ahead == 0) return refuse("relay: no landing to foretell");
+  if (config.expected_writes_ahead == 0) return refuse("relay: no expected write to foretell");
   if (config.stragglers >= config.members) return refuse("relay: nobody but stragglers");
   Relay relay(config);
   const auto is_other = [](const Destination& destination) { return !destination.is_straggler; };
@@ -93,7 +93,7 @@ Result<void> Relay::set_length(std::uint64_t bytes) {
   steps_ = schedule_.steps(blocks_);
   first_ = schedule_.first_receive(blocks_).value_or(Transfer{});
   for (Source& source : sources_) {
-    source.receive_step = source.landing_step = schedule_.next_receive_from(source.rank, 0, blocks_);
+    source.receive_step = source.expected_step = schedule_.next_receive_from(source.rank, 0, blocks_);
   }
   if (arena_ == Arena::granted) skip_arena_landing();
   return {};

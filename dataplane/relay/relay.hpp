@@ -4,8 +4,8 @@
 // the driver owns.
 //
 // Root:     create, set_length, set_memory, on_available ...; drain poll_write; on_write_complete.
-// Receiver: create, (offer_arena), set_length when announced, set_memory; drain poll_grant, poll_landing and
-// poll_write;
+// Receiver: create, (offer_arena), set_length when announced, set_memory; drain poll_grant,
+// poll_expected_write and poll_write;
 //           on_block, on_consumed, on_write_complete. Grants from destinations are accepted at any time after
 //           create.
 // A message over a list of missing blocks is an ordinary message over virtual blocks; the mapping is the
@@ -42,8 +42,9 @@ struct RelayConfig {
   /// Over all destinations, 1 ... kMaxWritesInFlight, and unless all blocks have slots no more than a quarter
   /// of the slots, or 16 if that is more.
   std::uint32_t max_writes_in_flight = kDefaultWritesInFlight;
-  std::uint32_t landings_ahead = 16;  ///< poll_landing tells so many writes per source in advance, >= 1
-  std::uint16_t slot_id = 0;          ///< this message's name in the immediates that reach this member
+  std::uint32_t expected_writes_ahead =
+      16;                     ///< poll_expected_write tells so many writes per source in advance, >= 1
+  std::uint16_t slot_id = 0;  ///< this message's name in the immediates that reach this member
   /// So many members with the highest ranks are stragglers: they send to nobody but each other, and blocks
   /// may be omitted for them. Fewer than `members`. In the plan no other member may depend on them.
   std::uint32_t stragglers = 0;
@@ -74,7 +75,7 @@ struct BlockWrite {
 };
 
 /// The next write that `from` will make here, of `bytes` bytes to `offset` in the member's memory.
-struct Landing {
+struct ExpectedWrite {
   Rank from{};
   std::uint64_t block = 0;
   std::uint64_t offset = 0;
@@ -139,7 +140,7 @@ class Relay {
   void on_available(std::uint64_t limit);
   /// `from` grants us its memory. Errors: protocol_error (not a destination of ours, shrinking, changed
   /// memory, addresses that overflow).
-  Result<void> on_grant(Rank from, const Grant& grant);
+  Result<void> on_grant(Rank from, const BlockGrant& grant);
   /// A WRITE with immediate from `from` is complete in our memory. Returns the block's 64-bit index. Errors:
   /// protocol_error for anything but a block that the schedule says is due from `from`, with its exact
   /// length (at a straggler, also without bytes: it is_omitted()), inside what we granted; nothing has
@@ -158,11 +159,11 @@ class Relay {
   /// on its way here, too. Post them in this order, and let them leave in this order.
   bool poll_write(BlockWrite& write);
   /// The next grant to send.
-  bool poll_grant(Rank& to, Grant& grant);
+  bool poll_grant(Rank& to, BlockGrant& grant);
   /// The next write to expect, once each, in order per source, when it has been granted: post a receive for
   /// it and pass the hint to the queue pair. The arena's block is not among them: offer_arena's caller posts
   /// for that.
-  bool poll_landing(Landing& landing);
+  bool poll_expected_write(ExpectedWrite& expected_write);
 
   // -- state --
 
@@ -202,17 +203,17 @@ class Relay {
   /// A member that sends to us: which of its writes we saw last, foretold last, and permit.
   struct Source {
     Rank rank{};
-    std::optional<std::uint64_t> receive_step;  ///< of its next write; nothing after the last
-    std::optional<std::uint64_t> landing_step;  ///< of its next write that poll_landing has not told
-    std::uint32_t landings = 0;                 ///< told and not yet arrived
+    std::optional<std::uint64_t> receive_step;   ///< of its next write; nothing after the last
+    std::optional<std::uint64_t> expected_step;  ///< of its next write that poll_expected_write has not told
+    std::uint32_t expected_writes = 0;           ///< told and not yet arrived
     std::uint64_t granted = 0;
     std::uint64_t newest = 0;  ///< step behind that of the latest of its blocks that came
   };
   /// A member that we send to: what it has granted.
   struct Destination {
     Rank rank{};
-    std::optional<Grant> memory;
-    std::optional<Grant> arena;
+    std::optional<BlockGrant> memory;
+    std::optional<BlockGrant> arena;
     bool started = false;  ///< its first write was posted
     bool is_straggler = false;
     bool is_behind = false;       ///< the block that omit_for_stragglers() looked at last is omitted

@@ -1,4 +1,4 @@
-// Receiving: arrivals checked against the schedule, grants, landings.
+// Receiving: arrivals checked against the schedule, grants, expected_writes.
 #include <algorithm>
 #include <cassert>
 
@@ -18,7 +18,7 @@ Relay::Source* Relay::find_source(Rank rank) {
 /// The first source's first write was foretold by whoever offered the arena.
 void Relay::skip_arena_landing() {
   Source& first = *find_source(first_.peer);
-  first.landing_step = schedule_.next_receive_from(first.rank, *first.landing_step + 1, blocks_);
+  first.expected_step = schedule_.next_receive_from(first.rank, *first.expected_step + 1, blocks_);
 }
 
 /// The step of the block that `immediate` names, of those that are due from `source`. Most often it is the
@@ -71,8 +71,8 @@ Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::u
 
   if (in_arena) {
     arena_ = Arena::holds_first_block;
-  } else if (!source->landing_step || *step < *source->landing_step) {
-    --source->landings;
+  } else if (!source->expected_step || *step < *source->expected_step) {
+    --source->expected_writes;
   }
   if (memory_) {
     held_[block % held_.size()] = true;
@@ -87,7 +87,7 @@ Result<std::uint64_t> Relay::on_block(Rank from, std::uint32_t immediate, std::u
   return block;
 }
 
-bool Relay::poll_grant(Rank& to, Grant& grant) {
+bool Relay::poll_grant(Rank& to, BlockGrant& grant) {
   if (cancelled_) return false;
   if (arena_ == Arena::offered && !memory_) {
     arena_ = Arena::granted;
@@ -119,16 +119,17 @@ bool Relay::poll_grant(Rank& to, Grant& grant) {
   return false;
 }
 
-bool Relay::poll_landing(Landing& landing) {
+bool Relay::poll_expected_write(ExpectedWrite& expected_write) {
   if (cancelled_ || !memory_) return false;
   for (Source& source : sources_) {
-    skip_held(source.rank, source.landing_step);
-    if (!source.landing_step || source.landings == config_.landings_ahead) continue;
-    const std::uint64_t block = block_at(*source.landing_step);
+    skip_held(source.rank, source.expected_step);
+    if (!source.expected_step || source.expected_writes == config_.expected_writes_ahead) continue;
+    const std::uint64_t block = block_at(*source.expected_step);
     if (block >= source.granted) continue;
-    landing = {.from = source.rank, .block = block, .offset = offset_of(block), .bytes = block_length(block)};
-    ++source.landings;
-    source.landing_step = schedule_.next_receive_from(source.rank, *source.landing_step + 1, blocks_);
+    expected_write = {
+        .from = source.rank, .block = block, .offset = offset_of(block), .bytes = block_length(block)};
+    ++source.expected_writes;
+    source.expected_step = schedule_.next_receive_from(source.rank, *source.expected_step + 1, blocks_);
     return true;
   }
   return false;

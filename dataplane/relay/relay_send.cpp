@@ -8,7 +8,7 @@ namespace rdmc::relay {
 
 namespace {
 
-bool fits_address_space(const Grant& grant, std::uint64_t block_bytes) {
+bool fits_address_space(const BlockGrant& grant, std::uint64_t block_bytes) {
   std::uint64_t bytes = 0;
   std::uint64_t end = 0;
   return !__builtin_mul_overflow(grant.slots, block_bytes, &bytes) &&
@@ -17,7 +17,7 @@ bool fits_address_space(const Grant& grant, std::uint64_t block_bytes) {
 
 }  // namespace
 
-Result<void> Relay::on_grant(Rank from, const Grant& grant) {
+Result<void> Relay::on_grant(Rank from, const BlockGrant& grant) {
   const auto refuse = [](const char* what) { return fail(Errc::protocol_error, what); };
   if (cancelled_) return {};
   const auto found = std::ranges::find(destinations_, from, &Destination::rank);
@@ -36,7 +36,7 @@ Result<void> Relay::on_grant(Rank from, const Grant& grant) {
   }
   if (const auto& before = found->memory) {
     if (grant.limit < before->limit) return refuse("grant: shrinks");
-    Grant same = grant;
+    BlockGrant same = grant;
     same.limit = before->limit;
     if (same != *before) return refuse("grant: memory has changed");
   }
@@ -152,7 +152,7 @@ bool Relay::poll_write(BlockWrite& write) {
 
 void Relay::fill_write(Destination& destination, SendWindow::Send& send, BlockWrite& write) {
   const bool into_arena = !destination.started && destination.arena.has_value();
-  const Grant& grant = into_arena ? *destination.arena : *destination.memory;
+  const BlockGrant& grant = into_arena ? *destination.arena : *destination.memory;
   const bool is_omission = send.state == SendWindow::State::omitted;
   const bool from_arena = !is_omission && arena_ == Arena::holds_first_block && send.block == first_block();
   const std::uint64_t remote_slot = into_arena ? 0 : send.block % grant.slots;

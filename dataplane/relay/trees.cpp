@@ -18,61 +18,62 @@ std::uint64_t start_in(std::uint32_t tree, std::uint64_t start) {
 }  // namespace
 
 Trees::Way Trees::way(std::uint32_t to, std::uint32_t tree) const {
-  if (to > places_) return free_way(tree);
+  if (to > positions_) return free_way(tree);
   const Step step = descend(mirrored(to, tree));
   return {step.parent == 0 ? 0 : mirrored(step.parent, tree), start_in(tree, step.start)};
 }
 
 Trees::Way Trees::way_on(std::uint32_t tree) const {
   const Way free = free_way(tree);
-  return others_ > places_ ? Way{others_, free.start + 1} : free;
+  return others_ > positions_ ? Way{others_, free.start + 1} : free;
 }
 
-std::array<std::uint32_t, 2> Trees::children(std::uint32_t place, std::uint32_t tree) const {
-  if (place == 0) return {top(tree), 0};
-  if (place > places_) return {0, 0};
-  auto found = children_in_first(mirrored(place, tree));
+std::array<std::uint32_t, 2> Trees::children(std::uint32_t position, std::uint32_t tree) const {
+  if (position == 0) return {top(tree), 0};
+  if (position > positions_) return {0, 0};
+  auto found = children_in_first(mirrored(position, tree));
   for (std::uint32_t& child : found)
     if (child != 0) child = mirrored(child, tree);
-  // The place of the most one in its tree lacks a right child.
-  if (others_ > places_ && mirrored(place, tree) == places_) found[1] = others_;
+  // The position of the most one in its tree lacks a right child.
+  if (others_ > positions_ && mirrored(position, tree) == positions_) found[1] = others_;
   return found;
 }
 
 std::uint32_t Trees::top(std::uint32_t tree) const {
-  return places_ == 0 ? others_ : mirrored(std::bit_floor(places_), tree);
+  return positions_ == 0 ? others_ : mirrored(std::bit_floor(positions_), tree);
 }
 
-std::uint32_t Trees::parent_in_first(std::uint32_t place) const {
-  const std::uint32_t low = place & -place;
-  return (place & low << 1) != 0 || place + low > places_ ? place - low : place + low;
+std::uint32_t Trees::parent_in_first(std::uint32_t position) const {
+  const std::uint32_t low = position & -position;
+  return (position & low << 1) != 0 || position + low > positions_ ? position - low : position + low;
 }
 
-std::array<std::uint32_t, 2> Trees::children_in_first(std::uint32_t place) const {
-  std::uint32_t low = (place & -place) >> 1;
+std::array<std::uint32_t, 2> Trees::children_in_first(std::uint32_t position) const {
+  std::uint32_t low = (position & -position) >> 1;
   if (low == 0) return {0, 0};
-  const std::uint32_t left = place - low;
-  while (low != 0 && place + low > places_) low >>= 1;
-  return {left, low == 0 ? 0 : place + low};
+  const std::uint32_t left = position - low;
+  while (low != 0 && position + low > positions_) low >>= 1;
+  return {left, low == 0 ? 0 : position + low};
 }
 
-/// Sanders, Speck and Träff, section 3: siblings differ, and a place's two ways in do.
-Trees::Step Trees::descend(std::uint32_t place) const {
-  if (place == std::bit_floor(places_)) return {0, 0, 0};
-  const std::uint32_t parent = parent_in_first(place);
+/// Sanders, Speck and Träff, section 3: siblings differ, and a position's two ways in do.
+Trees::Step Trees::descend(std::uint32_t position) const {
+  if (position == std::bit_floor(positions_)) return {0, 0, 0};
+  const std::uint32_t parent = parent_in_first(position);
   const Step above = descend(parent);
   // A leaf has children in the other tree: its way there has the other colour, so this one has that of …
-  const std::uint32_t colour = place % 2 == 1 ? descend(places_ + 1 - place).colour
-                                              : above.colour ^ (places_ / 2 & 1) ^ (parent > place ? 1 : 0);
+  const std::uint32_t colour = position % 2 == 1
+                                   ? descend(positions_ + 1 - position).colour
+                                   : above.colour ^ (positions_ / 2 & 1) ^ (parent > position ? 1 : 0);
   return {parent, colour, after(above.start, above.colour, colour)};
 }
 
-/// From the place that has one child in the tree, in the colour that this child leaves.
+/// From the position that has one child in the tree, in the colour that this child leaves.
 Trees::Way Trees::free_way(std::uint32_t tree) const {
-  if (places_ == 0) return {0, tree};
-  const Step above = descend(places_);
-  const std::uint32_t colour = 1 - descend(children_in_first(places_)[0]).colour;
-  return {mirrored(places_, tree), start_in(tree, after(above.start, above.colour, colour))};
+  if (positions_ == 0) return {0, tree};
+  const Step above = descend(positions_);
+  const std::uint32_t colour = 1 - descend(children_in_first(positions_)[0]).colour;
+  return {mirrored(positions_, tree), start_in(tree, after(above.start, above.colour, colour))};
 }
 
 }  // namespace rdmc::relay

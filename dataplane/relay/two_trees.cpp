@@ -22,16 +22,16 @@ TwoTrees::TwoTrees(Rank rank, std::uint32_t members, const Racks& sites) : membe
     }
     start += next.trees.way_on(0).start;
   }
-  const std::uint32_t place = value_of(rank) - site->root;
-  in_ = into(place, *site, before);
-  out_ = out_of(place, *site, before, behind);
+  const std::uint32_t position = value_of(rank) - site->root;
+  in_ = into(position, *site, before);
+  out_ = out_of(position, *site, before, behind);
 }
 
-TwoTrees::Edges TwoTrees::into(std::uint32_t place, const Site& site, const std::optional<Site>& before) {
-  if (place == 0) return {};
+TwoTrees::Edges TwoTrees::into(std::uint32_t position, const Site& site, const std::optional<Site>& before) {
+  if (position == 0) return {};
   Edges edges;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
-    const Trees::Way way = site.trees.way(place, tree);
+    const Trees::Way way = site.trees.way(position, tree);
     const bool enters = way.from == 0 && before;
     edges[tree] = Edge{.peer = enters ? before->root + before->trees.way_on(tree).from : site.root + way.from,
                        .start = site.start + way.start,
@@ -41,7 +41,7 @@ TwoTrees::Edges TwoTrees::into(std::uint32_t place, const Site& site, const std:
   return edges;
 }
 
-TwoTrees::Edges TwoTrees::out_of(std::uint32_t place, const Site& site, const std::optional<Site>& before,
+TwoTrees::Edges TwoTrees::out_of(std::uint32_t position, const Site& site, const std::optional<Site>& before,
                                  const std::optional<Site>& behind) {
   Edges edges;
   std::size_t count = 0;
@@ -52,8 +52,8 @@ TwoTrees::Edges TwoTrees::out_of(std::uint32_t place, const Site& site, const st
     edges[count++]->peer = to.root + child;
   };
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
-    for (const std::uint32_t child : site.trees.children(place, tree)) add(child, tree, site, before);
-    if (behind && site.trees.way_on(tree).from == place) add(behind->trees.top(tree), tree, *behind, site);
+    for (const std::uint32_t child : site.trees.children(position, tree)) add(child, tree, site, before);
+    if (behind && site.trees.way_on(tree).from == position) add(behind->trees.top(tree), tree, *behind, site);
   }
   return edges;
 }

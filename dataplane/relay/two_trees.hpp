@@ -48,13 +48,13 @@ class TwoTrees {
   /// Its trees stand over its members, and their root is the first site's root or, in the others, who passes
   /// blocks on from the site before.
   struct Site {
-    std::uint32_t root;   ///< the rank of place 0, which place 1 follows
+    std::uint32_t root;   ///< the rank of position 0, which position 1 follows
     std::uint64_t start;  ///< the step in which block 0 comes to it
     Trees trees;
   };
 
-  static Edges into(std::uint32_t place, const Site& site, const std::optional<Site>& before);
-  static Edges out_of(std::uint32_t place, const Site& site, const std::optional<Site>& before,
+  static Edges into(std::uint32_t position, const Site& site, const std::optional<Site>& before);
+  static Edges out_of(std::uint32_t position, const Site& site, const std::optional<Site>& before,
                       const std::optional<Site>& behind);
   static std::vector<Rank> peers(const Edges& edges);
   static std::optional<std::uint64_t> block_on(const Edge& edge, std::uint64_t step, std::uint64_t blocks);

@@ -13,10 +13,10 @@ namespace rdmc::roce {
 inline constexpr std::size_t kWindowPackets = 1024;
 /// PSNs under way towards a stranger. Soft-RoCE keeps 128 itself (RXE_MAX_UNACKED_PSNS); with go-back-N a
 /// longer window only means more to send again.
-inline constexpr std::size_t kTextbookWindowPackets = 128;
+inline constexpr std::size_t kStandardWindowPackets = 128;
 /// Most packets without AckReq; Soft-RoCE's own limit is 64 (RXE_MAX_PKT_PER_ACK).
 inline constexpr std::uint32_t kMaxPacketsPerAckRequest = 32;
-static_assert(kMaxPacketsPerAckRequest <= 64 && 2 * kMaxPacketsPerAckRequest <= kTextbookWindowPackets);
+static_assert(kMaxPacketsPerAckRequest <= 64 && 2 * kMaxPacketsPerAckRequest <= kStandardWindowPackets);
 
 /// Selective repeat: new packets after which an answer is due although nobody asked.
 inline constexpr std::uint32_t kAckEveryPackets = 32;
@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kMaxMessageBytes = 0x7FFF'FFFF;
 /// PSNs that one READ request reserves at most; a longer READ is asked for by several, so that a lost
 /// response costs less and the window holds.
 inline constexpr std::uint32_t kReadRequestPackets = 32;
-static_assert(kReadRequestPackets <= kTextbookWindowPackets);
+static_assert(kReadRequestPackets <= kStandardWindowPackets);
 
 /// What a packet costs the peer's socket buffer at least: an skb is charged by its memory, not by its
 /// payload.

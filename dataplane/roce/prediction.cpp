@@ -31,13 +31,13 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
   const bool continues =
       rest_ > 0 && header.address == next_address_ && header.key == key_ && header.remaining == rest_;
   // A WRITE of no bytes has no destination, but was foretold like any other.
-  const auto place = [&](std::uint64_t length) {
+  const auto address_of = [&](std::uint64_t length) {
     return regions_.resolve(header.key, header.address, length, RemoteAccess::write, holder_);
   };
-  if (!continues) use_up_hints(bytes > 0 ? destination : place(0));
+  if (!continues) use_up_hints(bytes > 0 ? destination : address_of(0));
   std::span<std::byte> message;  // from this packet on, as far as its region reaches
   if (destination != nullptr && (!continues || !holds(message_))) {
-    const bool fits = place(header.remaining) == destination;
+    const bool fits = address_of(header.remaining) == destination;
     message = {destination, fits ? header.remaining : bytes};
     // Whoever expects something else there must not: from now on valid bytes lie there.
     claims_.end_within(message, message_.claim);
@@ -53,12 +53,12 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
 /// Hints are in the order in which the messages should come. One that was passed comes late, and is copied:
 /// its hint would stand in the way of those behind it. The newest of this memory is this message's: others
 /// are left from grants that nobody has used.
-void Prediction::use_up_hints(const std::byte* place) {
-  if (place == nullptr) return;
+void Prediction::use_up_hints(const std::byte* address) {
+  if (address == nullptr) return;
   std::uint64_t used = expected_.head();
   for (std::uint64_t i = expected_.head(); i != expected_.tail(); ++i) {
     const std::span<std::byte> memory = expected_[i].memory;
-    if (place >= memory.data() && place < memory.data() + memory.size()) used = i + 1;
+    if (address >= memory.data() && address < memory.data() + memory.size()) used = i + 1;
   }
   for (; expected_.head() != used; expected_.pop()) withdraw(expected_.front());
 }

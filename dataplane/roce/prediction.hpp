@@ -1,7 +1,7 @@
 // Where the next X_WRITE packets will land, so that a driver can have them scattered there straight away: the
 // rest of the message that the highest PSN belongs to, then the writes that the application expects. A wrong
 // guess costs a copy. A guess into memory that holds valid bytes, or that peers may not write any more, would
-// destroy something. So all memory that is guessed is claimed in the region table (LandingClaims), and it is
+// destroy something. So all memory that is guessed is claimed in the region table (ScatterClaims), and it is
 // given out only while the claim holds: whatever happens to that memory elsewhere ends the claim.
 #pragma once
 
@@ -45,13 +45,13 @@ class Prediction {
  private:
   struct Claimed {
     std::span<std::byte> memory;
-    LandingClaims::Id claim = 0;
+    ScatterClaims::Id claim = 0;
     std::optional<bool> is_readable =
         {};  // once somebody has asked; a region that comes or goes ends the claim
   };
   bool holds(const Claimed& one) const { return claims_.holds(one.claim, one.memory); }
   void withdraw(const Claimed& one) { claims_.withdraw(one.claim, one.memory); }
-  void use_up_hints(const std::byte* place);
+  void use_up_hints(const std::byte* address);
   void begin_message(std::span<std::byte> memory);
   void end_message();
   /// Appends the packets of `memory`; false when the answer ends.
@@ -60,7 +60,7 @@ class Prediction {
   bool is_readable(Claimed& one);
 
   RegionTable& regions_;
-  LandingClaims& claims_;
+  ScatterClaims& claims_;
   const std::uint32_t path_mtu_;
   const KeyHolder holder_;
   // The message under way. Its claim begins with the first byte that was seen of it.

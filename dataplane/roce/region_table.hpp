@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "dataplane/base/types.hpp"
-#include "dataplane/roce/landing_claims.hpp"
+#include "dataplane/roce/scatter_claims.hpp"
 
 namespace rdmc::roce {
 
@@ -85,7 +85,7 @@ class RegionTable {
     });
   }
 
-  LandingClaims& claims() { return claims_; }
+  ScatterClaims& claims() { return claims_; }
 
  private:
   struct Region {
@@ -104,7 +104,7 @@ class RegionTable {
     return region.memory.data() + offset;
   }
   std::unordered_map<std::uint32_t, Region> regions_;
-  LandingClaims claims_;
+  ScatterClaims claims_;
 };
 
 }  // namespace rdmc::roce

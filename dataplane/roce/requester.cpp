@@ -33,11 +33,11 @@ Requester::Requester(const ConnectionConfig& config, FixedRing<WorkCompletion>& 
                    .window_bytes = config.window_bytes}),
       works_(config.send_depth),
       credits_(config.end_to_end_credits),
-      fetches_(config.send_depth),
+      rd_atomics_(config.send_depth),
       requests_(config.max_rd_atomic) {}
 
 Result<void> Requester::post(const SendWork& work) {
-  if (is_fetch(work.opcode)) return fail(Errc::invalid_argument, "a READ or atomic posted as a SEND");
+  if (is_rd_atomic(work.opcode)) return fail(Errc::invalid_argument, "a READ or atomic posted as a SEND");
   return enqueue(work);
 }
 
@@ -59,10 +59,10 @@ void Requester::complete_works() {
     WorkCompletion done{.work_id = posted.work.work_id,
                         .kind = kind_of(posted.work.opcode),
                         .byte_count = static_cast<std::uint32_t>(posted.work.bytes.size())};
-    if (is_fetch(posted.work.opcode)) {
+    if (is_rd_atomic(posted.work.opcode)) {
       if (done.kind == CompletionKind::atomic) done.byte_count = kAtomicAckBytes;
-      done.original = fetches_.front().original;
-      fetches_.pop();
+      done.original = rd_atomics_.front().original;
+      rd_atomics_.pop();
     }
     completions_.push(done);
     works_.pop();
@@ -80,7 +80,7 @@ FailureCause Requester::fail_at(Sequence s, FailureCause cause) {
 }
 
 void Requester::flush(FailureCause cause) {
-  fetches_.clear();
+  rd_atomics_.clear();
   requests_.clear();
   for (; !works_.empty(); works_.pop()) {
     const SendWork& work = works_.front().work;

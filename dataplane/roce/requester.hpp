@@ -3,8 +3,8 @@
 // detection. Both modes share all of it: go-back-N is the case that every packet under way is lost at once.
 //
 // Bodies are split by event: requester.cpp (post, flush, window), requester_transmit.cpp, requester_ack.cpp,
-// requester_fetch.cpp (READ and atomics), retransmit.cpp (what is lost, timers, RNR). Posted memory belongs
-// to the application until its completion has been polled. Owned and driven by one Connection.
+// requester_rd_atomic.cpp (READ and atomics), retransmit.cpp (what is lost, timers, RNR). Posted memory
+// belongs to the application until its completion has been polled. Owned and driven by one Connection.
 #pragma once
 
 #include <array>
@@ -62,16 +62,16 @@ class Requester {
     std::uint32_t packets = 0;
   };
   /// What a READ or atomic needs beyond its Posted.
-  struct Fetch {
+  struct RdAtomic {
     std::uint64_t work = 0;  ///< index in works_
     std::byte* memory = nullptr;
     std::uint64_t swap_or_add = 0, compare = 0;
     std::uint64_t original = 0;  ///< answered
   };
   /// A READ request (a work may take several) or atomic under way.
-  struct FetchRequest {
-    Sequence next = 0, end = 0;  ///< PSNs not yet answered
-    std::uint64_t fetch = 0;     ///< index in fetches_
+  struct RdAtomicRequest {
+    Sequence next = 0, end = 0;   ///< PSNs not yet answered
+    std::uint64_t rd_atomic = 0;  ///< index in rd_atomics_
   };
   struct PacketSlot {
     Time sent_at;
@@ -97,18 +97,20 @@ class Requester {
   /// Whether this packet is the last of its message; a READ request or atomic always is.
   bool ends(Sequence s) {
     const Posted& posted = works_[slot(s).work];
-    return is_fetch(posted.work.opcode) || s + 1 == posted.first + posted.packets;
+    return is_rd_atomic(posted.work.opcode) || s + 1 == posted.first + posted.packets;
   }
   bool may_fill(std::uint32_t window) const;
-  static bool is_fetch(SendOpcode opcode) { return opcode >= SendOpcode::read; }
-  static bool consumes_receive(SendOpcode opcode) { return opcode != SendOpcode::write && !is_fetch(opcode); }
+  static bool is_rd_atomic(SendOpcode opcode) { return opcode >= SendOpcode::read; }
+  static bool consumes_receive(SendOpcode opcode) {
+    return opcode != SendOpcode::write && !is_rd_atomic(opcode);
+  }
   void send(Sequence s, bool ask, Time now, TxPacket& out);
   std::size_t write_header(const Posted& posted, Sequence s, std::uint32_t bytes, bool ack_request,
                            TxPacket& out);
 
   // READ and atomics.
   Result<void> enqueue(const SendWork& work);
-  Result<void> post_fetch(const SendWork& work, Fetch fetch);
+  Result<void> post_rd_atomic(const SendWork& work, RdAtomic rd_atomic);
   Sequence request_end(const Posted& posted, Sequence s) const;
   std::uint32_t response_bytes(const Posted& posted, Sequence from, Sequence end) const;
   bool may_request(const Posted& posted, Sequence s, Sequence end) const;
@@ -190,12 +192,12 @@ class Requester {
   Time first_refusal_{};
 
   SendCredits credits_;
-  FixedRing<Fetch> fetches_;
-  FixedRing<FetchRequest> requests_;
-  std::uint64_t next_fetch_ = 0;   ///< of fetches_, whose requests have not all been sent
-  std::uint64_t fetch_bytes_ = 0;  ///< of responses asked for and not yet here
-  Sequence received_to_ = 0;       ///< the peer has all before it, though responses are missing
-  bool asked_again_ = false;       ///< for a missing response, since the last that came
+  FixedRing<RdAtomic> rd_atomics_;
+  FixedRing<RdAtomicRequest> requests_;
+  std::uint64_t next_rd_atomic_ = 0;   ///< of rd_atomics_, whose requests have not all been sent
+  std::uint64_t rd_atomic_bytes_ = 0;  ///< of responses asked for and not yet here
+  Sequence received_to_ = 0;           ///< the peer has all before it, though responses are missing
+  bool asked_again_ = false;           ///< for a missing response, since the last that came
 };
 
 }  // namespace rdmc::roce

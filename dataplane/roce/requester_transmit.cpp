@@ -71,16 +71,17 @@ std::size_t Requester::transmit(Time now, std::span<TxPacket> out, const Egress&
   }
 
   const Sequence limit =
-      una_ + static_cast<Sequence>(config_.selective_repeat ? kWindowPackets : kTextbookWindowPackets);
+      una_ + static_cast<Sequence>(config_.selective_repeat ? kWindowPackets : kStandardWindowPackets);
   if (next_ < assigned_) filling_ = may_fill(window);
   while (filling_ && next_ < assigned_ && count < out.size()) {
     const Posted& posted = works_[next_work_];
-    const bool fetch = is_fetch(posted.work.opcode);
-    const Sequence s = next_, end = fetch ? request_end(posted, s) : s + 1;
-    const std::uint32_t charge = fetch ? kMinimumCharge : std::max(payload_bytes(posted, s), kMinimumCharge);
-    const bool starts = fetch || s == posted.first;
+    const bool rd_atomic = is_rd_atomic(posted.work.opcode);
+    const Sequence s = next_, end = rd_atomic ? request_end(posted, s) : s + 1;
+    const std::uint32_t charge =
+        rd_atomic ? kMinimumCharge : std::max(payload_bytes(posted, s), kMinimumCharge);
+    const bool starts = rd_atomic || s == posted.first;
     if (end > limit || (in_flight_ > 0 && in_flight_ + charge > window) ||
-        (fetch && !may_request(posted, s, end)) ||
+        (rd_atomic && !may_request(posted, s, end)) ||
         (starts && !credits_.may_start(consumes_receive(posted.work.opcode)))) {
       filling_ = false;
       break;
@@ -88,7 +89,7 @@ std::size_t Requester::transmit(Time now, std::span<TxPacket> out, const Egress&
     if (starts) credits_.on_start(consumes_receive(posted.work.opcode));
     if (s == una_) timer_start_ = now;
     slot(s) = {.work = next_work_, .charge = charge};
-    if (fetch) begin_request(posted, s, end);
+    if (rd_atomic) begin_request(posted, s, end);
     next_ = end;
     if (next_ == posted.first + posted.packets) ++next_work_;
     const bool closing = next_ == assigned_ || next_ == limit ||
@@ -119,7 +120,7 @@ void Requester::send(Sequence s, bool ask, Time now, TxPacket& out) {
   const Posted& posted = works_[packet.work];
   out.bulk = true;
   ++counters_.packets_sent;
-  if (is_fetch(posted.work.opcode)) {
+  if (is_rd_atomic(posted.work.opcode)) {
     out.header_bytes = static_cast<std::uint8_t>(write_request(posted, s, ask, out));
     return;
   }
@@ -134,8 +135,8 @@ void Requester::send(Sequence s, bool ask, Time now, TxPacket& out) {
 std::size_t Requester::write_header(const Posted& posted, Sequence s, std::uint32_t bytes, bool ack_request,
                                     TxPacket& out) {
   const SendWork& work = posted.work;
-  const auto place = static_cast<std::uint32_t>(s - posted.first);
-  const bool first = place == 0, last = place + 1 == posted.packets, write = is_write(work.opcode);
+  const auto segment = static_cast<std::uint32_t>(s - posted.first);
+  const bool first = segment == 0, last = segment + 1 == posted.packets, write = is_write(work.opcode);
   Bth bth{.ack_request = ack_request,
           .pad_bytes = out.pad_bytes,
           .destination = config_.remote_qpn,
@@ -147,7 +148,7 @@ std::size_t Requester::write_header(const Posted& posted, Sequence s, std::uint3
     bth.opcode = !last                        ? Opcode::x_write
                  : has_immediate(work.opcode) ? Opcode::x_write_last_immediate
                                               : Opcode::x_write_last;
-    const std::uint32_t offset = place * config_.path_mtu;
+    const std::uint32_t offset = segment * config_.path_mtu;
     const std::size_t used = write_bth(header, bth);
     return used + write_x_write(header + used, {.address = work.remote_address + offset,
                                                 .key = work.remote_key,

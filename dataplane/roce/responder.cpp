@@ -53,16 +53,16 @@ Arrival Responder::on_textbook(const Packet& packet, Sequence s) {
     return {Arrival::Verdict::out_of_order};
   }
   const Opcode opcode = packet.bth.opcode;
-  const bool fetch = opcode == Opcode::read_request || is_atomic(opcode);
+  const bool rd_atomic = opcode == Opcode::read_request || is_atomic(opcode);
   const Arrival arrival = is_send(opcode)    ? take_send(packet)
                           : is_write(opcode) ? take_write(packet)
-                          : fetch            ? take_fetch(packet)
+                          : rd_atomic        ? take_rd_atomic(packet)
                                              : refuse(kInvalidRequest, FailureCause::local_invalid_request);
   if (arrival.verdict != Arrival::Verdict::accepted) return arrival;
   ++next_;
   gap_reported_ = false;
   nak_.reset();
-  wanted_ |= packet.bth.ack_request && !fetch;  // whose response is its answer
+  wanted_ |= packet.bth.ack_request && !rd_atomic;  // whose response is its answer
   return arrival;
 }
 
@@ -86,7 +86,7 @@ Arrival Responder::on_selective(const Packet& packet, Sequence s, Time now) {
     return {Arrival::Verdict::out_of_order};
   } else if (!waiting_ && (is_send(packet.bth.opcode) || packet.bth.opcode == Opcode::read_request ||
                            is_atomic(packet.bth.opcode))) {
-    arrival = is_send(packet.bth.opcode) ? take_send(packet) : take_fetch(packet);
+    arrival = is_send(packet.bth.opcode) ? take_send(packet) : take_rd_atomic(packet);
     if (arrival.verdict == Arrival::Verdict::accepted) {
       ++next_;
       if (end_ < next_) {

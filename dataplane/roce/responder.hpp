@@ -4,7 +4,7 @@
 // executed twice.
 //
 // Bodies are split by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
-// (SEND and textbook WRITE), responder_x_write.cpp, responder_fetch.cpp (READ and atomics),
+// (SEND and textbook WRITE), responder_x_write.cpp, responder_rd_atomic.cpp (READ and atomics),
 // responder_answer.cpp. Memory of posted receives belongs
 // to the application until their completion has been polled. Owned and driven by one Connection.
 #pragma once
@@ -59,7 +59,7 @@ class Responder {
  private:
   enum class Message : std::uint8_t { none, send, write };
   /// What an X_WRITE packet's completion needs when its turn comes.
-  struct Record {
+  struct PendingCompletion {
     const std::byte* destination = nullptr;
     std::uint32_t bytes = 0, immediate = 0;
     bool ends = false, has_immediate = false;
@@ -102,8 +102,8 @@ class Responder {
   // READ and atomics.
   Arrival take_read(const Packet& packet);
   Arrival take_atomic(const Packet& packet);
-  Arrival take_fetch(const Packet& packet);
-  bool may_accept_fetch() const;
+  Arrival take_rd_atomic(const Packet& packet);
+  bool may_accept_rd_atomic() const;
   void accept(const Resource& resource);
   void replay(const Packet& packet, Sequence s);
   std::size_t respond(Time now, std::span<TxPacket> out);
@@ -116,7 +116,9 @@ class Responder {
   Arrival refuse_at(Sequence at, std::uint8_t syndrome, FailureCause cause);
   Arrival not_ready();
   void count_new(Time now);
-  Record& record(Sequence s) { return records_[static_cast<std::size_t>(s) & (kWindowPackets - 1)]; }
+  PendingCompletion& pending(Sequence s) {
+    return pending_completions_[static_cast<std::size_t>(s) & (kWindowPackets - 1)];
+  }
   void write_nak(TxPacket& out);
   void write_acknowledgement(Time now, const Egress& egress, TxPacket& out);
 
@@ -145,7 +147,7 @@ class Responder {
   // Selective repeat.
   Sequence end_ = 0;    ///< behind the highest PSN received; > next_ while something is missing
   BitWindow received_;  ///< of [next_, end_)
-  std::array<Record, kWindowPackets> records_;
+  std::array<PendingCompletion, kWindowPackets> pending_completions_;
   bool waiting_ = false;  ///< the record at next_ needs a receive
 
   // Answers.

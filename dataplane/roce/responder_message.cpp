@@ -7,45 +7,45 @@ namespace rdmc::roce {
 namespace {
 
 // Within SEND and within WRITE the opcodes stand in this order (IBTA table 38).
-enum class Place : std::uint8_t { first, middle, last, last_immediate, only, only_immediate };
+enum class Segment : std::uint8_t { first, middle, last, last_immediate, only, only_immediate };
 
-Place place_of(Opcode opcode) {
-  if (opcode == Opcode::send_last_invalidate) return Place::last;
-  if (opcode == Opcode::send_only_invalidate) return Place::only;
+Segment segment_of(Opcode opcode) {
+  if (opcode == Opcode::send_last_invalidate) return Segment::last;
+  if (opcode == Opcode::send_only_invalidate) return Segment::only;
   const std::uint8_t base = value_of(opcode < Opcode::write_first ? Opcode::send_first : Opcode::write_first);
-  return static_cast<Place>(value_of(opcode) - base);
+  return static_cast<Segment>(value_of(opcode) - base);
 }
-bool starts(Place place) {
-  return place == Place::first || place >= Place::only;
+bool starts(Segment segment) {
+  return segment == Segment::first || segment >= Segment::only;
 }
 bool invalidates(Opcode opcode) {
   return opcode == Opcode::send_last_invalidate || opcode == Opcode::send_only_invalidate;
 }
-bool ends(Place place) {
-  return place >= Place::last;
+bool ends(Segment segment) {
+  return segment >= Segment::last;
 }
-bool with_immediate(Place place) {
-  return place == Place::last_immediate || place == Place::only_immediate;
+bool with_immediate(Segment segment) {
+  return segment == Segment::last_immediate || segment == Segment::only_immediate;
 }
 
 }  // namespace
 
 bool Responder::well_formed(const Packet& packet, Message message) const {
-  const Place place = place_of(packet.bth.opcode);
-  if (message_ != (starts(place) ? Message::none : message)) return false;
+  const Segment segment = segment_of(packet.bth.opcode);
+  if (message_ != (starts(segment) ? Message::none : message)) return false;
   const std::size_t bytes = packet.payload.size();
-  if (!ends(place)) return bytes == config_.path_mtu;
-  return bytes <= config_.path_mtu && (starts(place) || bytes > 0);
+  if (!ends(segment)) return bytes == config_.path_mtu;
+  return bytes <= config_.path_mtu && (starts(segment) || bytes > 0);
 }
 
 Arrival Responder::take_send(const Packet& packet) {
   if (!well_formed(packet, Message::send))
     return refuse(kInvalidRequest, FailureCause::local_invalid_request);
-  const Place place = place_of(packet.bth.opcode);
-  if (starts(place) && receives_.empty()) return not_ready();
+  const Segment segment = segment_of(packet.bth.opcode);
+  if (starts(segment) && receives_.empty()) return not_ready();
   const std::span<std::byte> receive = receives_.front().bytes;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
-  const std::uint32_t offset = starts(place) ? 0 : message_bytes_;
+  const std::uint32_t offset = starts(segment) ? 0 : message_bytes_;
   if (bytes > receive.size() - offset) return refuse(kInvalidRequest, FailureCause::local_length);
 
   const bool invalidate = invalidates(packet.bth.opcode);
@@ -55,9 +55,9 @@ Arrival Responder::take_send(const Packet& packet) {
   counters_.payload_bytes_received += bytes;
   message_ = Message::send;
   message_bytes_ = offset + bytes;
-  if (ends(place)) {
+  if (ends(segment)) {
     complete(CompletionKind::receive, message_bytes_,
-             with_immediate(place) ? std::optional(packet.immediate) : std::nullopt,
+             with_immediate(segment) ? std::optional(packet.immediate) : std::nullopt,
              invalidate ? std::optional(packet.invalidated) : std::nullopt);
     message_ = Message::none;
     msn_ = (msn_ + 1) & Psn::kMask;
@@ -68,8 +68,8 @@ Arrival Responder::take_send(const Packet& packet) {
 Arrival Responder::take_write(const Packet& packet) {
   if (!well_formed(packet, Message::write))
     return refuse(kInvalidRequest, FailureCause::local_invalid_request);
-  const Place place = place_of(packet.bth.opcode);
-  const bool first = starts(place), last = ends(place);
+  const Segment segment = segment_of(packet.bth.opcode);
+  const bool first = starts(segment), last = ends(segment);
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   const RemoteKey key = first ? packet.reth.key : write_key_;
   const std::uint64_t address = first ? packet.reth.address : write_address_;
@@ -84,7 +84,7 @@ Arrival Responder::take_write(const Packet& packet) {
         regions_.resolve(key, address, first ? rest : bytes, RemoteAccess::write, config_.key_holder);
     if (destination == nullptr) return refuse(kRemoteAccess, FailureCause::local_access);
   }
-  if (with_immediate(place) && receives_.empty()) return not_ready();
+  if (with_immediate(segment) && receives_.empty()) return not_ready();
 
   counters_.payload_bytes_received += bytes;
   write_key_ = key;
@@ -94,7 +94,7 @@ Arrival Responder::take_write(const Packet& packet) {
   message_ = last ? Message::none : Message::write;
   if (last) {
     msn_ = (msn_ + 1) & Psn::kMask;
-    if (with_immediate(place))
+    if (with_immediate(segment))
       complete(CompletionKind::receive_write_immediate, message_bytes_, packet.immediate);
   }
   return {Arrival::Verdict::accepted, destination};

@@ -17,7 +17,7 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
   if (!well_formed) {
     return in_order ? refuse(kInvalidRequest, FailureCause::local_invalid_request) : Arrival{};
   }
-  Record& kept = record(s);
+  PendingCompletion& kept = pending(s);
   const bool is_placed = in_order && kept.placed;
   std::byte* destination = nullptr;
   if (bytes > 0 && !is_placed) {
@@ -49,7 +49,7 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
 // Everything whose turn has come.
 void Responder::settle() {
   while (received_.test(next_)) {
-    Record& kept = record(next_);
+    PendingCompletion& kept = pending(next_);
     if (message_ == Message::send) {
       refuse(kInvalidRequest, FailureCause::local_invalid_request);
       return;
@@ -81,7 +81,7 @@ void Responder::expect(std::span<std::byte> where) {
   };
   bool has_begun = message_ == Message::write && shares(message_end_, message_bytes_);
   for (Sequence s = next_ + 1; s < end_ && !has_begun; ++s)
-    has_begun = received_.test(s) && shares(record(s).destination + record(s).bytes, record(s).bytes);
+    has_begun = received_.test(s) && shares(pending(s).destination + pending(s).bytes, pending(s).bytes);
   has_begun ? prediction_.forbid(where) : prediction_.expect(where);
 }
 
@@ -90,16 +90,16 @@ void Responder::expect(std::span<std::byte> where) {
 void Responder::complete_ahead(Sequence s) {
   if (message_ == Message::send || receives_.empty()) return;
   Sequence last = s;
-  while (!record(last).ends)
+  while (!pending(last).ends)
     if (!received_.test(++last)) return;
-  if (!record(last).has_immediate || record(last).completed) return;
-  std::uint32_t bytes = record(last).bytes;
+  if (!pending(last).has_immediate || pending(last).completed) return;
+  std::uint32_t bytes = pending(last).bytes;
   Sequence first = last;
-  for (; !record(first).begins_unordered; bytes += record(first).bytes) {
-    if (!received_.test(--first) || record(first).ends) return;
+  for (; !pending(first).begins_unordered; bytes += pending(first).bytes) {
+    if (!received_.test(--first) || pending(first).ends) return;
   }
-  record(last).completed = true;
-  complete(CompletionKind::receive_write_immediate, bytes, record(last).immediate);
+  pending(last).completed = true;
+  complete(CompletionKind::receive_write_immediate, bytes, pending(last).immediate);
 }
 
 }  // namespace rdmc::roce

@@ -14,7 +14,7 @@ Trace::Trace() : state_(XXH3_createState()) {
 Trace::~Trace() = default;
 
 void Trace::flush() {
-  XXH3_64bits_update(state_.get(), records_.data(), used_ * sizeof(Record));
+  XXH3_64bits_update(state_.get(), events_.data(), used_ * sizeof(Event));
   used_ = 0;
 }
 

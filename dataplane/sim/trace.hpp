@@ -38,8 +38,8 @@ class Trace {
   Trace& operator=(const Trace&) = delete;
 
   void record(Time at, TraceKind kind, std::uint32_t from, std::uint32_t to, std::uint64_t digest) {
-    if (used_ == records_.size()) flush();
-    records_[used_++] = Record{at.ns, static_cast<std::uint32_t>(kind), from, to, 0, digest};
+    if (used_ == events_.size()) flush();
+    events_[used_++] = Event{at.ns, static_cast<std::uint32_t>(kind), from, to, 0, digest};
     ++count_;
   }
 
@@ -48,19 +48,19 @@ class Trace {
   std::uint64_t count() const { return count_; }
 
  private:
-  struct Record {
+  struct Event {
     std::int64_t at;
     std::uint32_t kind, from, to, zero;
     std::uint64_t digest;
   };
-  static_assert(sizeof(Record) == 32, "no padding: the bytes are hashed");
+  static_assert(sizeof(Event) == 32, "no padding: the bytes are hashed");
   struct StateDeleter {
     void operator()(XXH3_state_s* state) const;
   };
 
   void flush();
 
-  std::array<Record, 128> records_;
+  std::array<Event, 128> events_;
   std::size_t used_ = 0;
   std::uint64_t count_ = 0;
   std::unique_ptr<XXH3_state_s, StateDeleter> state_;

@@ -5,7 +5,7 @@
 #include <rdmc/launch.hpp>
 
 int main(int argc, char** argv) {
-  const auto job = rdmc::launched_job({.engine = argc > 1 ? argv[1] : "auto"});
+  const auto job = rdmc::launched_job({.launcher = argc > 1 ? argv[1] : "auto"});
   if (!job) return std::fprintf(stderr, "%s\n", job.error().what.c_str()), 1;
   auto node = rdmc::Node::create({.id = job->id, .address = job->address, .fabric = "udp"});
   if (!node) return 2;

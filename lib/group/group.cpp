@@ -5,8 +5,8 @@
 
 namespace rdmc::group {
 
-Group::Group(Peers& peers, const GroupConfig& config, Listener& listener)
-    : peers_(peers), config_(config), listener_(listener), small_window_(config.small_window) {}
+Group::Group(Peers& peers, const GroupConfig& config, Observer& observer)
+    : peers_(peers), config_(config), observer_(observer), small_window_(config.small_window) {}
 
 relay::RelayConfig Group::relay_config(std::uint64_t number, const relay::MessagePlan& plan) const {
   return {
@@ -78,9 +78,9 @@ Result<void> Group::make_edges() {
   return {};
 }
 
-Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& config, Listener& listener) {
+Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& config, Observer& observer) {
   if (auto fits = check(config); !fits) return std::unexpected(fits.error());
-  std::unique_ptr<Group> group(new Group(peers, config, listener));
+  std::unique_ptr<Group> group(new Group(peers, config, observer));
   // A relay checks the rest; this one is only asked and thrown away.
   const auto probe = relay::Relay::create(group->relay_config(0, group->usual_plan()));
   if (!probe) return std::unexpected(probe.error());

@@ -72,9 +72,9 @@ struct GroupConfig {
 };
 
 /// Upcalls; they may call back into the group, and end it, but not destroy it.
-class Listener {
+class Observer {
  public:
-  virtual ~Listener() = default;
+  virtual ~Observer() = default;
   /// Receiver, announced lengths: where shall message number `message` of `bytes` bytes go? The store lives
   /// until completed() or released(). nullptr: the application can't take it now and will call accept().
   virtual Store* incoming(std::uint64_t message, std::uint64_t bytes) = 0;
@@ -82,9 +82,9 @@ class Listener {
   /// counts as delivered with the answer true. False: the application has no memory for it now; it is asked
   /// again in every turn.
   virtual bool small(std::uint64_t, std::span<const std::byte>) { return true; }
-  /// Receiver: message number `message` can be read in the root's memory until release_view(). It is
+  /// Receiver: message number `message` can be read in the root's memory until release_mapped(). It is
   /// delivered.
-  virtual void viewed(std::uint64_t, const fabric::PeerView&) {}
+  virtual void mapped(std::uint64_t, const fabric::MappedMemory&) {}
   /// Every byte of the message is here and consumed. Not called of a small message at a receiver.
   virtual void delivered(std::uint64_t message) = 0;
   /// Delivered, and everything that this member had to relay is acknowledged: the store is free again.
@@ -128,7 +128,7 @@ class Group final : public GroupPart {
   /// Makes the links to neighbours that are not there; when all are, nothing is sent. Errors:
   /// invalid_argument (an empty group, a member twice, a rank that is none, block size), already_exists and
   /// resource_limit (of Peers::add).
-  static Result<std::unique_ptr<Group>> create(Peers& peers, const GroupConfig& config, Listener& listener);
+  static Result<std::unique_ptr<Group>> create(Peers& peers, const GroupConfig& config, Observer& observer);
   /// Without released(), links on which a peer may still write into our memory are ended, and all groups with
   /// them: from its return on no byte of any store is touched.
   ~Group() override;
@@ -153,8 +153,8 @@ class Group final : public GroupPart {
   /// Root: shows all others a large message where it lies, to be left as it is until completed(): when
   /// everybody has released it. Nothing, and nothing done: send it, since somebody cannot see that memory.
   std::optional<std::uint64_t> try_show(std::span<const std::byte> bytes);
-  /// Receiver: it needs this message of viewed() no longer.
-  void release_view(std::uint64_t message);
+  /// Receiver: it needs this message of mapped() no longer.
+  void release_mapped(std::uint64_t message);
   /// Receiver, lengths known: the next message has `bytes` bytes and goes into `store`. Errors: as send.
   Result<std::uint64_t> receive(Store& store, std::uint64_t bytes);
   /// Receiver, announced lengths: the answer that incoming() did not have.
@@ -239,7 +239,7 @@ class Group final : public GroupPart {
     bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
   };
 
-  Group(Peers& peers, const GroupConfig& config, Listener& listener);
+  Group(Peers& peers, const GroupConfig& config, Observer& observer);
   static Result<void> check(const GroupConfig& config);
   Result<void> make_edges();
   bool is_root() const { return value_of(config_.rank) == 0; }
@@ -279,8 +279,8 @@ class Group final : public GroupPart {
   void forget_bytes(SmallMessages::Entry& small);
   std::size_t forward_smalls();
 
-  // group_views.cpp
-  Result<void> on_view(Edge& edge, const ViewMessage& view);
+  // group_mapped.cpp
+  Result<void> on_mapped(Edge& edge, const MappedMessage& mapped);
   bool take_view(SmallMessages::Entry& small);
   bool is_released(const SmallMessages::Entry& small) const;
 
@@ -339,7 +339,7 @@ class Group final : public GroupPart {
 
   Peers& peers_;
   GroupConfig config_;
-  Listener& listener_;
+  Observer& observer_;
   std::uint32_t index_ = 0;  // among the peers' groups
   bool added_ = false;
   std::vector<Edge> edges_;                    // by rank
@@ -366,9 +366,9 @@ class Group final : public GroupPart {
     std::optional<Time> begin{};
   };
   std::optional<Timed> timed_;
-  std::map<std::pair<std::uint64_t, Rank>, relay::Grant> kept_grants_;  // of messages not announced yet
-  std::optional<std::size_t> tree_parent_;                              // an edge
-  std::vector<std::size_t> tree_children_;                              // edges
+  std::map<std::pair<std::uint64_t, Rank>, relay::BlockGrant> kept_grants_;  // of messages not announced yet
+  std::optional<std::size_t> tree_parent_;                                   // an edge
+  std::vector<std::size_t> tree_children_;                                   // edges
   Confirmation confirmation_{true, 0};
   SmallMessages smalls_;  // not finished, in as far as they had to wait
   struct KeptNote {

@@ -107,7 +107,7 @@ Result<std::size_t> Group::ask_for_memory(Message& message) {
   ++next_to_ask_;
   message.upcalled = true;
   const std::uint64_t number = message.number, bytes = message.relay.length();
-  Store* const store = listener_.incoming(number, bytes);
+  Store* const store = observer_.incoming(number, bytes);
   // The upcall may have called back in: look the message up again.
   Message* const still_open = phase_ == Phase::open ? find(number) : nullptr;
   if (store == nullptr || still_open == nullptr || still_open->store != nullptr) return 1;
@@ -171,16 +171,17 @@ Result<std::size_t> Group::poll_store(Message& message) {
 }
 
 void Group::hint_landings(Message& message) {
-  relay::Landing landing;
-  while (message.relay.poll_landing(landing)) {
-    find(landing.from)->link->expect_write(message.store->memory().subspan(landing.offset, landing.bytes));
+  relay::ExpectedWrite expected_write;
+  while (message.relay.poll_expected_write(expected_write)) {
+    find(expected_write.from)
+        ->link->expect_write(message.store->memory().subspan(expected_write.offset, expected_write.bytes));
   }
 }
 
 Result<std::size_t> Group::drain_grants(Message& message) {
   std::size_t done = 0;
   Rank to;
-  relay::Grant grant;
+  relay::BlockGrant grant;
   while (control_room() && message.relay.poll_grant(to, grant)) {
     Edge& edge = *find(to);
     edge.granted = true;
@@ -235,7 +236,7 @@ bool Group::deliver_next() {
     return small != nullptr && (small->view ? take_view(*small) : take_small(*small));
   }
   ++next_to_deliver_;
-  listener_.delivered(number);
+  observer_.delivered(number);
   return true;
 }
 
@@ -251,7 +252,7 @@ bool Group::finish_next() {
     smalls_.pop_front();
   }
   ++next_to_finish_;
-  listener_.completed(number);
+  observer_.completed(number);
   return true;
 }
 

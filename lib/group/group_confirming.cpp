@@ -69,7 +69,7 @@ std::optional<Holder> Group::own_holder() const {
 void Group::tell_who_holds_up(const std::optional<Holder>& holder) {
   if (holder == holder_) return;
   holder_ = holder;
-  listener_.held_up(holder_);
+  observer_.held_up(holder_);
 }
 
 std::size_t Group::confirm(Time now) {
@@ -98,7 +98,7 @@ std::size_t Group::confirm(Time now) {
   if (verdict.stable != stable_) {
     stable_ = verdict.stable;
     learn(now);  // before the next one is sent
-    listener_.stable(stable_);
+    observer_.stable(stable_);
     ++done;
   }
   if (phase_ == Phase::open && verdict.closed && all_told) {

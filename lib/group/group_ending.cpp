@@ -26,7 +26,7 @@ void Group::fail(std::optional<Rank> member, const Error& error) {
 /// destroyed, and after its memory ran out.
 void Group::tell_failure() {
   try {
-    listener_.failed(blamed_, cause_);
+    observer_.failed(blamed_, cause_);
     untold_ = false;
   } catch (const std::bad_alloc&) {
   }
@@ -74,7 +74,7 @@ void Group::release() {
   phase_ = Phase::released;
   messages_.clear();
   arena_region_.reset();
-  listener_.released();
+  observer_.released();
 }
 
 void Group::on_end(Edge& edge, const End& end) {

@@ -39,8 +39,8 @@ void Group::on_record(Link& link, const Record& record) {
     taken = on_grant(edge, *grant);
   else if (const auto* small = std::get_if<SmallMessage>(&record))
     taken = on_small(edge, *small);
-  else if (const auto* view = std::get_if<ViewMessage>(&record))
-    taken = on_view(edge, *view);
+  else if (const auto* view = std::get_if<MappedMessage>(&record))
+    taken = on_mapped(edge, *view);
   else if (const auto* report = std::get_if<Report>(&record))
     taken = on_report(edge, *report);
   else if (const auto* verdict = std::get_if<Verdict>(&record))

@@ -38,7 +38,7 @@ Result<void> Group::on_note(Edge& edge, const Note& note) {
   if (!note.is_last) return {};
   const auto whole = std::move(parts);
   note_parts_.erase(note.from);
-  listener_.told(note.from, whole);
+  observer_.told(note.from, whole);
   return {};
 }
 

@@ -67,7 +67,7 @@ Result<void> Group::on_small(Edge& edge, const SmallMessage& message) {
   if (in_turn && small.forwarded && take_small(small)) {
     if (phase_ != Phase::open) return {};
     next_to_finish_ = next_to_deliver_;
-    listener_.completed(small.number);
+    observer_.completed(small.number);
     return {};
   }
   small.charge = small_charge(small.bytes.size());
@@ -79,7 +79,7 @@ Result<void> Group::on_small(Edge& edge, const SmallMessage& message) {
 
 /// False: the application has no memory for it now.
 bool Group::take_small(SmallMessages::Entry& small) {
-  if (!listener_.small(small.number, small.bytes)) return false;
+  if (!observer_.small(small.number, small.bytes)) return false;
   ++counters_.smalls_delivered;
   count_delivered(small);
   return true;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "controlplane/connect/socket.hpp"
-#include "controlplane/launch/engine.hpp"
 #include "controlplane/launch/key_file.hpp"
+#include "controlplane/launch/launcher.hpp"
 #include "controlplane/launch/own_address.hpp"
 #include "controlplane/launch/pmix.hpp"
 #include "controlplane/launch/slurm.hpp"
@@ -12,8 +12,8 @@
 namespace rdmc {
 namespace {
 
-using control::Engine;
 using control::Job;
+using control::Launcher;
 using control::Variables;
 
 /// A job whose own member's host is a numeric address, and the port there if it is reserved.
@@ -99,15 +99,15 @@ Result<LaunchedJob> launched_job(const LaunchOptions& options) {
   if (!options.hosts.empty()) variables["RDMC_HOSTS"] = options.hosts;
   const auto key = key_file_of(options, variables);
   if (!key) return std::unexpected(key.error());
-  auto choice = control::choose_engine(options.engine, variables, []() -> Result<void> {
+  auto choice = control::choose_launcher(options.launcher, variables, []() -> Result<void> {
     const auto loaded = control::load_pmix();
     if (!loaded) return std::unexpected(loaded.error());
     return {};
   });
   if (!choice) return std::unexpected(choice.error());
-  auto located = choice->engine == Engine::pmix    ? by_pmix(options)
-                 : choice->engine == Engine::slurm ? by_slurm(variables, options)
-                                                   : by_hostlist(variables, options);
+  auto located = choice->launcher == Launcher::pmix    ? by_pmix(options)
+                 : choice->launcher == Launcher::slurm ? by_slurm(variables, options)
+                                                       : by_hostlist(variables, options);
   if (!located) return fail(located.error().code, choice->why + "; " + located.error().what);
 
   LaunchedJob job{.id = NodeId{located->job.rank},

@@ -73,12 +73,12 @@ class Link {
   std::size_t poll(std::span<fabric::Completion> out) {
     return is_open() ? queue_pair_->poll_completions(out) : 0;
   }
-  std::optional<fabric::ViewOffer> offer_view(std::span<const std::byte> bytes) {
-    return is_open() ? queue_pair_->offer_view(bytes) : std::nullopt;
+  std::optional<fabric::MappingOffer> offer_mapping(std::span<const std::byte> bytes) {
+    return is_open() ? queue_pair_->offer_mapping(bytes) : std::nullopt;
   }
-  Result<fabric::PeerView> view(const fabric::ViewOffer& offer, std::uint64_t bytes) {
+  Result<fabric::MappedMemory> map(const fabric::MappingOffer& offer, std::uint64_t bytes) {
     if (!is_open()) return fail(Errc::peer_failed, error_cause());
-    return queue_pair_->view(offer, bytes);
+    return queue_pair_->map(offer, bytes);
   }
   bool redirect_write(RemoteKey key, std::span<std::byte> where) {
     return is_open() && queue_pair_->redirect_write(key, where);

@@ -61,7 +61,7 @@ class Mesh {
       is_over_ = true;
       alive_.reset();
       service_ = {};
-      listener_.reset();
+      observer_.reset();
       dials_.clear();
       again_.clear();
       channels_.clear();
@@ -88,7 +88,7 @@ class Mesh {
                         if (!alive.expired()) on_refused(from, why);
                       });
     if (!listener) return std::unexpected(listener.error());
-    listener_.emplace(std::move(*listener));
+    observer_.emplace(std::move(*listener));
     peers_.loop().post([this] {
       for (const MeshMember& member : members_)
         if (member.node < node_.id()) dial(member);

@@ -16,7 +16,7 @@ struct GroupName {
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
   /// 0: the group. Others are the rounds in which survivors of an earlier epoch get what they lack
-  /// (Succession).
+  /// (Recovery).
   std::uint64_t part = 0;
   friend auto operator<=>(const GroupName&, const GroupName&) = default;
 };

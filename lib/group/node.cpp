@@ -136,8 +136,8 @@ Result<void> Node::create_group(GroupNumber number, std::vector<NodeId> members,
     return fail(Errc::invalid_argument, "no such algorithm");
   if (options.read_only && options.can_continue)
     return fail(Errc::invalid_argument, "what is shown read-only nobody keeps, to continue with");
-  if (options.read_only && id() != root && !callbacks.viewed)
-    return fail(Errc::invalid_argument, "read_only without viewed()");
+  if (options.read_only && id() != root && !callbacks.mapped)
+    return fail(Errc::invalid_argument, "read_only without mapped()");
   const bool is_automatic = !options.algorithm.has_value();
   const bool hosts_count = options.racks.empty() && (is_automatic || relay::is_for_hosts(*options.algorithm));
   auto rack_of = hosts_count

@@ -18,15 +18,15 @@ Result<void> NodeGroup::open(Peers& peers, const GroupConfig& config) {
 }
 
 Result<void> NodeGroup::join(Peers& peers, const GroupConfig& config) {
-  auto succession = Succession::create(peers, config, *this);
-  if (!succession) return std::unexpected(succession.error());
-  succession_ = std::move(*succession);
+  auto recovery = Recovery::create(peers, config, *this);
+  if (!recovery) return std::unexpected(recovery.error());
+  recovery_ = std::move(*recovery);
   peers_ = &peers;
   links_made_ = peers.links_made();
   config_ = config;
   joins_ = true;
   phase_ = Phase::continuing;
-  succession_->begin();
+  recovery_->begin();
   return {};
 }
 
@@ -159,15 +159,14 @@ void NodeGroup::execute(Buffer& buffer) {
 }
 
 void NodeGroup::execute(Release& release) {
-  group().release_view(release.message);
+  group().release_mapped(release.message);
 }
 
 void NodeGroup::execute_destroy() {
   for (const auto& [message, held] : held_)
-    if (held.view) group().release_view(message);
+    if (held.view) group().release_mapped(message);
   next_.reset();
-  if (phase_ == Phase::continuing && succession_)
-    succession_->end({Errc::cancelled, "the group was destroyed"});
+  if (phase_ == Phase::continuing && recovery_) recovery_->end({Errc::cancelled, "the group was destroyed"});
   submit_all();
   finish();
 }

@@ -1,5 +1,5 @@
 // One group of a Node: what the application has asked for and its callbacks on one side, the group's member
-// in its present epoch, or the succession to the next, on the other. Commands come from any thread through a
+// in its present epoch, or the recovery to the next, on the other. Commands come from any thread through a
 // queue; all else is the fabric thread's. Its bodies: node_group.cpp what the application calls,
 // node_group_messages.cpp messages and their memory, node_group_continuing.cpp one epoch's end and the next.
 #pragma once
@@ -17,7 +17,7 @@
 #include "lib/group/memory_store.hpp"
 #include "lib/group/node_counters.hpp"
 #include "lib/group/ranking.hpp"
-#include "lib/group/succession.hpp"
+#include "lib/group/recovery.hpp"
 #include "lib/include/rdmc/group.hpp"
 
 namespace rdmc::group {
@@ -90,20 +90,20 @@ class NodeGroup final : public Survivor {
   /// open: messages are sent and delivered; failed: until continue_as(); continuing: until the next epoch.
   enum class Phase : std::uint8_t { open, failed, continuing };
   /// Memory that the application has given for a message.
-  struct Place {
+  struct MessageBuffer {
     std::span<std::byte> bytes;   // as long as the message
     std::span<std::byte> posted;  // the whole buffer, if it was posted
   };
   /// A message's memory, from the moment it has some to the moment it is the application's again.
   struct Held {
     std::span<std::byte> bytes;
-    std::unique_ptr<MemoryStore> store;   // none: the message is small
-    std::uint32_t block_bytes = 0;        // it travels in blocks of it, if it is large
-    std::span<std::byte> posted;          // the whole buffer, if it was posted
-    std::shared_ptr<const void> view;     // keeps the root's memory, if it is looked at there
-    std::optional<relay::BlockMap> have;  // after a failure: what is there of a message not delivered
-    memory::Arena stand_in;               // of a message that is recovered before it has memory …
-    std::optional<Place> awaited;         // … that it has got meanwhile
+    std::unique_ptr<MemoryStore> store;    // none: the message is small
+    std::uint32_t block_bytes = 0;         // it travels in blocks of it, if it is large
+    std::span<std::byte> posted;           // the whole buffer, if it was posted
+    std::shared_ptr<const void> view;      // keeps the root's memory, if it is looked at there
+    std::optional<relay::BlockMap> have;   // after a failure: what is there of a message not delivered
+    memory::Arena stand_in;                // of a message that is recovered before it has memory …
+    std::optional<MessageBuffer> awaited;  // … that it has got meanwhile
   };
 
   Result<void> may_call() const;
@@ -119,18 +119,18 @@ class NodeGroup final : public Survivor {
 
   // node_group_messages.cpp
   void serve_waiting();
-  std::optional<Place> find_place(std::uint64_t message, std::uint64_t bytes, bool ask);
+  std::optional<MessageBuffer> find_buffer(std::uint64_t message, std::uint64_t bytes, bool ask);
   bool fits(std::span<std::byte> memory, std::uint64_t bytes);
-  Store& hold(std::uint64_t message, const Place& place);
+  Store& hold(std::uint64_t message, const MessageBuffer& buffer);
   void deliver(std::uint64_t message, std::span<std::byte> bytes);
   void reuse();
 
   // node_group_continuing.cpp
   /// Of the present epoch.
-  Group& group() { return succession_ ? succession_->group() : *group_; }
-  bool is_released() const { return succession_ ? succession_->is_released() : group_->is_released(); }
+  Group& group() { return recovery_ ? recovery_->group() : *group_; }
+  bool is_released() const { return recovery_ ? recovery_->is_released() : group_->is_released(); }
   /// The application's number of the group's message 0.
-  std::uint64_t offset() const { return succession_ ? succession_->offset() : 0; }
+  std::uint64_t offset() const { return recovery_ ? recovery_->offset() : 0; }
   void set_phase(Phase phase);
   void fail_with(std::optional<Rank> member, const Error& error);
   void begin_next();
@@ -139,7 +139,7 @@ class NodeGroup final : public Survivor {
 
   Store* incoming(std::uint64_t message, std::uint64_t bytes) override;
   bool small(std::uint64_t message, std::span<const std::byte> bytes) override;
-  void viewed(std::uint64_t message, const fabric::PeerView& view) override;
+  void mapped(std::uint64_t message, const fabric::MappedMemory& memory) override;
   void delivered(std::uint64_t message) override;
   void completed(std::uint64_t message) override;
   void stable(std::uint64_t count) override;
@@ -165,8 +165,8 @@ class NodeGroup final : public Survivor {
   Peers* peers_ = nullptr;
   std::uint64_t links_made_ = 0;  // by our node, when the present epoch began
   GroupConfig config_;
-  std::unique_ptr<Group> group_;            // of the first epoch
-  std::unique_ptr<Succession> succession_;  // of each later one
+  std::unique_ptr<Group> group_;        // of the first epoch
+  std::unique_ptr<Recovery> recovery_;  // of each later one
 
   mutable std::mutex mutex_;  // of what callers see
   std::deque<Command> commands_;
@@ -202,7 +202,7 @@ class NodeGroup final : public Survivor {
   };
   std::optional<Next> next_;          // asked for, and not begun
   std::uint64_t handed_ = 0;          // a sender's: messages below have begun
-  std::optional<RecoveryPlan> plan_;  // of the succession
+  std::optional<RecoveryPlan> plan_;  // of the recovery
   bool all_recovered_ = false;
 };
 

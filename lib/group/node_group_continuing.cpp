@@ -83,9 +83,9 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
                        {Errc::peer_failed, "the group goes on without it"});
   else if (phase_ == Phase::open)
     group().give_up_on(std::nullopt, {Errc::cancelled, "the group goes on in another epoch"});
-  else if (succession_)  // at once: it must not open any more
-    succession_->end({Errc::cancelled, "a later epoch was begun"});
-  all_recovered_ = false;  // that was in an earlier succession
+  else if (recovery_)  // at once: it must not open any more
+    recovery_->end({Errc::cancelled, "a later epoch was begun"});
+  all_recovered_ = false;  // that was in an earlier recovery
   set_phase(Phase::continuing);
   execute_commands(2 * kMostCommands);  // what was sent before has a number
   some_changed_ = true;
@@ -102,7 +102,7 @@ void NodeGroup::tidy() {
 /// more. Members that are left out are not waited for. Their connections from before the present epoch end.
 /// Later ones stay: such a member may be back, and about to join.
 void NodeGroup::begin_next() {
-  if (succession_) succession_->end({Errc::cancelled, "a later epoch was begun"});
+  if (recovery_) recovery_->end({Errc::cancelled, "a later epoch was begun"});
   for (const NodeId member : members_) {
     if (std::ranges::find(next_->ranking.members, member) == next_->ranking.members.end())
       peers_->disconnect(PeerId{value_of(member)}, {Errc::peer_failed, "it was left out of a group"},
@@ -118,12 +118,12 @@ void NodeGroup::begin_next() {
   for (const NodeId member : members_) config_.members.push_back(PeerId{value_of(member)});
   plan_.reset();
   all_recovered_ = false;
-  auto made = Succession::create(*peers_, config_, *this);
+  auto made = Recovery::create(*peers_, config_, *this);
   if (!made) return fail_with(std::nullopt, made.error());
-  succession_ = std::move(*made);
+  recovery_ = std::move(*made);
   links_made_ = peers_->links_made();
   group_.reset();
-  succession_->begin();
+  recovery_->begin();
 }
 
 SurvivorState NodeGroup::survivor_state() {
@@ -160,7 +160,7 @@ Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
     if (known != held_.end() && (known->second.stand_in.bytes().empty() || known->second.awaited)) continue;
     const bool was_asked = asked_ == message || known != held_.end() ||
                            std::ranges::find(were_waiting, message, &Waiting::message) != were_waiting.end();
-    const auto place = find_place(message, bytes, !was_asked);
+    const auto place = find_buffer(message, bytes, !was_asked);
     if (phase_ != Phase::continuing) return {};  // it was too small
     Held& held = held_[message];
     if (!place) waiting_.push_back({message, bytes});
@@ -206,7 +206,7 @@ void NodeGroup::deliver_recovered() {
   while (!is_root_ && !joins_ && delivered_ < plan_->end()) {
     Held& held = held_[delivered_];
     if (!waiting_.empty() && waiting_.front().message == delivered_)
-      return succession_->set_memory_awaited(true);
+      return recovery_->set_memory_awaited(true);
     if (held.awaited) {
       std::ranges::copy(held.bytes, held.awaited->bytes.begin());
       held.bytes = held.awaited->bytes;
@@ -217,9 +217,9 @@ void NodeGroup::deliver_recovered() {
     deliver(delivered_, held.bytes);
     if (phase_ != Phase::continuing) return;
   }
-  succession_->set_memory_awaited(false);
+  recovery_->set_memory_awaited(false);
   settle();
-  succession_->finish();
+  recovery_->finish();
   some_changed_ = true;
 }
 

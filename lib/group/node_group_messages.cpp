@@ -15,19 +15,20 @@ bool NodeGroup::fits(std::span<std::byte> memory, std::uint64_t bytes) {
 
 /// The application's memory for a message that begins; `ask`: it was not asked yet. Memory too small ends the
 /// group.
-std::optional<NodeGroup::Place> NodeGroup::find_place(std::uint64_t message, std::uint64_t bytes, bool ask) {
+std::optional<NodeGroup::MessageBuffer> NodeGroup::find_buffer(std::uint64_t message, std::uint64_t bytes,
+                                                               bool ask) {
   if (callbacks_.incoming && ask) {
     asked_ = message;
     if (const auto memory = callbacks_.incoming(message, bytes))
-      return fits(*memory, bytes) ? std::optional(Place{memory->first(bytes), {}}) : std::nullopt;
+      return fits(*memory, bytes) ? std::optional(MessageBuffer{memory->first(bytes), {}}) : std::nullopt;
   }
   if (!waiting_.empty() || buffers_.empty()) return std::nullopt;
   const auto buffer = buffers_.front();
   buffers_.pop_front();
-  return fits(buffer, bytes) ? std::optional(Place{buffer.first(bytes), buffer}) : std::nullopt;
+  return fits(buffer, bytes) ? std::optional(MessageBuffer{buffer.first(bytes), buffer}) : std::nullopt;
 }
 
-Store& NodeGroup::hold(std::uint64_t message, const Place& place) {
+Store& NodeGroup::hold(std::uint64_t message, const MessageBuffer& buffer) {
   Held& held = held_[message];
   held.bytes = place.bytes;
   held.posted = place.posted;
@@ -43,7 +44,7 @@ void NodeGroup::serve_waiting() {
     waiting_.pop_front();
     buffers_.pop_front();
     if (!fits(buffer, bytes)) return;
-    const Place place{buffer.first(bytes), buffer};
+    const MessageBuffer place{buffer.first(bytes), buffer};
     if (phase_ == Phase::continuing)
       held_[message].awaited = place;
     else if (auto taken = group().accept(message - offset(), hold(message, place)); !taken)
@@ -53,13 +54,13 @@ void NodeGroup::serve_waiting() {
 }
 
 Store* NodeGroup::incoming(std::uint64_t message, std::uint64_t bytes) {
-  if (const auto place = find_place(message, bytes, true)) return &hold(message, *place);
+  if (const auto place = find_buffer(message, bytes, true)) return &hold(message, *place);
   waiting_.push_back({message, bytes});
   return nullptr;
 }
 
 bool NodeGroup::small(std::uint64_t message, std::span<const std::byte> bytes) {
-  const auto place = find_place(message, bytes.size(), asked_ != message);
+  const auto place = find_buffer(message, bytes.size(), asked_ != message);
   if (!place) return false;
   std::ranges::copy(bytes, place->bytes.begin());
   if (can_continue_) held_[message].bytes = place->bytes;
@@ -73,12 +74,12 @@ void NodeGroup::deliver(std::uint64_t message, std::span<std::byte> bytes) {
   if (callbacks_.delivered) callbacks_.delivered(message, bytes);
 }
 
-void NodeGroup::viewed(std::uint64_t message, const fabric::PeerView& view) {
+void NodeGroup::mapped(std::uint64_t message, const fabric::MappedMemory& memory) {
   held_[message].view = view.keeper;
   delivered_ = message + 1;
   counts_.delivered(view.bytes.size());
-  if (callbacks_.viewed) callbacks_.viewed(message, view.bytes);
-  if (done_ || !callbacks_.viewed) group().release_view(message);
+  if (callbacks_.mapped) callbacks_.mapped(message, view.bytes);
+  if (done_ || !callbacks_.mapped) group().release_mapped(message);
 }
 
 void NodeGroup::delivered(std::uint64_t message) {

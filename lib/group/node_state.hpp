@@ -20,7 +20,7 @@
 
 namespace rdmc {
 
-struct Node::State final : private engine::Agent {
+struct Node::State final : private engine::Poller {
   ~State() override;
 
   /// Takes part in the thread's turns. Once.

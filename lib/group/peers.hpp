@@ -49,7 +49,7 @@ class GroupPart {
   virtual Time next_deadline() const = 0;
 };
 
-class Peers final : public engine::Agent {
+class Peers final : public engine::Poller {
  public:
   /// Slot ids name a group by 10 bits and one of its messages by 6; the last group's are the frames'.
   static constexpr std::uint32_t kMostGroups = 1023, kSlotsPerGroup = 64;

@@ -22,7 +22,7 @@ enum class Kind : std::uint8_t {
 };
 
 constexpr std::size_t kPairBytes = 16, kPartBytes = 24, kNoteHead = 8, kGrantBody = 8 + relay::kGrantBytes,
-                      kEndHead = 8, kReportBytes = 56, kViewBytes = 32;
+                      kEndHead = 8, kReportBytes = 56, kMappedBytes = 32;
 constexpr std::uint32_t kNobody = 0xFFFF'FFFF;
 constexpr auto kLastCode = Errc::resource_limit;
 
@@ -42,7 +42,7 @@ std::size_t body_bytes(const Record& record) {
                  [](const SmallMessage& small) { return 8 + small.bytes.size(); },
                  [](const Report&) { return kReportBytes; }, [](const Verdict&) { return kPairBytes; },
                  [](const Note& note) { return kNoteHead + note.bytes.size(); },
-                 [](const ViewMessage&) { return kViewBytes; },
+                 [](const MappedMessage&) { return kMappedBytes; },
                  [](const NotMade&) { return std::size_t{0}; }},
       record);
 }
@@ -131,10 +131,10 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    std::ranges::copy(note.bytes, body + kNoteHead);
                    return kNoteHead + note.bytes.size();
                  },
-                 [&](const ViewMessage& view) {
+                 [&](const MappedMessage& mapped) {
                    put_pair(body, view.message, view.bytes);
                    put_pair(body + kPairBytes, view.offer.arena, view.offer.offset);
-                   return kViewBytes;
+                   return kMappedBytes;
                  },
                  [](const NotMade&) { return std::size_t{0}; }},
       record);
@@ -209,12 +209,12 @@ Result<Record> RecordReader::next() {
       return Note{Rank{load_be<std::uint32_t>(&body[0])}, last == 1, body.subspan(kNoteHead)};
     }
     case Kind::view: {
-      if (bytes != kViewBytes) break;
+      if (bytes != kMappedBytes) break;
       const auto arena = load_be<std::uint64_t>(&body[kPairBytes]);
       if (arena > 0xFFFF'FFFF) return bad("record: a view that makes no sense");
-      return ViewMessage{.message = pair().first,
-                         .offer = {static_cast<std::uint32_t>(arena), load_be<std::uint64_t>(&body[24])},
-                         .bytes = pair().second};
+      return MappedMessage{.message = pair().first,
+                           .offer = {static_cast<std::uint32_t>(arena), load_be<std::uint64_t>(&body[24])},
+                           .bytes = pair().second};
     }
     case Kind::not_made:
       if (bytes != 0) break;

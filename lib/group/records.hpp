@@ -38,7 +38,7 @@ struct Announcement {
 
 struct GrantRecord {
   std::uint64_t message = 0;
-  relay::Grant grant;
+  relay::BlockGrant grant;
   friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
 };
 
@@ -72,11 +72,11 @@ struct SmallMessage {
 };
 
 /// A whole message that lies in the root's memory, for members on its host to look at it there.
-struct ViewMessage {
+struct MappedMessage {
   std::uint64_t message = 0;
-  fabric::ViewOffer offer{};
+  fabric::MappingOffer offer{};
   std::uint64_t bytes = 0;
-  friend bool operator==(const ViewMessage&, const ViewMessage&) = default;
+  friend bool operator==(const MappedMessage&, const MappedMessage&) = default;
 };
 
 /// The sender of this has not made the group yet. It keeps what it was sent in it.
@@ -85,7 +85,7 @@ struct NotMade {
 };
 
 using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessage, Report, Verdict, Note,
-                            ViewMessage, NotMade>;
+                            MappedMessage, NotMade>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 

@@ -10,7 +10,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/relay/block_map.hpp"
-#include "dataplane/relay/succession.hpp"
+#include "dataplane/relay/recovery.hpp"
 #include "lib/group/names.hpp"
 
 namespace rdmc::group {

@@ -1,4 +1,4 @@
-// The bytes of one round of a succession: blocks of several messages, wherever those lie, as one row of bytes
+// The bytes of one round of a recovery: blocks of several messages, wherever those lie, as one row of bytes
 // that is cut anew. It passes through a ring of a few slots, filled from the messages at the source and
 // emptied into them at a receiver, so that it takes the same memory however much is lacking. One copy at each
 // end.

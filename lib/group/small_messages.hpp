@@ -25,9 +25,9 @@ class SmallMessages {
   struct Entry {
     std::uint64_t number = 0;
     std::span<const std::byte> bytes;
-    std::vector<std::byte> kept;      ///< what `bytes` is in, unless it is the application's
-    std::optional<ViewMessage> view;  ///< it is in the root's memory, and `bytes` is empty
-    std::uint64_t charge = 0;         ///< that it takes of the window here
+    std::vector<std::byte> kept;        ///< what `bytes` is in, unless it is the application's
+    std::optional<MappedMessage> view;  ///< it is in the root's memory, and `bytes` is empty
+    std::uint64_t charge = 0;           ///< that it takes of the window here
     bool forwarded = false;
     bool released = false;  ///< a view: the application needs it no longer
   };

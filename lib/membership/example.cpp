@@ -8,7 +8,7 @@
 #include <string>
 
 int main(int argc, char** argv) {
-  const auto job = rdmc::launched_job({.engine = argc > 1 ? argv[1] : "auto"});
+  const auto job = rdmc::launched_job({.launcher = argc > 1 ? argv[1] : "auto"});
   if (!job) return std::fprintf(stderr, "%s\n", job.error().what.c_str()), 1;
   auto options = rdmc::membership_options(*job);
   if (!options) return std::fprintf(stderr, "%s\n", options.error().what.c_str()), 1;

@@ -18,7 +18,7 @@ namespace rdmc::sockets {
 /// anybody on this host may dial, and one fabric reaches them all.
 Address fabric_address(Address local);
 
-class Carrier final : private engine::Agent {
+class Carrier final : private engine::Poller {
  public:
   /// `lock` guards all sockets. Errors: those of FabricThread::open.
   static Result<std::unique_ptr<Carrier>> open(peer::Context& context,

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "dataplane/base/no_memory.hpp"
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::sockets {
 
@@ -18,7 +18,7 @@ bool NodeEnder::hand_over(Ending& ending) {
   if (is_finishing_) return false;
   try {
     if (!thread_.joinable()) {
-      auto started = start_quiet_thread("to end nodes", [this] { run(); });
+      auto started = start_signal_masked_thread("to end nodes", [this] { run(); });
       if (!started) return false;
       thread_ = std::move(*started);
     }

@@ -48,7 +48,7 @@ struct RegionState {
   bool is_removed = false;
 };
 
-class DataPath final : private engine::Agent, public std::enable_shared_from_this<DataPath> {
+class DataPath final : private engine::Poller, public std::enable_shared_from_this<DataPath> {
  public:
   struct Handlers {
     /// None: completions are kept for take().

@@ -39,7 +39,7 @@ class Play {
     for (std::uint32_t i = 0; i < kEnds; ++i) {
       ends_.push_back({.peer = Peer(Address::ipv4(10, 0, 0, static_cast<std::uint8_t>(2 + i), 4791),
                                     {.qpn = Qpn{17 + i},
-                                     .stranger = i == 0 && !encrypts_,
+                                     .foreign = i == 0 && !encrypts_,
                                      .selective_repeat = i == 1,
                                      .host_id = same_host_ && i != 0 ? 7U : 0U,
                                      .icrc_optional = (choice & 4) != 0,

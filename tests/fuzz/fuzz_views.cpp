@@ -47,9 +47,9 @@ void configuration(Bytes bytes) {
   read_write_read(bytes, store::decode_configuration,
                   [](const store::Configuration& configuration) { return store::encode(configuration); });
 }
-void record(Bytes bytes) {
-  read_write_read(bytes, store::decode_record,
-                  [](const store::Record& record) { return store::encode(record); });
+void entry(Bytes bytes) {
+  read_write_read(bytes, store::decode_journal_entry,
+                  [](const store::JournalEntry& entry) { return store::encode(entry); });
 }
 /// What a node reads back it can write, and read again.
 void journal(Bytes bytes) {
@@ -116,7 +116,7 @@ void etcd(Bytes bytes) {
 }
 
 constexpr std::array kReaders{between_views, kept_view, between_members, request,  reply,      configuration,
-                              record,        etcd,      journal,         ask_node, answer_node};
+                              entry,         etcd,      journal,         ask_node, answer_node};
 
 }  // namespace
 

@@ -27,7 +27,7 @@ class Peer {
  public:
   struct Kind {
     Qpn qpn{};
-    bool stranger = false, selective_repeat = false;
+    bool foreign = false, selective_repeat = false;
     std::uint64_t host_id = 0;
     bool icrc_optional = false;
     bool encrypts = false;
@@ -42,7 +42,7 @@ class Peer {
             .path_mtu = kPathMtu,
             .receive_window = 1 << 16,
             .selective_repeat = kind_.selective_repeat,
-            .stranger = kind_.stranger,
+            .foreign = kind_.foreign,
             .icrc_optional = kind_.icrc_optional,
             .host_id = kind_.host_id,
             .key_share = kind_.encrypts ? std::optional(kShare) : std::nullopt};
@@ -71,7 +71,7 @@ class Peer {
   std::vector<WatchedPort::Arrival> message(Input& input, std::span<const Target> targets);
 
  private:
-  std::uint16_t bulk_port() const { return kind_.stranger ? address_.port : 50'001; }
+  std::uint16_t bulk_port() const { return kind_.foreign ? address_.port : 50'001; }
   static Target pick(Input& input, std::span<const Target> targets) {
     const std::uint8_t which = input.next();
     if (which < targets.size()) return targets[which];
@@ -214,7 +214,7 @@ inline WatchedPort::Arrival Peer::packet(Input& input, std::span<const Target> t
   if ((odd & 1) != 0) packet.bth.destination = Qpn{input.next()};
   if ((odd & 2) != 0) packet.bth.partition_key = input.next();
   if ((odd & 4) != 0) packet.bth.pad_bytes = odd >> 6;
-  const bool shared = kind_.stranger || (answer && !roce::is_read_response(opcode)) != ((odd & 8) != 0);
+  const bool shared = kind_.foreign || (answer && !roce::is_read_response(opcode)) != ((odd & 8) != 0);
   auto datagram = seal(packet, payload, 0, shared);
   if ((odd & 16) != 0) datagram[input.next() % datagram.size()] ^= std::byte{0x10};
   auto out = arrival(std::move(datagram), shared);
@@ -260,12 +260,12 @@ inline std::vector<WatchedPort::Arrival> Peer::message(Input& input, std::span<c
                       .begins_unordered = immediate && at == 0};
     packet.immediate = 7;
     auto datagram =
-        seal(packet, detail::ramp(bytes, what), static_cast<std::uint16_t>(in_train), kind_.stranger);
+        seal(packet, detail::ramp(bytes, what), static_cast<std::uint16_t>(in_train), kind_.foreign);
     if (in_train > 0) {
       out.back().bytes.insert(out.back().bytes.end(), datagram.begin(), datagram.end());
       continue;
     }
-    out.push_back(arrival(std::move(datagram), kind_.stranger));
+    out.push_back(arrival(std::move(datagram), kind_.foreign));
   }
   std::erase_if(out, [&, i = 0](const auto&) mutable { return (lost >> (i++ & 7) & 1) != 0; });
   return out;

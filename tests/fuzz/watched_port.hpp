@@ -55,7 +55,7 @@ class WatchedPort final : public port::testing::MemoryPort {
   bool has_waiting() const { return !waiting_.empty(); }
 
   std::size_t send_burst(std::span<const port::TxTrain> trains) override;
-  std::size_t receive_burst(port::LandingPlanner& planner, std::span<port::RxTrain> out) override;
+  std::size_t receive_burst(port::ScatterPlanner& planner, std::span<port::RxTrain> out) override;
 
  private:
   /// An arrival where it landed: scattered as planned, the rest in memory exactly as large.
@@ -101,7 +101,7 @@ inline void WatchedPort::check_datagram(std::span<const std::byte> datagram) {
   on_sent(*packet);
 }
 
-inline std::size_t WatchedPort::receive_burst(port::LandingPlanner& planner, std::span<port::RxTrain> out) {
+inline std::size_t WatchedPort::receive_burst(port::ScatterPlanner& planner, std::span<port::RxTrain> out) {
   landed_.clear();
   landed_.resize(out.size());
   std::size_t count = 0;

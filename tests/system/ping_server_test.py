@@ -4,8 +4,8 @@ import json
 import time
 import unittest
 
-from cm_stranger import REJECT, REPLY, Stranger
-from strangers_test import (CLIENT, FAILED, PING, SECONDS, SERVER, TELLS_A_WRONG_KEY, Pair, cpu_seconds, finish, lab,
+from cm_foreign import REJECT, REPLY, Stranger
+from foreign_endpoints_test import (CLIENT, FAILED, PING, SECONDS, SERVER, TELLS_A_WRONG_KEY, Pair, cpu_seconds, finish, lab,
                             run, start, wait_until_free)
 
 PORT = 7174

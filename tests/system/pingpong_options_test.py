@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from strangers_test import CLIENT, FAILED, PINGPONG, SERVER, USAGE, Pair, lab, run, start
+from foreign_endpoints_test import CLIENT, FAILED, PINGPONG, SERVER, USAGE, Pair, lab, run, start
 
 FIRST, SECOND = "10.66.0.1", "10.66.0.2"
 

@@ -193,19 +193,19 @@ Registers Acceptor::contents() const {
 
 std::optional<Acceptor::Write> Acceptor::take_write() {
   if (!is_dirty()) return std::nullopt;
-  Record record{.whole = whole_dirty_ || journal_bytes_ > whole_bytes_ + kJournalSlack};
-  if (record.whole) {
-    record.kept = kept_;
+  JournalEntry entry{.whole = whole_dirty_ || journal_bytes_ > whole_bytes_ + kJournalSlack};
+  if (entry.whole) {
+    entry.kept = kept_;
   } else {
-    record.kept = {kept_.id, kept_.active, kept_.next, kept_.vote, kept_.ceiling, {}};
-    for (const std::string& name : dirty_) record.kept.registers[name] = kept_.registers.at(name);
+    entry.kept = {kept_.id, kept_.active, kept_.next, kept_.vote, kept_.ceiling, {}};
+    for (const std::string& name : dirty_) entry.kept.registers[name] = kept_.registers.at(name);
   }
-  Write write{next_write_++, record.whole, encode(record)};
+  Write write{next_write_++, entry.whole, encode(entry)};
   if (write.whole) {
-    whole_bytes_ = write.record.size();
+    whole_bytes_ = write.entry.size();
     journal_bytes_ = 0;
   }
-  journal_bytes_ += write.record.size();
+  journal_bytes_ += write.entry.size();
   whole_dirty_ = head_dirty_ = false;
   dirty_.clear();
   return write;

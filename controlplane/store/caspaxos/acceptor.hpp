@@ -47,7 +47,7 @@ class Acceptor {
   struct Write {
     std::uint64_t sequence = 0;
     bool whole = false;
-    Bytes record;
+    Bytes entry;
   };
 
   /// `kept` is what was read from the disk, or a new id alone. Its first write is everything: what was read

@@ -33,7 +33,7 @@ void append(Bytes& to, const void* from, std::size_t bytes) {
 
 struct Frame {
   std::uint64_t number = 0;
-  std::span<const std::byte> record;
+  std::span<const std::byte> entry;
   std::size_t bytes = 0;
 };
 
@@ -65,12 +65,12 @@ Bytes Journal::frame(const Acceptor::Write& write) {
     append(bytes, kMark.data(), kMark.size());
   }
   const std::size_t begin = bytes.size();
-  const auto length = static_cast<std::uint32_t>(write.record.size());
+  const auto length = static_cast<std::uint32_t>(write.entry.size());
   ++number_;
   append(bytes, &kFrameMark, sizeof kFrameMark);
   append(bytes, &length, sizeof length);
   append(bytes, &number_, sizeof number_);
-  append(bytes, write.record.data(), write.record.size());
+  append(bytes, write.entry.data(), write.entry.size());
   const std::uint64_t checksum = XXH3_64bits(bytes.data() + begin, bytes.size() - begin);
   append(bytes, &checksum, sizeof checksum);
   return bytes;
@@ -86,14 +86,14 @@ Result<Durable> recover(std::span<const std::byte> journal) {
   while (!rest.empty()) {
     const auto frame = frame_at(rest);
     if (!frame) break;
-    auto record = decode_record(frame->record);
-    if (frame->number != ++number || !record || record->whole != (number == 1))
-      return corrupt("has a record that does not belong there");
-    apply(std::move(*record), kept);
+    auto entry = decode_journal_entry(frame->entry);
+    if (frame->number != ++number || !entry || entry->whole != (number == 1))
+      return corrupt("has an entry that does not belong there");
+    apply(std::move(*entry), kept);
     rest = rest.subspan(frame->bytes);
   }
   if (number == 0 || !kept.id) return corrupt("has lost its beginning");
-  if (!rest.empty() && has_frame(rest.subspan(1))) return corrupt("has lost a record that was durable");
+  if (!rest.empty() && has_frame(rest.subspan(1))) return corrupt("has lost an entry that was durable");
   return kept;
 }
 

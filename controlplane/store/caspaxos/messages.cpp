@@ -129,7 +129,9 @@ struct StoreRequest {
   void operator()(const Watch& watch) const { to.set_watch(watch.name); }
   void operator()(const Vote& vote) const { store(*to.mutable_vote(), vote.configuration); }
   void operator()(const Adopt& adopt) const { store(*to.mutable_adopt(), adopt.configuration); }
-  void operator()(const Fetch& fetch) const { store(*to.mutable_fetch(), fetch.configuration); }
+  void operator()(const StateTransfer& transfer) const {
+    store(*to.mutable_state_transfer(), transfer.configuration);
+  }
   void operator()(const Survive& survive) const { to.mutable_survive()->set_force(survive.force); }
 };
 
@@ -193,8 +195,9 @@ Result<decltype(Request::body)> load_body(const wire::Request& from) {
       return configured(from.vote(), [](Configuration&& one) { return Vote{std::move(one)}; });
     case wire::Request::kAdopt:
       return configured(from.adopt(), [](Configuration&& one) { return Adopt{std::move(one)}; });
-    case wire::Request::kFetch:
-      return configured(from.fetch(), [](Configuration&& one) { return Fetch{std::move(one)}; });
+    case wire::Request::kStateTransfer:
+      return configured(from.state_transfer(),
+                        [](Configuration&& one) { return StateTransfer{std::move(one)}; });
     case wire::Request::BODY_NOT_SET: break;
   }
   return malformed("something unknown");
@@ -281,10 +284,10 @@ Result<Configuration> decode_configuration(std::span<const std::byte> bytes) {
   return load(*from);
 }
 
-Bytes encode(const Record& record) {
+Bytes encode(const JournalEntry& entry) {
   wire::Kept to;
-  to.set_whole(record.whole);
-  const Durable& kept = record.kept;
+  to.set_whole(entry.whole);
+  const Durable& kept = entry.kept;
   if (kept.id) store(*to.mutable_id(), kept.id);
   if (kept.active.epoch != 0) store(*to.mutable_active(), kept.active);
   if (kept.next.epoch != 0) store(*to.mutable_next(), kept.next);
@@ -294,10 +297,10 @@ Bytes encode(const Record& record) {
   return serialize(to);
 }
 
-Result<Record> decode_record(std::span<const std::byte> bytes) {
+Result<JournalEntry> decode_journal_entry(std::span<const std::byte> bytes) {
   const auto from = parse<wire::Kept>(bytes);
   if (!from) return std::unexpected(from.error());
-  Record to{.whole = from->whole(), .kept = {.id = load(from->id()), .ceiling = from->ceiling()}};
+  JournalEntry to{.whole = from->whole(), .kept = {.id = load(from->id()), .ceiling = from->ceiling()}};
   for (const auto& [wire, kept] :
        {std::pair(&from->active(), &to.kept.active), std::pair(&from->next(), &to.kept.next),
         std::pair(&from->vote(), &to.kept.vote)}) {
@@ -311,12 +314,12 @@ Result<Record> decode_record(std::span<const std::byte> bytes) {
   return to;
 }
 
-void apply(Record record, Durable& to) {
-  if (record.whole) {
-    to = std::move(record.kept);
+void apply(JournalEntry entry, Durable& to) {
+  if (entry.whole) {
+    to = std::move(entry.kept);
     return;
   }
-  Durable& kept = record.kept;
+  Durable& kept = entry.kept;
   if (kept.id) to.id = kept.id;
   if (kept.active.epoch != 0) to.active = std::move(kept.active);
   if (kept.next.epoch != 0) to.next = std::move(kept.next);

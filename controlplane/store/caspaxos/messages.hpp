@@ -56,9 +56,9 @@ struct Adopt {
   friend bool operator==(const Adopt&, const Adopt&) = default;
 };
 /// Tells of a configuration that was agreed, and asks for the state that it begins with.
-struct Fetch {
+struct StateTransfer {
   Configuration configuration;
-  friend bool operator==(const Fetch&, const Fetch&) = default;
+  friend bool operator==(const StateTransfer&, const StateTransfer&) = default;
 };
 /// The operator's word: what this node keeps is all that is left. The node refuses while a majority answers
 /// under its old ids, unless it is to be forced.
@@ -69,7 +69,8 @@ struct Survive {
 
 struct Request {
   std::uint64_t id = 0;
-  std::variant<StateRequest, Query, ListQuery, Prepare, Accept, Watch, Vote, Adopt, Fetch, Survive> body;
+  std::variant<StateRequest, Query, ListQuery, Prepare, Accept, Watch, Vote, Adopt, StateTransfer, Survive>
+      body;
 };
 
 enum class Refused : std::uint8_t {
@@ -145,14 +146,14 @@ Result<Configuration> decode_configuration(std::span<const std::byte> bytes);
 
 /// A part of what an acceptor keeps: `whole` stands for everything, else what is named takes the place of
 /// what was there.
-struct Record {
+struct JournalEntry {
   bool whole = false;
   Durable kept;
 };
-Bytes encode(const Record& record);
+Bytes encode(const JournalEntry& entry);
 /// Errors: protocol_error.
-Result<Record> decode_record(std::span<const std::byte> bytes);
+Result<JournalEntry> decode_journal_entry(std::span<const std::byte> bytes);
 /// Applies a record to what came before it.
-void apply(Record record, Durable& to);
+void apply(JournalEntry entry, Durable& to);
 
 }  // namespace rdmc::store

@@ -99,9 +99,9 @@ void Node::receive(Client client, Request request, Time now) {
   } else if (const auto* const adopt = std::get_if<Adopt>(&request.body)) {
     learn(adopt->configuration, now);
     say(client, {.id = id, .body = Done{}});
-  } else if (const auto* const fetch = std::get_if<Fetch>(&request.body)) {
-    learn(fetch->configuration, now);
-    serve(client, id, acceptor_.contents_for(fetch->configuration));
+  } else if (const auto* const transfer = std::get_if<StateTransfer>(&request.body)) {
+    learn(transfer->configuration, now);
+    serve(client, id, acceptor_.contents_for(transfer->configuration));
   } else if (const auto* const survive = std::get_if<Survive>(&request.body)) {
     receive_survive(client, id, survive->force, now);
   }

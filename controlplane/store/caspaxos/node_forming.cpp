@@ -32,7 +32,7 @@ void Node::learn(const Configuration& configuration, Time now) {
 
 void Node::look_around(Time now) {
   if (acceptor_.newest().epoch != 0 && !acceptor_.is_serving()) {
-    ask_peers(Fetch{acceptor_.newest()}, gathering_);
+    ask_peers(StateTransfer{acceptor_.newest()}, gathering_);
     try_activate(now);
   }
   // All have answered, and nobody knows of anything newer.

@@ -135,7 +135,7 @@ std::optional<LocalSocket> LocalListener::accept() const {
   while (true) {
     Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return std::nullopt;
-    if (auto visitor = LocalSocket::checked(std::move(socket))) return std::move(*visitor);
+    if (auto pending = LocalSocket::checked(std::move(socket))) return std::move(*pending);
   }
 }
 

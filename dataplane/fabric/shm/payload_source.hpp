@@ -13,7 +13,7 @@
 namespace rdmc::fabric::shm {
 
 /// A place that the peer can read without us.
-struct Place {
+struct PayloadLocator {
   Source source{};
   std::uint32_t arena = 0;
   std::uint64_t where = 0;
@@ -24,7 +24,7 @@ class PayloadSource {
   virtual ~PayloadSource() = default;
 
   /// Where the peer finds `bytes`; nothing: nowhere, they must be staged.
-  virtual std::optional<Place> offer(std::span<const std::byte> bytes) = 0;
+  virtual std::optional<PayloadLocator> offer(std::span<const std::byte> bytes) = 0;
 
   enum class Outcome : std::uint8_t {
     copied,
@@ -33,8 +33,8 @@ class PayloadSource {
   };
   /// Copies what lies `offset` bytes behind the place that a peer named; never kStaged. `extent`: bytes of
   /// the memory that is being filled, of which `to` is a part.
-  virtual Outcome fetch(const Place& place, std::uint64_t offset, std::span<std::byte> to,
-                        std::size_t extent) = 0;
+  virtual Outcome pull(const PayloadLocator& locator, std::uint64_t offset, std::span<std::byte> to,
+                       std::size_t extent) = 0;
 };
 
 }  // namespace rdmc::fabric::shm

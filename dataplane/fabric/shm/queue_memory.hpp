@@ -81,7 +81,7 @@ struct QueueControl {
   std::atomic<std::uint32_t> answer_bytes{0};
 
   /// Of the peer's pieces of answers: how many were taken.
-  alignas(64) std::atomic<std::uint32_t> fetched{0};
+  alignas(64) std::atomic<std::uint32_t> answers_taken{0};
   /// A sleeper wants to be woken when so many of its requests are handled, or no more will be for now.
   std::atomic<std::uint32_t> wake_at{0};
 

@@ -57,11 +57,11 @@ bool Requester::publish_piece(Posted& posted) {
   if (!rest.empty()) {
     const bool small = work.bytes.size() <= kAlwaysStaged;
     // A message that began to be staged stays so: it is nowhere else.
-    const auto place = small || slot.offset != 0 ? std::nullopt : payload_.offer(work.bytes);
-    if (place) {
-      slot.source = place->source;
-      slot.arena = place->arena;
-      slot.where = place->where;
+    const auto locator = small || slot.offset != 0 ? std::nullopt : payload_.offer(work.bytes);
+    if (locator) {
+      slot.source = locator->source;
+      slot.arena = locator->arena;
+      slot.where = locator->where;
     } else {
       slot.bytes = static_cast<std::uint32_t>(std::min(rest.size(), kStagedPiece));
       std::byte* const room = stage(slot.bytes);
@@ -132,11 +132,11 @@ std::size_t Requester::complete() {
     }
     return done + 1;
   }
-  if (answered != fetched_ && fault_.empty() && fetch_answer()) ++done;
+  if (answered != answers_taken_ && fault_.empty() && take_answer()) ++done;
   return done;
 }
 
-bool Requester::fetch_answer() {
+bool Requester::take_answer() {
   if (works_.empty() || !works_.front().published || !asks(works_.front().work)) {
     fault_ = "the peer answers what was never asked";
     return false;
@@ -151,7 +151,7 @@ bool Requester::fetch_answer() {
   std::memcpy(rest.data(), peers_->answer.data(), bytes);
   bytes_copied_ += bytes;
   front.piece_offset += static_cast<std::uint32_t>(bytes);
-  ours_.control.fetched.store(++fetched_, std::memory_order_seq_cst);
+  ours_.control.answers_taken.store(++answers_taken_, std::memory_order_seq_cst);
   published_ = true;
   return true;
 }
@@ -176,7 +176,7 @@ bool Requester::has_news() const {
   if (peers_ == nullptr) return false;
   const QueueControl& theirs = peers_->control;
   return theirs.handled.load(std::memory_order_seq_cst) != handled_ ||
-         theirs.answered.load(std::memory_order_seq_cst) != fetched_ ||
+         theirs.answered.load(std::memory_order_seq_cst) != answers_taken_ ||
          theirs.refused.load(std::memory_order_acquire) != 0;
 }
 

@@ -80,7 +80,7 @@ class Requester {
   bool publish_piece(Posted& posted);
   std::byte* stage(std::size_t bytes);
   std::size_t complete();
-  bool fetch_answer();
+  bool take_answer();
   void push(const Posted& posted, WorkStatus status);
 
   QueueMemory& ours_;
@@ -91,7 +91,7 @@ class Requester {
   std::uint64_t next_ = 0;                            // the work to publish next
   std::uint32_t posted_ = 0;                          // slots
   std::uint32_t handled_ = 0;                         // of those, as the peer said last
-  std::uint32_t fetched_ = 0;                         // pieces of answers
+  std::uint32_t answers_taken_ = 0;                   // pieces of answers
   std::uint64_t staged_ = 0;                          // bytes of staging memory ever used, gaps included
   std::uint64_t staged_free_ = 0;                     // of those free again
   std::array<std::uint64_t, kSlots> staged_until_{};  // by slot: `staged_` behind it

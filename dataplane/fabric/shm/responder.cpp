@@ -148,8 +148,8 @@ Responder::Step Responder::copy(std::span<std::byte> to, std::size_t extent, std
       return refuse(Refusal::invalid_request, kInvalid);
     std::memcpy(next.data(), peers_->staging.data() + slot_.where + progress_, next.size());
   } else {
-    const Place place{.source = slot_.source, .arena = slot_.arena, .where = slot_.where};
-    switch (payload_.fetch(place, progress_, next, extent)) {
+    const PayloadLocator locator{.source = slot_.source, .arena = slot_.arena, .where = slot_.where};
+    switch (payload_.pull(locator, progress_, next, extent)) {
       case PayloadSource::Outcome::copied: break;
       case PayloadSource::Outcome::gone: return end("the peer has gone");
       case PayloadSource::Outcome::malformed: return refuse(Refusal::invalid_request, kInvalid);
@@ -189,7 +189,7 @@ Responder::Step Responder::finish_message() {
 
 Responder::Step Responder::answer_read(std::size_t& budget) {
   if (slot_.message_bytes == 0) return Step::done;
-  if (peers_->control.fetched.load(std::memory_order_seq_cst) != answered_) return Step::waits;
+  if (peers_->control.answers_taken.load(std::memory_order_seq_cst) != answered_) return Step::waits;
   if (progress_ == slot_.message_bytes) return Step::done;
   const std::byte* const begin = resolve(RemoteAccess::read);
   if (begin == nullptr) return refuse(Refusal::remote_access, kOutside);
@@ -199,7 +199,7 @@ Responder::Step Responder::answer_read(std::size_t& budget) {
 }
 
 Responder::Step Responder::answer_atomic() {
-  if (peers_->control.fetched.load(std::memory_order_seq_cst) != answered_) return Step::waits;
+  if (peers_->control.answers_taken.load(std::memory_order_seq_cst) != answered_) return Step::waits;
   if (progress_ != 0) return Step::done;
   std::byte* const at = resolve(RemoteAccess::atomic);
   if (at == nullptr) return refuse(Refusal::remote_access, kOutside);
@@ -245,7 +245,7 @@ bool Responder::has_more() const {
   if (!has_slot_) return peers_->control.posted.load(std::memory_order_seq_cst) != handled_;
   if (not_ready_) return !receives_.empty();
   const bool asks = slot_.operation != Operation::send && slot_.operation != Operation::write;
-  return !asks || peers_->control.fetched.load(std::memory_order_seq_cst) == answered_;
+  return !asks || peers_->control.answers_taken.load(std::memory_order_seq_cst) == answered_;
 }
 
 }  // namespace rdmc::fabric::shm

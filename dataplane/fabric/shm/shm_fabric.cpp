@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::uint64_t kListenerTag = 0;
 /// Visitors that have not said hello; more are turned away.
-constexpr std::size_t kMostVisitors = 256;
+constexpr std::size_t kMostPendingConnections = 256;
 /// Let in at once: others get their turn. And how long each may say nothing: a peer's hello comes with it.
 constexpr std::size_t kVisitorsPerTurn = 64;
-constexpr Duration kVisitorPatience = seconds(1);
+constexpr Duration kPendingPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
 /// Turns without work before the core is offered to others: on a core of one's own an answer is here sooner;
 /// where others took the core when it was offered last, what we wait for is likely to be theirs.
@@ -144,7 +144,8 @@ void ShmFabric::ring_all() {
 }
 
 Time ShmFabric::next_deadline() const {
-  Time earliest = visitors_.empty() ? Time::never() : visitors_.begin()->second.came + kVisitorPatience;
+  Time earliest = pending_connections_.empty() ? Time::never()
+                                               : pending_connections_.begin()->second.came + kPendingPatience;
   for (const ShmQueuePair* const queue_pair : queue_pairs_)
     earliest = std::min(earliest, queue_pair->next_deadline());
   return earliest;
@@ -212,7 +213,7 @@ std::size_t ShmFabric::serve_sockets(Time now) {
   for (const std::uint64_t tag : tags) {
     if (tag == kListenerTag) {
       take_visitors(now);
-    } else if (visitors_.contains(tag)) {
+    } else if (pending_connections_.contains(tag)) {
       on_visitor(tag);
     } else {
       const auto found = std::ranges::find(queue_pairs_, tag, [](const auto* one) { return one->serial_; });
@@ -228,27 +229,27 @@ void ShmFabric::take_visitors(Time now) {
   for (std::size_t taken = 0; taken < kVisitorsPerTurn; ++taken) {
     auto socket = listener_.accept();
     if (!socket) break;
-    if (visitors_.size() == kMostVisitors) continue;
+    if (pending_connections_.size() == kMostPendingConnections) continue;
     const std::uint64_t tag = next_serial_++;
-    visitors_.emplace(tag, Visitor{std::move(*socket), now});
+    pending_connections_.emplace(tag, PendingConnection{std::move(*socket), now});
     on_visitor(tag);  // mostly its hello is here already
   }
 }
 
 void ShmFabric::drop_silent_visitors(Time now) {
-  while (!visitors_.empty() && now - visitors_.begin()->second.came >= kVisitorPatience)
-    visitors_.erase(visitors_.begin());
+  while (!pending_connections_.empty() && now - pending_connections_.begin()->second.came >= kPendingPatience)
+    pending_connections_.erase(pending_connections_.begin());
 }
 
 void ShmFabric::on_visitor(std::uint64_t tag) {
-  const auto visitor = visitors_.find(tag);
-  auto received = visitor->second.socket.receive();
+  const auto pending = pending_connections_.find(tag);
+  auto received = pending->second.socket.receive();
   if (received && !*received) {
-    (void)watch_->watch(visitor->second.socket.descriptor(), tag);
+    (void)watch_->watch(pending->second.socket.descriptor(), tag);
     return;
   }
-  shm::LocalSocket socket = std::move(visitor->second.socket);
-  visitors_.erase(visitor);
+  shm::LocalSocket socket = std::move(pending->second.socket);
+  pending_connections_.erase(pending);
   if (!received) return;
   const shm::Token& wanted = (*received)->message.to;
   const auto found = std::ranges::find(

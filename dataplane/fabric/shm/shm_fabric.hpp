@@ -112,11 +112,12 @@ class ShmFabric final : public Fabric {
   roce::RegionTable regions_;
   shm::LocalArenas arenas_;
   std::vector<ShmQueuePair*> queue_pairs_;  // in order of their serials
-  struct Visitor {
+  struct PendingConnection {
     shm::LocalSocket socket;
     Time came{};
   };
-  std::map<std::uint64_t, Visitor> visitors_;  // whose hello has not come, in the order they came
+  std::map<std::uint64_t, PendingConnection>
+      pending_connections_;  // whose hello has not come, in the order they came
   std::uint64_t next_serial_ = 1;
   std::atomic<bool> attention_{false};  // the watch has noted something
   std::atomic<bool> woken_{false};

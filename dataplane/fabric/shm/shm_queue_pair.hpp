@@ -42,8 +42,8 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
     return !failed_ && responder_.redirect(key, where);
   }
-  std::optional<ViewOffer> offer_view(std::span<const std::byte> bytes) override;
-  Result<PeerView> view(const ViewOffer& offer, std::uint64_t bytes) override;
+  std::optional<MappingOffer> offer_mapping(std::span<const std::byte> bytes) override;
+  Result<MappedMemory> map(const MappingOffer& offer, std::uint64_t bytes) override;
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override;
   std::size_t poll_completions(std::span<Completion> out) override;
@@ -72,7 +72,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   /// The peer, as the side that is to dial, has come with its hello.
   void visit(shm::LocalSocket socket, shm::LocalSocket::Received hello);
 
-  // shm_introduction.cpp
+  // shm_handshake.cpp
   bool dials() const;
   Result<void> dial();
   void dial_again(Time now);
@@ -87,12 +87,12 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   void forget_arenas();
   std::optional<shm::LocalArenas::Found> named_arena(std::span<const std::byte> bytes);
   Result<std::shared_ptr<const memory::SharedPages>> peer_arena(std::uint32_t number);
-  std::optional<shm::Place> offer(std::span<const std::byte> bytes) override;
-  Outcome fetch(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to,
-                std::size_t extent) override;
-  Outcome fetch_from_arena(const shm::Place& place, std::uint64_t offset, std::span<std::byte> to,
-                           std::size_t extent);
-  Outcome fetch_from_process(std::uint64_t address, std::span<std::byte> to);
+  std::optional<shm::PayloadLocator> offer(std::span<const std::byte> bytes) override;
+  Outcome pull(const shm::PayloadLocator& locator, std::uint64_t offset, std::span<std::byte> to,
+               std::size_t extent) override;
+  Outcome pull_from_arena(const shm::PayloadLocator& locator, std::uint64_t offset, std::span<std::byte> to,
+                          std::size_t extent);
+  Outcome pull_from_process(std::uint64_t address, std::span<std::byte> to);
 
   Result<void> check_room() const;
   Result<void> post(const shm::Work& work);

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <cerrno>
 
-#include "dataplane/base/quiet_thread.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::fabric::shm {
 Result<std::unique_ptr<SocketWatch>> SocketWatch::open(std::function<void()> tell) {
@@ -21,7 +21,7 @@ Result<std::unique_ptr<SocketWatch>> SocketWatch::open(std::function<void()> tel
   if (epoll_ctl(waits, EPOLL_CTL_ADD, self->stop_.get(), &stopping) != 0 ||
       epoll_ctl(waits, EPOLL_CTL_ADD, self->sockets_.get(), &news) != 0)
     return fail_errno("watching local sockets", errno);
-  auto thread = start_quiet_thread("to watch local sockets", [watch = self.get()] { watch->run(); });
+  auto thread = start_signal_masked_thread("to watch local sockets", [watch = self.get()] { watch->run(); });
   if (!thread) return std::unexpected(thread.error());
   self->thread_ = std::move(*thread);
   return self;

@@ -1,4 +1,4 @@
-// Connecting: what the two blobs agree on is told to the device by an Introduction; works posted meanwhile
+// Connecting: what the two blobs agree on is told to the device by an BringUp; works posted meanwhile
 // wait for it here.
 #include <algorithm>
 #include <cstring>
@@ -28,8 +28,8 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   const VerbsDevice& device = fabric_.device_;
   const std::uint8_t peers_most = peer->max_rd_atomic == 0 ? options_.max_rd_atomic : peer->max_rd_atomic;
 
-  Introduction::Step to_receive{.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER};
+  BringUp::Step to_receive{.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER};
   ibv_qp_attr& receiving = to_receive.attributes;
   receiving.qp_state = IBV_QPS_RTR;
   receiving.path_mtu = mtu_of(*mtu);
@@ -44,8 +44,8 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   receiving.ah_attr.grh.traffic_class = fabric_.traffic_class_;
   receiving.ah_attr.port_num = device.port;
 
-  Introduction::Step to_send{.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC};
+  BringUp::Step to_send{.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC};
   ibv_qp_attr& sending = to_send.attributes;
   sending.qp_state = IBV_QPS_RTS;
   sending.timeout = ack_timeout_exponent(options_.ack_timeout * (options_.retry_limit + 1), kRetries + 1);
@@ -58,15 +58,15 @@ Result<void> VerbsQueuePair::connect(std::span<const std::byte> peer_blob) {
   peer_ = host_string(peer->shared);
   connected_ = true;
   ++fabric_.introductions_;
-  introduction_ = std::make_unique<Introduction>(made_.handle.get(), to_receive, to_send,
-                                                 [&fabric = fabric_] { fabric.wake(); });
+  bring_up_ = std::make_unique<BringUp>(made_.handle.get(), to_receive, to_send,
+                                        [&fabric = fabric_] { fabric.wake(); });
   return {};
 }
 
 void VerbsQueuePair::check_introduction() {
-  if (!introduction_ || !introduction_->is_over()) return;
-  const int error = introduction_->error();
-  introduction_.reset();
+  if (!bring_up_ || !bring_up_->is_over()) return;
+  const int error = bring_up_->error();
+  bring_up_.reset();
   --fabric_.introductions_;
   if (failed_) return to_error();  // for another reason, while it went on
   if (error != 0)

@@ -38,7 +38,7 @@ std::size_t VerbsFabric::progress(Time now) {
 Time VerbsFabric::next_deadline() const {
   Time earliest = waiting_ == 0 ? Time::never() : next_check_;
   for (const Leaving& leaving : leaving_)
-    if (!leaving.introduction) earliest = std::min(earliest, leaving.drained_at_latest);
+    if (!leaving.bring_up) earliest = std::min(earliest, leaving.drained_at_latest);
   return earliest;
 }
 

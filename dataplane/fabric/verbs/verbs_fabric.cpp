@@ -170,7 +170,7 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
       .first_psn = Psn(entropy_()),
       .path_mtu = std::bit_floor(wanted),
       .receive_window = kReceiveWindow,
-      .stranger = true,
+      .foreign = true,
       .nic = true,
       .max_rd_atomic = device_.reads_at_most(options.max_rd_atomic, device_.limits.max_qp_rd_atom)};
   const std::uint32_t serial = made.serial;
@@ -184,11 +184,11 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
 void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
   queue_pair.failed_ = true;
   const bool shares = queue_pair.made_.shares_receives;
-  const bool under_way = queue_pair.introduction_ && !queue_pair.introduction_->is_over();
-  if (queue_pair.introduction_) --introductions_;
+  const bool under_way = queue_pair.bring_up_ && !queue_pair.bring_up_->is_over();
+  if (queue_pair.bring_up_) --introductions_;
   Leaving leaving{
       .handle = {},
-      .introduction = std::move(queue_pair.introduction_),
+      .bring_up = std::move(queue_pair.bring_up_),
       .completions = queue_pair.options_.send_depth + (shares ? 0 : queue_pair.options_.receive_depth),
       .shares_receives = shares};
   bool stays = true;
@@ -197,7 +197,7 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
     // the application's again; but the kernel destroys nothing that somebody waits in.
     queue_pair.to_error();
   } else {
-    leaving.introduction.reset();
+    leaving.bring_up.reset();
     stays = queue_pair.connected_ && shares && !queue_pair.drained_ && gives_memory_back(queue_pair);
     if (stays) leaving.drained_at_latest = monotonic_now() + kDrainPatience;
   }
@@ -223,12 +223,12 @@ bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
 }
 
 void VerbsFabric::finish_those_leaving(Time now) {
-  const auto drains = [](const Leaving& leaving) { return !leaving.introduction && !leaving.drained; };
+  const auto drains = [](const Leaving& leaving) { return !leaving.bring_up && !leaving.drained; };
   if (std::ranges::any_of(leaving_, drains)) poll_events();  // which may tell that it has
   std::erase_if(leaving_, [&](Leaving& leaving) {
-    if (leaving.introduction && !leaving.introduction->is_over()) return false;
+    if (leaving.bring_up && !leaving.bring_up->is_over()) return false;
     if (!leaving.drained && now < leaving.drained_at_latest) return false;
-    leaving.introduction.reset();
+    leaving.bring_up.reset();
     destroy(leaving.handle);
     make_room_of(leaving);
     return true;

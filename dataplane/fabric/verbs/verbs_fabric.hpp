@@ -18,7 +18,7 @@
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
-#include "dataplane/fabric/verbs/introduction.hpp"
+#include "dataplane/fabric/verbs/bring_up.hpp"
 #include "dataplane/fabric/verbs/local_keys.hpp"
 #include "dataplane/fabric/verbs/shared_receives.hpp"
 #include "dataplane/fabric/verbs/verbs_device.hpp"
@@ -86,7 +86,7 @@ class VerbsFabric final : public Fabric {
   /// memory of the application's is in it.
   struct Leaving {
     VerbsHandle<ibv_qp> handle;
-    std::unique_ptr<Introduction> introduction;  // ends before the handle; none: it is over
+    std::unique_ptr<BringUp> bring_up;  // ends before the handle; none: it is over
     std::uint32_t completions = 0;
     bool shares_receives = false;
     Time drained_at_latest{};

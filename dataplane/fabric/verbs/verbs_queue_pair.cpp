@@ -54,7 +54,7 @@ Result<void> VerbsQueuePair::post(ibv_send_wr& work, Posted posted, std::span<co
                                                   fabric_.device_.name + " sends " +
                                                   std::to_string(fabric_.device_.largest_message));
   posted.bytes = static_cast<std::uint32_t>(bytes.size());
-  if (introduction_) {
+  if (bring_up_) {
     Waiting& waiting = waiting_.emplace_back(Waiting{work, bytes, {}, may_inline});
     if (may_inline && bytes.size() <= made_.inline_bytes) std::ranges::copy(bytes, waiting.copy.begin());
   } else if (auto handed = to_device(work, posted, bytes, may_inline); !handed) {
@@ -304,7 +304,7 @@ void VerbsQueuePair::fail(std::string cause) {
   failed_ = true;
   fabric_.news_ = true;
   cause_ = std::move(cause);
-  if (!introduction_) to_error();
+  if (!bring_up_) to_error();
   unseen_ = static_cast<std::uint32_t>(waiting_.size());
   waiting_.clear();
   flush_unseen();
@@ -328,7 +328,7 @@ void VerbsQueuePair::give_everything_back() {
 }
 
 void VerbsQueuePair::check_patience(Time now) {
-  if (failed_ || posted_.empty() || introduction_) return;
+  if (failed_ || posted_.empty() || bring_up_) return;
   waiting_since_ = std::min(waiting_since_, now);
   if (options_.rnr_retry_limit < kRnrRetryForEver || options_.rnr_patience.ns == 0) return;
   const Duration silence = options_.ack_timeout * (options_.retry_limit + 1);

@@ -14,7 +14,7 @@
 
 #include "dataplane/fabric/connection_blob.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
-#include "dataplane/fabric/verbs/introduction.hpp"
+#include "dataplane/fabric/verbs/bring_up.hpp"
 #include "dataplane/fabric/verbs/local_keys.hpp"
 #include "dataplane/fabric/verbs/verbs_handle.hpp"
 #include "dataplane/memory/arena.hpp"
@@ -124,7 +124,7 @@ class VerbsQueuePair final : public QueuePair {
   std::deque<Waiting> waiting_;  // the newest of posted_, until the queue pair can send
   std::uint32_t unseen_ = 0;     // the newest of posted_, which the device will not complete
   std::string peer_;
-  std::unique_ptr<Introduction> introduction_;  // under way
+  std::unique_ptr<BringUp> bring_up_;  // under way
 };
 
 }  // namespace rdmc::fabric

@@ -63,7 +63,7 @@ class DpdkPort final : public Port {
   std::uint16_t udp_port(FlowId flow) const override { return flows_[value_of(flow)].udp_port; }
   void close_flow(FlowId flow) override;
   std::size_t send_burst(std::span<const TxTrain> trains) override;
-  std::size_t receive_burst(LandingPlanner& planner, std::span<RxTrain> out) override;
+  std::size_t receive_burst(ScatterPlanner& planner, std::span<RxTrain> out) override;
   void wait(Time deadline) override;
   void wake() noexcept override { wake_.set(); }
   Result<std::vector<int>> wait_descriptors() override { return std::vector{wake_.descriptor()}; }
@@ -134,12 +134,12 @@ class DpdkPort final : public Port {
   std::uint16_t to_device(rte_mbuf** frames, std::uint16_t count);
   bool link_is_lost() const { return counters_.link_losses != counters_.link_returns; }
 
-  MemifLane* lane() { return lane_ ? &*lane_ : nullptr; }
+  MemifGate* gate() { return gate_ ? &*gate_ : nullptr; }
 
   // port_receive.cpp
   void tick(Time now);
   void check_link();
-  std::uint16_t fetch(std::uint16_t at_most);
+  std::uint16_t take_burst(std::uint16_t at_most);
   bool accept(rte_mbuf& buffer, RxTrain& train, iovec& piece);
   bool deliver(const Known& from, std::uint16_t identification, std::span<std::byte> payload, RxTrain& train,
                iovec& piece);
@@ -151,7 +151,7 @@ class DpdkPort final : public Port {
   void count_drops();
 
   std::unique_ptr<Device> device_;
-  std::optional<MemifLane> lane_;  // of a memif
+  std::optional<MemifGate> gate_;  // of a memif
   PortInfo info_;
   PortCounters counters_;
   Neighbours neighbours_;
@@ -173,7 +173,7 @@ class DpdkPort final : public Port {
   std::size_t attached_ = 0;  // packet buffers that refer to callers' memory
 
   std::array<rte_mbuf*, kBurst> received_{};  // of the last burst; the first `lent_` are lent to the caller
-  std::uint16_t fetched_ = 0, lent_ = 0;
+  std::uint16_t held_packets_ = 0, lent_ = 0;
   std::array<iovec, kBurst> pieces_{};
   std::uint16_t next_queue_ = 0;
   std::uint32_t bursts_ = 0;

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/port/dpdk/host_environment.hpp"
 #include "dataplane/port/dpdk/memif_gate.hpp"
-#include "dataplane/port/dpdk/surroundings.hpp"
 
 namespace rdmc::port::dpdk {
 namespace {
@@ -57,7 +57,7 @@ Complaints& complaints() {
 ssize_t write_complaint(void*, const char* text, size_t size) {
   const std::string_view line(text, size);
   const bool complains = rte_log_cur_msg_loglevel() <= static_cast<int>(RTE_LOG_WARNING);
-  complains ? complaints().add(line) : MemifLane::on_log(line);
+  complains ? complaints().add(line) : MemifGate::on_log(line);
   return static_cast<ssize_t>(size);
 }
 
@@ -130,7 +130,7 @@ Result<void> start_eal(const DpdkOptions& options) {
     return fail(error == ENOMEM ? Errc::resource_limit : Errc::unsupported,
                 "DPDK does not start: " + take_eal_complaints());
   }
-  rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_DEBUG);  // MemifLane goes by it
+  rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_DEBUG);  // MemifGate goes by it
   if (!options.hugepages) rmdir(rte_eal_get_runtime_dir());   // made in any case, and empty
   eal().started = Started{.hugepages = options.hugepages, .pci = !options.is_virtual};
   return {};

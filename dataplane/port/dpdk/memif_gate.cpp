@@ -31,24 +31,24 @@ Lanes& lanes() {
 
 }  // namespace
 
-std::atomic<bool> MemifLane::closed_ = false;
+std::atomic<bool> MemifGate::closed_ = false;
 
-MemifLane::MemifLane() {
+MemifGate::MemifGate() {
   const std::lock_guard lock(lanes().mutex);
   lanes().busy.push_back(&busy_);
 }
 
-MemifLane::~MemifLane() {
+MemifGate::~MemifGate() {
   const std::lock_guard lock(lanes().mutex);
   std::erase(lanes().busy, &busy_);
 }
 
-void MemifLane::on_log(std::string_view line) {
+void MemifGate::on_log(std::string_view line) {
   if (line.find(kGone) != std::string_view::npos || line.find(kGoes) != std::string_view::npos) close();
 }
 
 /// On the interrupt thread, which opens the gate again when it is done with what it is about to do.
-void MemifLane::close() {
+void MemifGate::close() {
   closed_.store(true);
   const auto open = [](void*) { closed_.store(false); };
   if (rte_eal_alarm_set(1, open, nullptr) != 0) return closed_.store(false);

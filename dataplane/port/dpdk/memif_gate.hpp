@@ -11,12 +11,12 @@
 namespace rdmc::port::dpdk {
 
 /// A memif port's way through the gate: one thread at a time. Owned by the port.
-class MemifLane {
+class MemifGate {
  public:
-  MemifLane();
-  ~MemifLane();
-  MemifLane(const MemifLane&) = delete;
-  MemifLane& operator=(const MemifLane&) = delete;
+  MemifGate();
+  ~MemifGate();
+  MemifGate(const MemifGate&) = delete;
+  MemifGate& operator=(const MemifGate&) = delete;
 
   /// True: a burst may begin, and ends with leave().
   bool enter() noexcept {
@@ -37,19 +37,19 @@ class MemifLane {
   std::atomic<bool> busy_ = false;
 };
 
-/// A burst, from before to after; `lane` is null where there is no gate.
+/// A burst, from before to after; `gate` is null where there is no gate.
 class MemifPass {
  public:
-  explicit MemifPass(MemifLane* lane) noexcept : lane_(lane), open_(lane == nullptr || lane->enter()) {}
+  explicit MemifPass(MemifGate* gate) noexcept : gate_(gate), open_(gate == nullptr || gate->enter()) {}
   ~MemifPass() {
-    if (lane_ != nullptr && open_) lane_->leave();
+    if (gate_ != nullptr && open_) gate_->leave();
   }
   MemifPass(const MemifPass&) = delete;
   MemifPass& operator=(const MemifPass&) = delete;
   explicit operator bool() const noexcept { return open_; }
 
  private:
-  MemifLane* lane_;
+  MemifGate* gate_;
   bool open_;
 };
 

@@ -6,7 +6,7 @@
 
 #include "dataplane/port/dpdk/dpdk_port.hpp"
 #include "dataplane/port/dpdk/eal.hpp"
-#include "dataplane/port/dpdk/surroundings.hpp"
+#include "dataplane/port/dpdk/host_environment.hpp"
 #include "dataplane/port/driver.hpp"
 
 namespace rdmc::port::dpdk {
@@ -52,7 +52,7 @@ class DpdkDriver final : public Driver {
   Usability probe(const PortRequest& request) override {
     const auto options = parse_options(request.device);
     if (!options) return {.reason = options.error().what};
-    return judge(*options, look_around(*options));
+    return judge(*options, inspect_host(*options));
   }
 
   /// A memif. Its frames are copied in and out of its ring, although a client may lend its packet buffers for
@@ -61,7 +61,7 @@ class DpdkDriver final : public Driver {
   /// leaves nothing behind; nobody guesses its name before it is there, and who reads it then (it is in
   /// /proc/net/unix) lacks the secret.
   std::array<PortRequest, 2> pair_on_this_host() override {
-    const bool huge = eal_has_hugepages().value_or(look_around({}).free_hugepages >= 2 * kHugepagesWanted);
+    const bool huge = eal_has_hugepages().value_or(inspect_host({}).free_hugepages >= 2 * kHugepagesWanted);
     const std::string socket = random_word(), secret = random_word();
     const auto device = [&](const std::string& end, const std::string& role) {
       return PortRequest{.address = {},

@@ -45,7 +45,7 @@ DpdkPort::DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, std:
       traffic_class_(traffic_class),
       paths_(kPaths),
       known_(kKnown) {
-  if (device_->is_memif()) lane_.emplace();
+  if (device_->is_memif()) gate_.emplace();
   lent_payload_.free_cb = [](void*, void* port) {
     auto& self = *static_cast<DpdkPort*>(port);
     --self.attached_;
@@ -82,7 +82,8 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   now_ = monotonic_now();
   check_link();
   register_this_thread();
-  fetched_ = fetch(kBurst);  // a memif's client offers room for frames only when it has looked for some
+  held_packets_ =
+      take_burst(kBurst);  // a memif's client offers room for frames only when it has looked for some
   neighbours_.announce();
   send_neighbour_messages();
   return {};

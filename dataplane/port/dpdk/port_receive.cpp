@@ -46,15 +46,16 @@ std::uint64_t PortCounters::*counter_of(Unusable why) {
 
 }  // namespace
 
-std::size_t DpdkPort::receive_burst(LandingPlanner&, std::span<RxTrain> out) {
+std::size_t DpdkPort::receive_burst(ScatterPlanner&, std::span<RxTrain> out) {
   register_this_thread();
   release_received();
   if (++bursts_ % kBurstsPerTick == 0) tick(monotonic_now());
-  if (fetched_ == 0) fetched_ = fetch(static_cast<std::uint16_t>(std::min<std::size_t>(out.size(), kBurst)));
+  if (held_packets_ == 0)
+    held_packets_ = take_burst(static_cast<std::uint16_t>(std::min<std::size_t>(out.size(), kBurst)));
   std::size_t count = 0;
-  for (std::uint16_t i = 0; i < std::min(kPrefetched, fetched_); ++i) prefetch(*received_[i]);
-  for (; lent_ < fetched_ && count < out.size(); ++lent_) {
-    if (lent_ + kPrefetched < fetched_) prefetch(*received_[lent_ + kPrefetched]);
+  for (std::uint16_t i = 0; i < std::min(kPrefetched, held_packets_); ++i) prefetch(*received_[i]);
+  for (; lent_ < held_packets_ && count < out.size(); ++lent_) {
+    if (lent_ + kPrefetched < held_packets_) prefetch(*received_[lent_ + kPrefetched]);
     if (accept(*received_[lent_], out[count], pieces_[count])) ++count;
   }
   return count;
@@ -64,14 +65,14 @@ std::size_t DpdkPort::receive_burst(LandingPlanner&, std::span<RxTrain> out) {
 void DpdkPort::release_received() {
   if (lent_ == 0) return;
   rte_pktmbuf_free_bulk(received_.data(), lent_);
-  std::copy(received_.begin() + lent_, received_.begin() + fetched_, received_.begin());
-  fetched_ = static_cast<std::uint16_t>(fetched_ - lent_);
+  std::copy(received_.begin() + lent_, received_.begin() + held_packets_, received_.begin());
+  held_packets_ = static_cast<std::uint16_t>(held_packets_ - lent_);
   lent_ = 0;
 }
 
 /// The queues take turns; an empty one gives its turn to the next.
-std::uint16_t DpdkPort::fetch(std::uint16_t at_most) {
-  const MemifPass pass(lane());
+std::uint16_t DpdkPort::take_burst(std::uint16_t at_most) {
+  const MemifPass pass(gate());
   if (!pass) return 0;
   for (std::uint16_t tries = 0; tries < device_->receive_queues(); ++tries) {
     const std::uint16_t queue = next_queue_;

@@ -191,7 +191,7 @@ std::uint16_t DpdkPort::to_device(rte_mbuf** frames, std::uint16_t count) {
     counters_.send_failed += count;
     return count;
   }
-  const MemifPass pass(lane());
+  const MemifPass pass(gate());
   const std::uint16_t taken = pass ? rte_eth_tx_burst(device_->id(), 0, frames, count) : std::uint16_t{0};
   counters_.datagrams_sent += taken;
   return taken;

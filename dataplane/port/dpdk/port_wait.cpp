@@ -46,8 +46,8 @@ void DpdkPort::wait(Time deadline) {
   for (;;) {
     const Time now = monotonic_now();
     tick(now);
-    if (fetched_ == 0) fetched_ = fetch(kBurst);
-    if (fetched_ > 0 || now >= deadline || wake_.take()) return;
+    if (held_packets_ == 0) held_packets_ = take_burst(kBurst);
+    if (held_packets_ > 0 || now >= deadline || wake_.take()) return;
     const Time until =
         std::min({deadline, neighbours_.next_deadline(), link_is_lost() ? next_link_check_ : deadline});
     if (!interrupts_ || !sleep_until_interrupt(until)) doze(until);
@@ -63,8 +63,8 @@ Time DpdkPort::prepare_wait(Time deadline) {
   count_drops();
   const Time now = monotonic_now();
   tick(now);
-  if (fetched_ == 0) fetched_ = fetch(kBurst);
-  if (fetched_ > 0 || wake_.take()) return Time{};
+  if (held_packets_ == 0) held_packets_ = take_burst(kBurst);
+  if (held_packets_ > 0 || wake_.take()) return Time{};
   return std::min(deadline, now + kLongestNap);
 }
 
@@ -80,8 +80,8 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
     return false;
   }
   // What came before the interrupt was armed raises none.
-  fetched_ = fetch(kBurst);
-  if (fetched_ == 0) {
+  held_packets_ = take_burst(kBurst);
+  if (held_packets_ == 0) {
     const timespec left = until_deadline(monotonic_now(), until);
     std::array<pollfd, 2> events{{{wake_.descriptor(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}}};
     ++counters_.system_calls;
@@ -97,12 +97,12 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
 void DpdkPort::doze(Time until) {
   Duration nap = kFirstNap;
   pollfd event{wake_.descriptor(), POLLIN, 0};
-  for (Time now = monotonic_now(); fetched_ == 0 && now < until; now = monotonic_now()) {
+  for (Time now = monotonic_now(); held_packets_ == 0 && now < until; now = monotonic_now()) {
     const timespec left = until_deadline(now, std::min(until, now + nap));
     ++counters_.system_calls;
     if (ppoll(&event, 1, &left, nullptr) > 0) return drain(event);
     nap = std::min(nap * 2, kLongestNap);
-    fetched_ = fetch(kBurst);
+    held_packets_ = take_burst(kBurst);
   }
 }
 

@@ -96,7 +96,7 @@ struct GroupOptions {
   /// the messages from continued() on. Only with can_continue.
   bool joins = false;
   /// Receivers on the root's host look at large messages where they lie, without any copy: where the root has
-  /// allocate()d their memory and all members can see it they come by viewed(), all others as ever. The same
+  /// allocate()d their memory and all members can see it they come by mapped(), all others as ever. The same
   /// at every member; not with can_continue.
   bool read_only = false;
 };
@@ -139,7 +139,7 @@ struct GroupCallbacks {
   /// failed(). Afterwards the root may write there; it may, too, once it has lost this member, of which this
   /// member, if it gets no turn, hears later. A root that wants to spare such members its writes drops the
   /// memory after failed() instead of using it again: the pages stay with those who look at them.
-  std::function<void(std::uint64_t message, std::span<const std::byte> bytes)> viewed;
+  std::function<void(std::uint64_t message, std::span<const std::byte> bytes)> mapped;
   /// The memory of this message is the application's again. At the root: all it had to send has been
   /// received, and what it has shown released.
   std::function<void(std::uint64_t message)> reusable;
@@ -220,7 +220,7 @@ class Node {
   /// failed().
   Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
 
-  /// Receiver: it needs a message of viewed() no longer. Errors: not_found, would_block.
+  /// Receiver: it needs a message of mapped() no longer. Errors: not_found, would_block.
   Result<void> release(GroupNumber group, std::uint64_t message);
   /// At least so many zero bytes, page aligned. Errors: resource_limit.
   Result<SharedMemory> allocate(std::size_t bytes);

@@ -1,4 +1,4 @@
-// Finds the processes that a cluster engine has started together, so that a program needs no list of hosts
+// Finds the processes that a launcher has started together, so that a program needs no list of hosts
 // under mpirun, prterun or srun, and one in RDMC_HOSTS elsewhere:
 //   auto job = rdmc::launched_job();
 //   auto node = rdmc::Node::create({.id = job->id, .address = job->address});
@@ -18,7 +18,7 @@ namespace rdmc {
 
 struct LaunchOptions {
   /// "pmix", "slurm", "hostlist", or "auto": the first of these that is there.
-  std::string engine = "auto";
+  std::string launcher = "auto";
   /// For hostlist: "n[1-4]", or with ports, "n1:[7801-7804]" (pdsh's syntax); empty: RDMC_HOSTS.
   std::string hosts;
   /// Which of `hosts` this process is, from 0; else RDMC_RANK says, or the only host that is this one.
@@ -38,7 +38,7 @@ struct LaunchedJob {
   Address address;                  ///< by which the others meet it, port 0: for NodeOptions
   std::vector<MeshMember> members;  ///< by rank
   MeshOptions mesh;
-  std::string why;  ///< the engine, and how it was found, for people
+  std::string why;  ///< the launcher, and how it was found, for people
   /// Keeps this process's port from others until the mesh is made; of no other use.
   std::shared_ptr<void> port;
 

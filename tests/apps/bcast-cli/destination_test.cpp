@@ -28,17 +28,18 @@ struct Fixture {
   }
 };
 
-Root open_root(const fs::path& path, Root::Confinement confinement = Root::Confinement::beneath) {
-  auto root = Root::open(path, Root::Missing::refuse, confinement);
+ReceiveDirectory open_root(const fs::path& path, ReceiveDirectory::Confinement confinement =
+                                                     ReceiveDirectory::Confinement::beneath) {
+  auto root = ReceiveDirectory::open(path, ReceiveDirectory::Missing::refuse, confinement);
   BOOST_REQUIRE_MESSAGE(root.has_value(), (root ? "" : root.error().what));
   return std::move(*root);
 }
 
 /// Where the copy of "src.bin" would go, relative to the root, or the error.
 std::string placed(const fs::path& path, const std::string& destination, bool overwrite = false,
-                   Root::Confinement confinement = Root::Confinement::beneath) {
+                   ReceiveDirectory::Confinement confinement = ReceiveDirectory::Confinement::beneath) {
   const auto root = open_root(path, confinement);
-  const auto placement = place(root, {destination, "src.bin", overwrite});
+  const auto placement = resolve_destination(root, {destination, "src.bin", overwrite});
   if (!placement) return placement.error().what;
   BOOST_TEST(placement->path.ends_with(placement->name));
   return fs::relative(placement->path, path);
@@ -48,9 +49,10 @@ bool mentions(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-const Root::Confinement kBoth[] = {Root::Confinement::beneath, Root::Confinement::walk};
-std::string words(Root::Confinement c) {
-  return c == Root::Confinement::beneath ? "openat2" : "walking";
+const ReceiveDirectory::Confinement kBoth[] = {ReceiveDirectory::Confinement::beneath,
+                                               ReceiveDirectory::Confinement::walk};
+std::string words(ReceiveDirectory::Confinement c) {
+  return c == ReceiveDirectory::Confinement::beneath ? "openat2" : "walking";
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ BOOST_FIXTURE_TEST_CASE(no_destination_leads_out_of_the_root, Fixture) {
          {"../x", "..", "../", "d/../../x", "d/../..", "/etc/x", "/", "relative", "relative/x", "relative/",
           "absolute/x", "absolute/new/x", "d/up/x", "slash/tmp/x"}) {
       const auto root_directory = open_root(root, confinement);
-      const auto placement = place(root_directory, {destination, "src.bin", true});
+      const auto placement = resolve_destination(root_directory, {destination, "src.bin", true});
       BOOST_TEST(!placement.has_value(), destination << " by " << words(confinement));
       const auto foreseen = foresee(root_directory, {destination, "src.bin", true}, 0);
       BOOST_TEST(!foreseen.has_value(), destination << " by " << words(confinement));
@@ -106,7 +108,8 @@ BOOST_FIXTURE_TEST_CASE(links_that_stay_inside_are_followed_by_the_kernel_and_re
   fs::create_directory_symlink("real", root / "link");
   BOOST_TEST(placed(root, "link/x") == "real/x");
   BOOST_TEST(placed(root, "link") == "real/src.bin");
-  BOOST_TEST(mentions(placed(root, "link/x", false, Root::Confinement::walk), "link is a symbolic link"));
+  BOOST_TEST(mentions(placed(root, "link/x", false, ReceiveDirectory::Confinement::walk),
+                      "link is a symbolic link"));
 }
 
 BOOST_FIXTURE_TEST_CASE(any_destination_stays_inside_or_is_refused, Fixture) {
@@ -122,7 +125,7 @@ BOOST_FIXTURE_TEST_CASE(any_destination_stays_inside_or_is_refused, Fixture) {
       std::string destination;
       for (const auto& piece : pieces) destination += piece + "/";
       if (*rc::gen::arbitrary<bool>() && !destination.empty()) destination.pop_back();
-      const auto placement = place(root_directory, {destination, "src.bin", false});
+      const auto placement = resolve_destination(root_directory, {destination, "src.bin", false});
       if (!placement) return;
       const auto real = fs::canonical("/proc/self/fd/" + std::to_string(placement->directory.get()));
       RC_ASSERT((real / "").string().starts_with((fs::canonical(root) / "").string()));
@@ -161,14 +164,14 @@ BOOST_FIXTURE_TEST_CASE(names_that_cannot_be_are_refused, Fixture) {
 
 BOOST_FIXTURE_TEST_CASE(odd_names_are_just_bytes, Fixture) {
   for (const auto* name : {"with space", "new\nline", "-w", "\xff\xfe", "*", "\xe2\x82\xac"}) {
-    const auto placement = place(open_root(root), {"./", name, false});
+    const auto placement = resolve_destination(open_root(root), {"./", name, false});
     BOOST_REQUIRE(placement.has_value());
     BOOST_TEST(placement->name == name);
   }
 }
 
 BOOST_FIXTURE_TEST_CASE(foreseeing_knows_the_space_and_where_no_file_can_be, Fixture) {
-  const auto root_directory = Root::open(root).value();
+  const auto root_directory = ReceiveDirectory::open(root).value();
   const auto full = foresee(root_directory, {"deep/copy", "s", false}, UINT64_MAX / 2);
   BOOST_REQUIRE(!full.has_value());
   BOOST_TEST((full.error().code == Errc::no_space));
@@ -191,11 +194,11 @@ BOOST_FIXTURE_TEST_CASE(foreseeing_says_what_placing_would_and_makes_nothing, Fi
 
 BOOST_FIXTURE_TEST_CASE(a_root_must_be_a_directory_and_is_made_only_when_asked, Fixture) {
   write_file(root / "file", "");
-  BOOST_TEST((Root::open(root / "none").error().code == Errc::not_found));
-  BOOST_TEST(mentions(Root::open(root / "file").error().what, "Not a directory"));
-  BOOST_TEST(Root::open(root / "made/deep", Root::Missing::make).has_value());
+  BOOST_TEST((ReceiveDirectory::open(root / "none").error().code == Errc::not_found));
+  BOOST_TEST(mentions(ReceiveDirectory::open(root / "file").error().what, "Not a directory"));
+  BOOST_TEST(ReceiveDirectory::open(root / "made/deep", ReceiveDirectory::Missing::make).has_value());
   BOOST_TEST(fs::is_directory(root / "made/deep"));
-  const auto blocked = Root::open(root / "file/deep", Root::Missing::make);
+  const auto blocked = ReceiveDirectory::open(root / "file/deep", ReceiveDirectory::Missing::make);
   BOOST_REQUIRE(!blocked.has_value());
   BOOST_TEST(mentions(blocked.error().what, "file/deep"));
 }

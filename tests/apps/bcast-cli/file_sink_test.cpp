@@ -30,9 +30,9 @@ constexpr std::uint32_t kBlock = 4096;
 
 Result<ReceivedFile> receive(const fs::path& directory, const std::string& name, FileShape shape,
                              std::optional<std::uint64_t> allocated = {}) {
-  const auto root = Root::open(directory);
+  const auto root = ReceiveDirectory::open(directory);
   if (!root) return std::unexpected(root.error());
-  auto placement = place(*root, {name, "unused", false});
+  auto placement = resolve_destination(*root, {name, "unused", false});
   if (!placement) return std::unexpected(placement.error());
   auto file = PartialFile::claim(std::move(*placement), false, 0600);
   if (!file) return std::unexpected(file.error());
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_meanwhile_is_named_and_the_sink_still_
 BOOST_AUTO_TEST_CASE(a_directory_that_cannot_be_written_is_named) {
   const ScratchDirectory scratch;
   fs::permissions(scratch.path(), fs::perms::owner_read | fs::perms::owner_exec);
-  // Root may write everywhere; in /proc it finds out only when it tries.
+  // ReceiveDirectory may write everywhere; in /proc it finds out only when it tries.
   const auto directory = ::geteuid() == 0 ? fs::path("/proc") : scratch.path();
   const auto file = receive(directory, "copy", {1, kBlock});
   fs::permissions(scratch.path(), fs::perms::owner_all);

@@ -38,7 +38,7 @@ constexpr std::uint32_t kBlock = 4096;
 struct Transfers {
   Transfers() {
     write_file(scratch / "source", content);
-    auto root = Root::open(scratch / "root", Root::Missing::make);
+    auto root = ReceiveDirectory::open(scratch / "root", ReceiveDirectory::Missing::make);
     BOOST_TEST_REQUIRE(root.has_value());
     auto started = Agent::start(*loop, std::move(*root), address, security,
                                 [this](const Reception::Outcome& outcome) {
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(work_that_lacks_memory_has_a_named_error_as_its_result_howe
 BOOST_AUTO_TEST_CASE(a_writer_that_lacks_memory_tells_the_engine) {
   const ScratchDirectory scratch;
   const FileShape shape{.size = 3 * kBlock, .block_size = kBlock};
-  const auto root = Root::open(scratch.path()).value();
+  const auto root = ReceiveDirectory::open(scratch.path()).value();
   auto file = ReceivedFile::create(
                   PartialFile::claim(place(root, {"copy", "unused", false}).value(), false, 0600).value(),
                   shape, shape.size)

@@ -27,8 +27,8 @@ struct Fixture {
   ScratchDirectory root;
 
   Result<PartialFile> claim(const std::string& name, bool overwrite = false, mode_t mode = 0644) const {
-    const auto directory = Root::open(root.path());
-    auto placement = place(*directory, {name, "src.bin", overwrite});
+    const auto directory = ReceiveDirectory::open(root.path());
+    auto placement = resolve_destination(*directory, {name, "src.bin", overwrite});
     if (!placement) return std::unexpected(placement.error());
     return PartialFile::claim(std::move(*placement), overwrite, mode);
   }

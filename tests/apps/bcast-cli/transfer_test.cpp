@@ -45,7 +45,7 @@ struct Cluster {
   void add(const control::Security& its_security, std::size_t max_receptions = kMaxReceptions,
            std::optional<Address> at = std::nullopt) {
     const auto number = agents.size();
-    auto root = Root::open(root_of(number), Root::Missing::make);
+    auto root = ReceiveDirectory::open(root_of(number), ReceiveDirectory::Missing::make);
     BOOST_REQUIRE(root.has_value());
     const auto address = at.value_or(Address::ipv4(127, 0, 7, static_cast<std::uint8_t>(number + 1), 0));
     auto agent = Agent::start(*loop, std::move(*root), address, its_security, {}, {}, max_receptions);

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "apps/tools/remedies.hpp"
+#include "dataplane/port/dpdk/host_environment.hpp"
 #include "dataplane/port/dpdk/options.hpp"
-#include "dataplane/port/dpdk/surroundings.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 
 using namespace rdmc;
@@ -84,19 +84,19 @@ void ask_dpdk(const std::string& interface, const std::string& directory, std::s
           for (const bool up : kBoth)
             for (const bool privileged : kBoth)
               for (const std::string& closed : {std::string(), directory, directory + "/memif/memif.sock"}) {
-                Surroundings around{};
-                around.no_descriptors = no_descriptors;
-                around.free_hugepages = free_hugepages;
-                around.capabilities = privileged ? ~std::uint64_t{0} : 0;
-                around.program = directory + "/program";
-                around.interface_there = around.tun_there = around.pci_there = there;
-                around.interface_up = around.vfio_group_accessible = around.socket_directory_writable = up;
-                around.socket_closed = closed;
-                around.pci_driver = privileged ? "vfio-pci" : "e1000";
-                around.vfio_group = directory + "/group";
-                remedies.insert(judge(*options, around).remedy);
-                around.interface_unknown = "it does not tell";
-                remedies.insert(judge(*options, around).remedy);
+                HostEnvironment host{};
+                host.no_descriptors = no_descriptors;
+                host.free_hugepages = free_hugepages;
+                host.capabilities = privileged ? ~std::uint64_t{0} : 0;
+                host.program = directory + "/program";
+                host.interface_there = host.tun_there = host.pci_there = there;
+                host.interface_up = host.vfio_group_accessible = host.socket_directory_writable = up;
+                host.socket_closed = closed;
+                host.pci_driver = privileged ? "vfio-pci" : "e1000";
+                host.vfio_group = directory + "/group";
+                remedies.insert(judge(*options, host).remedy);
+                host.interface_unknown = "it does not tell";
+                remedies.insert(judge(*options, host).remedy);
               }
   }
 }

@@ -166,7 +166,7 @@ BOOST_FIXTURE_TEST_CASE(a_process_killed_in_the_middle_of_a_message_closes_the_c
   words.resize(words.size() + 500);
   const pid_t child = ::fork();
   if (child == 0) {
-    Stranger peer(listener->address());
+    UnauthenticatedClient peer(listener->address());
     peer.say(words);
     for (;;) ::pause();
   }
@@ -182,7 +182,7 @@ BOOST_FIXTURE_TEST_CASE(a_process_killed_in_the_middle_of_a_message_closes_the_c
 
 BOOST_FIXTURE_TEST_CASE(a_reset_is_a_failed_peer, Harness) {
   listen(insecure_options());
-  Stranger peer(listener->address());
+  UnauthenticatedClient peer(listener->address());
   peer.say(spoken(kProtocolVersion, {bytes_of("whole")}));
   BOOST_TEST_REQUIRE(events.wait([&] { return accepted.size() == 1 && !accepted.back().messages.empty(); }));
   peer.reset();
@@ -208,7 +208,7 @@ BOOST_FIXTURE_TEST_CASE(a_full_queue_says_so_and_tells_when_there_is_room_again,
   auto options = insecure_options();
   options.max_queued_bytes = 1 << 20;
   listen(options);
-  Stranger peer(listener->address());
+  UnauthenticatedClient peer(listener->address());
   peer.say(spoken(kProtocolVersion, {}));
   BOOST_TEST(peer.hear(kPreambleBytes).size() == kPreambleBytes);
   BOOST_TEST_REQUIRE(events.wait([&] { return accepted.size() == 1 && accepted.back().established; }));
@@ -234,7 +234,7 @@ BOOST_FIXTURE_TEST_CASE(a_peer_that_does_not_read_is_given_up_after_the_limits, 
     options.silence_limit = closing ? seconds(20) : milliseconds(300);
     options.close_deadline = milliseconds(300);
     listen(options);
-    Stranger peer(listener->address());
+    UnauthenticatedClient peer(listener->address());
     peer.say(spoken(kProtocolVersion, {}));
     BOOST_TEST_REQUIRE(events.wait([&] { return accepted.size() == 1 && accepted.back().established; }));
     End& server = accepted.back();
@@ -290,8 +290,8 @@ BOOST_FIXTURE_TEST_CASE(stopping_the_loop_ends_everything_that_is_under_way_once
   auto [client, server] = pair(options, options);
   StrangeServer silent;
   auto& waiting = connect_to(silent.address(), options);
-  Stranger stranger(listener->address());
-  Stranger at_silent = silent.accept();
+  UnauthenticatedClient client(listener->address());
+  UnauthenticatedClient at_silent = silent.accept();
   BOOST_TEST(at_silent.hear(5).size() == 5u);  // its handshake has begun
   BOOST_TEST(send(client, Bytes(10 << 20)).has_value());
   loop.reset();

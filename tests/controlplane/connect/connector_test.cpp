@@ -112,7 +112,7 @@ BOOST_FIXTURE_TEST_CASE(an_attempt_that_is_destroyed_never_calls_back, Harness) 
   StrangeServer silent;
   Outcome outcome(*this);
   outcome.connect_to("127.0.0.1", silent.address().port, new_key());
-  Stranger peer = silent.accept();
+  UnauthenticatedClient peer = silent.accept();
   BOOST_TEST(peer.hear(5).size() == 5u);
   outcome.attempt = Connecting();
   peer.hear_all();  // our end is closed

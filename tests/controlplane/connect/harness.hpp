@@ -148,15 +148,16 @@ struct Harness {
 };
 
 /// An ordinary blocking socket, for peers that are not ours.
-class Stranger {
+class UnauthenticatedClient {
  public:
-  explicit Stranger(const Address& to) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit UnauthenticatedClient(const Address& to)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_storage storage;
     const socklen_t length = to_sockaddr(to, storage);
     BOOST_TEST_REQUIRE(::connect(socket_.get(), reinterpret_cast<sockaddr*>(&storage), length) == 0);
     limit_waiting();
   }
-  explicit Stranger(Descriptor socket) : socket_(std::move(socket)) { limit_waiting(); }
+  explicit UnauthenticatedClient(Descriptor socket) : socket_(std::move(socket)) { limit_waiting(); }
 
   void say(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
@@ -207,10 +208,10 @@ class StrangeServer {
     ::fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK);
   }
   Address address() const { return local_address(socket_.get()); }
-  Stranger accept() {
+  UnauthenticatedClient accept() {
     Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     BOOST_TEST_REQUIRE(static_cast<bool>(socket));
-    return Stranger(std::move(socket));
+    return UnauthenticatedClient(std::move(socket));
   }
 
  private:

@@ -69,14 +69,14 @@ BOOST_FIXTURE_TEST_CASE(without_descriptors_the_listener_waits_instead_of_spinni
   // The connection waits in the kernel's queue until somebody may have a descriptor for it.
   rlimit before;
   BOOST_TEST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const Descriptor stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Descriptor next_free(::dup(0));
   rlimit tight = before;
   tight.rlim_cur = static_cast<rlim_t>(next_free.get());  // all descriptors below are in use
   BOOST_TEST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &tight) == 0);
   sockaddr_storage storage;
   const socklen_t length = to_sockaddr(listener->address(), storage);
-  BOOST_TEST(::connect(stranger.get(), reinterpret_cast<sockaddr*>(&storage), length) == 0);
+  BOOST_TEST(::connect(client.get(), reinterpret_cast<sockaddr*>(&storage), length) == 0);
 
   bool later = false;
   const auto timer = loop->after(milliseconds(350), [&] { events.change([&] { later = true; }); });

@@ -14,8 +14,8 @@ BOOST_FIXTURE_TEST_CASE(a_listener_without_memory_turns_everybody_away_and_then_
   listen(insecure_options());
   loop->call([] { fail_allocations(0); });
   for (int i = 0; i < 3; ++i) {
-    Stranger stranger(listener->address());
-    BOOST_TEST(stranger.hear_all().empty());
+    UnauthenticatedClient client(listener->address());
+    BOOST_TEST(client.hear_all().empty());
     BOOST_TEST(listener->counters().accept_failures >= static_cast<std::uint64_t>(i + 1));
   }
   BOOST_TEST(loop->call([] { return end_failures(); }) > 0);

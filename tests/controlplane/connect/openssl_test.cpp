@@ -60,11 +60,11 @@ class Client {
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, -1), nullptr, 0);
   }
-  Stranger& stream() { return *ours_; }
+  UnauthenticatedClient& stream() { return *ours_; }
 
  private:
   pid_t pid_ = -1;
-  std::optional<Stranger> ours_;
+  std::optional<UnauthenticatedClient> ours_;
 };
 
 bool program_is_missing() {

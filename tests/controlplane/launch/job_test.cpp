@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "controlplane/launch/engine.hpp"
+#include "controlplane/launch/launcher.hpp"
 #include "controlplane/launch/own_address.hpp"
 
 BOOST_AUTO_TEST_SUITE(job_test)
@@ -83,9 +83,9 @@ BOOST_AUTO_TEST_CASE(our_address_is_the_number_we_are_called_by_or_loopback_amon
   BOOST_TEST(!address("localhost", {"localhost", "192.0.2.1"}).starts_with("127."));
 }
 
-BOOST_AUTO_TEST_CASE(the_engine_that_knows_most_is_taken_and_why_is_told) {
+BOOST_AUTO_TEST_CASE(the_launcher_that_knows_most_is_taken_and_why_is_told) {
   const auto chosen = [](const Variables& variables, Result<void> (*pmix)() = usable) {
-    const auto choice = choose_engine("auto", variables, pmix);
+    const auto choice = choose_launcher("auto", variables, pmix);
     return choice ? choice->why : error_of(choice);
   };
   BOOST_TEST(chosen(all({kPmix, kSlurm, kHosts})) == "pmix: PMIX_RANK is set");
@@ -98,14 +98,14 @@ BOOST_AUTO_TEST_CASE(the_engine_that_knows_most_is_taken_and_why_is_told) {
   BOOST_TEST(mentions(chosen(kPmix, unusable), "libpmix is missing"));
 }
 
-BOOST_AUTO_TEST_CASE(an_engine_that_is_asked_for_by_name_is_taken_or_refused) {
+BOOST_AUTO_TEST_CASE(a_launcher_that_is_asked_for_by_name_is_taken_or_refused) {
   const auto everything = all({kPmix, kSlurm, kHosts});
-  BOOST_TEST((choose_engine("slurm", everything, unusable).value().engine == Engine::slurm));
-  BOOST_TEST((choose_engine("hostlist", everything, unusable).value().engine == Engine::hostlist));
-  BOOST_TEST(error_of(choose_engine("pmix", everything, unusable)) == "unsupported: libpmix is missing");
-  BOOST_TEST(
-      mentions(error_of(choose_engine("slurm", kHosts, usable)), "not found: no slurm started this process"));
-  BOOST_TEST(mentions(error_of(choose_engine("pbs", everything, usable)), "'pbs' is no engine"));
+  BOOST_TEST((choose_launcher("slurm", everything, unusable).value().launcher == Launcher::slurm));
+  BOOST_TEST((choose_launcher("hostlist", everything, unusable).value().launcher == Launcher::hostlist));
+  BOOST_TEST(error_of(choose_launcher("pmix", everything, unusable)) == "unsupported: libpmix is missing");
+  BOOST_TEST(mentions(error_of(choose_launcher("slurm", kHosts, usable)),
+                      "not found: no slurm started this process"));
+  BOOST_TEST(mentions(error_of(choose_launcher("pbs", everything, usable)), "'pbs' is no launcher"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -40,8 +40,8 @@ BOOST_AUTO_TEST_CASE(a_message_is_heard_as_it_was_said_and_cut_off_it_is_refused
     const Data data{Epoch{number()}, any_bytes()};
     RC_ASSERT(encode(data).size() == data.bytes.size() + kDataHeadBytes);
     RC_ASSERT(std::get<Data>(decode(encode(data)).value()).bytes == data.bytes);
-    const Grant grant{Epoch{number()}, {number(), RemoteKey{7}}};
-    RC_ASSERT(std::get<Grant>(decode(encode(grant)).value()).window.address == grant.window.address);
+    const WindowGrant grant{Epoch{number()}, {number(), RemoteKey{7}}};
+    RC_ASSERT(std::get<WindowGrant>(decode(encode(grant)).value()).window.address == grant.window.address);
     static_cast<void>(decode(any_bytes()));
   }));
 }

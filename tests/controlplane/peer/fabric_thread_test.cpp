@@ -39,7 +39,7 @@ std::shared_ptr<FabricThread> with_own_port(Context& context, FabricThreadOption
   }
 }
 
-struct CountingAgent final : engine::Agent {
+struct CountingPoller final : engine::Poller {
   std::size_t work(Time) override {
     if (lacks_memory) throw std::bad_alloc();
     return 0;
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_finds_no_memory_is_answered_by_name_and_the_thr
 
 BOOST_AUTO_TEST_CASE(an_agent_that_finds_no_memory_is_told_alone_and_a_task_that_finds_none_tells_all) {
   const auto thread = FabricThread::open(kUdp).value();
-  CountingAgent first, second;
+  CountingPoller first, second;
   thread->call([&] {
     thread->engine().add(first);
     thread->engine().add(second);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_finds_no_memory_is_told_alone_and_a_task_that
   first.told.get_future().get();
   BOOST_TEST((second.told.get_future().wait_for(std::chrono::seconds(0)) == std::future_status::timeout));
 
-  CountingAgent third;
+  CountingPoller third;
   thread->call([&] {
     thread->engine().remove(first);
     thread->engine().remove(second);

@@ -523,7 +523,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_takes_a_silent_group_over_if_its_claim_stands_and_
     for (int i = 0; i < 800; ++i) {
       process.wait(milliseconds(10));
       for (const SwapStore& swap : process.take<SwapStore>()) {
-        if (swap.record == Record::view) {
+        if (swap.entry == StoreEntry::view) {
           taken.push_back(swap);
           continue;
         }
@@ -546,7 +546,7 @@ BOOST_AUTO_TEST_CASE(a_member_answers_a_claim) {
   process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(3));
   const auto swaps = process.take<SwapStore>();
   BOOST_TEST_REQUIRE(!swaps.empty());
-  BOOST_TEST((swaps[0].record == Record::claim));
+  BOOST_TEST((swaps[0].entry == StoreEntry::claim));
   BOOST_TEST((swaps[0].next == view_of(8, {})));
 }
 

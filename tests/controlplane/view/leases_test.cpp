@@ -59,7 +59,7 @@ struct Leased : Process {
   View change() {
     wait(milliseconds(100));
     for (const SwapStore& swap : take<SwapStore>()) {
-      if (swap.record != Record::view) continue;
+      if (swap.entry != StoreEntry::view) continue;
       standing = swap.next;
       core.on_swapped(swap.request, SwapResult{true, swap.next}, now);
     }
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_granter_waits_longer_than_the_holder_holds_whatever_the_r
 }
 
 BOOST_AUTO_TEST_CASE(a_view_names_who_may_hold_a_lease_or_when_they_are_too_many_the_longest_wait) {
-  Grants grants;
+  LeaseGrants grants;
   for (std::uint64_t id = 1; id <= kMaxMembers + 1; ++id)
     grants.note(MemberId{id}, microseconds(static_cast<std::int64_t>(id)), Time{});
   grants.forget(MemberId{1});

@@ -65,7 +65,7 @@ struct Process {
   /// A store that answers at once.
   void answer_reads() {
     for (const ReadStore& read : take<ReadStore>())
-      core.on_read(read.request, read.record == Record::view ? *standing : claims, now);
+      core.on_read(read.request, read.entry == StoreEntry::view ? *standing : claims, now);
   }
   void hear(Status status) {
     BOOST_TEST(core.on_message(encode(status), {status.from, {}, is_authenticated}, now).has_value());

@@ -28,7 +28,7 @@ struct FakeWaiter final : Waiter {
   std::counting_semaphore<> waiting{0}, woken{0};
 };
 
-struct CountingAgent final : Agent {
+struct CountingPoller final : Poller {
   std::size_t work(Time) override { return todo > 0 ? static_cast<std::size_t>(todo--) : 0; }
   Time next_deadline() const override { return deadline; }
   int todo = 0;
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_post) {
 }
 
 BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_notice) {
-  struct Noted final : Agent {
+  struct Noted final : Poller {
     std::size_t work(Time) override {
       if (!noted.exchange(false)) return 0;
       done.release();
@@ -131,13 +131,13 @@ BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_notice) {
   constexpr int kNotices = 500;
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  Noted agent;
-  engine.add(agent);
+  Noted poller;
+  engine.add(poller);
   std::thread thread([&] { engine.run(); });
   for (int i = 0; i < kNotices; ++i) {
-    agent.noted = true;
+    poller.noted = true;
     engine.notify();
-    agent.done.acquire();
+    poller.done.acquire();
   }
   engine.stop();
   thread.join();
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_refuses_work_by_name) {
 BOOST_AUTO_TEST_CASE(an_idle_engine_sleeps_until_its_earliest_deadline) {
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  CountingAgent early, late;
+  CountingPoller early, late;
   early.deadline = Time{0};
   late.deadline = Time{500};
   engine.add(late);
@@ -197,10 +197,10 @@ BOOST_AUTO_TEST_CASE(an_idle_engine_sleeps_until_its_earliest_deadline) {
 BOOST_AUTO_TEST_CASE(an_engine_with_work_does_not_sleep) {
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  CountingAgent agent;
-  agent.todo = 2;
-  agent.deadline = Time{0};
-  engine.add(agent);
+  CountingPoller poller;
+  poller.todo = 2;
+  poller.deadline = Time{0};
+  engine.add(poller);
   engine.turn(seconds(1));
   engine.turn(seconds(1));
   BOOST_TEST(waiter.deadlines.empty());
@@ -218,18 +218,18 @@ BOOST_AUTO_TEST_CASE(a_busy_polling_engine_never_sleeps) {
 BOOST_AUTO_TEST_CASE(a_removed_agent_gets_no_more_turns) {
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  CountingAgent agent;
-  agent.todo = 5;
-  engine.add(agent);
+  CountingPoller poller;
+  poller.todo = 5;
+  engine.add(poller);
   engine.poll(Time{});
-  engine.remove(agent);
+  engine.remove(poller);
   engine.poll(Time{});
-  BOOST_TEST(agent.todo == 4);
+  BOOST_TEST(poller.todo == 4);
 }
 
 namespace {
 
-struct PoorAgent final : Agent {
+struct PoorPoller final : Poller {
   std::size_t work(Time) override {
     ++worked;
     if (lacks_memory) throw std::bad_alloc();
@@ -249,8 +249,8 @@ struct PoorAgent final : Agent {
 BOOST_AUTO_TEST_CASE(an_agent_without_memory_is_told_again_until_it_has_heard_and_works_on_afterwards) {
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  PoorAgent poor;
-  CountingAgent healthy;
+  PoorPoller poor;
+  CountingPoller healthy;
   healthy.todo = 100;
   engine.add(poor);
   engine.add(healthy);
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(an_agent_without_memory_is_told_again_until_it_has_heard_an
 BOOST_AUTO_TEST_CASE(a_task_without_memory_is_told_to_every_agent_and_the_next_task_runs) {
   FakeWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  PoorAgent first, second;
+  PoorPoller first, second;
   first.told = second.told = 2;
   engine.add(first);
   engine.add(second);
@@ -288,16 +288,16 @@ struct PoorWaiter final : Waiter {
 BOOST_AUTO_TEST_CASE(a_wait_without_memory_is_told_to_every_agent_and_the_engine_goes_on) {
   PoorWaiter waiter;
   Engine engine(waiter, kNoSpin);
-  PoorAgent agent;
-  agent.lacks_memory = false;
-  agent.told = 2;
-  engine.add(agent);
+  PoorPoller poller;
+  poller.lacks_memory = false;
+  poller.told = 2;
+  engine.add(poller);
   engine.turn(seconds(1));
-  BOOST_TEST(agent.told == 2);
+  BOOST_TEST(poller.told == 2);
   engine.turn(seconds(1));
-  BOOST_TEST(agent.told == 3);
+  BOOST_TEST(poller.told == 3);
   engine.run_while_busy();
-  BOOST_TEST(agent.told > 3);
+  BOOST_TEST(poller.told > 3);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -43,7 +43,7 @@ class CablePort final : public port::testing::MemoryPort {
     }
     return taken;
   }
-  std::size_t receive_burst(port::LandingPlanner&, std::span<port::RxTrain> out) override {
+  std::size_t receive_burst(port::ScatterPlanner&, std::span<port::RxTrain> out) override {
     read_.clear();
     std::size_t count = 0;
     while (readable && count < out.size() && !arrived_.empty()) {

@@ -54,7 +54,7 @@ class Meeting {
                                               .first_psn = peer_psn_,
                                               .path_mtu = path_mtu_,
                                               .receive_window = 1 << 20,
-                                              .stranger = true})));
+                                              .foreign = true})));
   }
 
   bool is_peers(std::size_t i) const { return same_ip(packets_[i].destination, host_); }

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_stranger_may_use_any_udp_port_and_identification_but_not_
                                             .first_psn = Psn(100),
                                             .path_mtu = 1024,
                                             .receive_window = 1 << 20,
-                                            .stranger = true})));
+                                            .foreign = true})));
   std::array<Completion, 8> done;
   Psn psn(100);
   for (const auto& [udp_port, identification] :

@@ -28,7 +28,7 @@ ConnectionInfo example() {
 bool equal(const ConnectionInfo& a, const ConnectionInfo& b) {
   return a.shared == b.shared && a.bulk_port == b.bulk_port && a.qpn == b.qpn && a.first_psn == b.first_psn &&
          a.path_mtu == b.path_mtu && a.receive_window == b.receive_window &&
-         a.selective_repeat == b.selective_repeat && a.stranger == b.stranger &&
+         a.selective_repeat == b.selective_repeat && a.foreign == b.foreign &&
          a.psn_for_other == b.psn_for_other && a.icrc_optional == b.icrc_optional && a.nic == b.nic &&
          a.single_datagrams == b.single_datagrams && a.max_rd_atomic == b.max_rd_atomic &&
          a.host_id == b.host_id;
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_blob_carries_every_field_of_both_address_families) {
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
   info.shared = *parse_address("[2001:db8::1]:4791", 0);
   info.selective_repeat = false;
-  info.stranger = info.psn_for_other = info.icrc_optional = info.nic = info.single_datagrams = true;
+  info.foreign = info.psn_for_other = info.icrc_optional = info.nic = info.single_datagrams = true;
   BOOST_TEST(equal(*decode_connection(encode(info)), info));
 }
 
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_path_mtu_leaves_room_for_every_header_within_the_interfac
 
 BOOST_AUTO_TEST_CASE(a_strangers_path_mtu_is_one_of_the_specifications_and_is_taken_as_it_is) {
   auto ours = example(), theirs = example();
-  theirs.stranger = true;
+  theirs.foreign = true;
   for (const std::uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) {
     theirs.path_mtu = mtu;
     BOOST_TEST(*agree_path_mtu(ours, theirs) == mtu);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_strangers_path_mtu_is_one_of_the_specifications_and_is_ta
 
 BOOST_AUTO_TEST_CASE(a_nic_and_any_of_us_agree_on_a_path_mtu_of_the_specification_and_on_port_4791) {
   auto nic = example();
-  nic.nic = nic.stranger = true;
+  nic.nic = nic.foreign = true;
   nic.selective_repeat = false;
   nic.path_mtu = 4096;
   auto ours = example();
@@ -141,12 +141,12 @@ BOOST_AUTO_TEST_CASE(a_nic_and_any_of_us_agree_on_a_path_mtu_of_the_specificatio
     BOOST_REQUIRE(!refused);
     BOOST_TEST((refused.error().code == Errc::unsupported));
   }
-  auto stranger = example();  // agrees on nothing
-  stranger.stranger = true;
-  stranger.path_mtu = 2048;
-  BOOST_TEST(*agree_path_mtu(nic, stranger) == 2048u);
+  auto foreign = example();  // agrees on nothing
+  foreign.foreign = true;
+  foreign.path_mtu = 2048;
+  BOOST_TEST(*agree_path_mtu(nic, foreign) == 2048u);
   nic.path_mtu = 1024;
-  BOOST_TEST(!agree_path_mtu(nic, stranger));
+  BOOST_TEST(!agree_path_mtu(nic, foreign));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

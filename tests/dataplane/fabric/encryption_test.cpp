@@ -130,11 +130,11 @@ BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_nobody_who_does_not) {
   }
   Cable cable(kEncrypts, kEncrypts);
   const auto at_a = *cable.a.fabric.create_queue_pair({});
-  auto stranger = *decode_connection((*cable.b.fabric.create_queue_pair({}))->local_blob());
-  stranger.key_share.reset();
-  stranger.stranger = true;
-  stranger.path_mtu = 1024;
-  BOOST_TEST((at_a->connect(encode(stranger)).error().code == Errc::authentication));
+  auto foreign = *decode_connection((*cable.b.fabric.create_queue_pair({}))->local_blob());
+  foreign.key_share.reset();
+  foreign.foreign = true;
+  foreign.path_mtu = 1024;
+  BOOST_TEST((at_a->connect(encode(foreign)).error().code == Errc::authentication));
 }
 
 BOOST_AUTO_TEST_CASE(each_end_of_each_connection_draws_a_share_of_its_own) {

@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(rdma_cm_tells_each_side_where_the_other_begins) {
   auto at_b = *cable.b.fabric.create_queue_pair({.selective_repeat = false, .path_mtu = 1024});
   const auto told = [](const QueuePair& queue_pair) {
     ConnectionInfo info = *decode_connection(queue_pair.local_blob());
-    info.stranger = info.psn_for_other = true;
+    info.foreign = info.psn_for_other = true;
     info.bulk_port = info.shared.port;
     return info;
   };

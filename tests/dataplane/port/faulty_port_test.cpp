@@ -37,7 +37,7 @@ struct Sink final : Port {
     }
     return burst.size();
   }
-  std::size_t receive_burst(LandingPlanner&, std::span<RxTrain>) override { return 0; }
+  std::size_t receive_burst(ScatterPlanner&, std::span<RxTrain>) override { return 0; }
   void wait(Time deadline) override { waited_until = deadline; }
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return count; }

@@ -33,7 +33,7 @@ class MemoryPort : public Port {
   void forget_flows() { flows_ = 0; }
 
   std::size_t send_burst(std::span<const TxTrain> trains) override { return trains.size(); }
-  std::size_t receive_burst(LandingPlanner&, std::span<RxTrain>) override { return 0; }
+  std::size_t receive_burst(ScatterPlanner&, std::span<RxTrain>) override { return 0; }
   void wait(Time) override {}
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }

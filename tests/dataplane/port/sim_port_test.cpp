@@ -15,14 +15,14 @@ using namespace rdmc::port;
 namespace {
 
 /// Lands trains where the test says.
-struct Planner final : LandingPlanner {
-  std::vector<iovec> landing;
+struct Planner final : ScatterPlanner {
+  std::vector<iovec> scatter_list;
   std::vector<std::uint32_t> asked;
   std::size_t plan(FlowId, std::uint32_t ahead, std::span<iovec> pieces) override {
     asked.push_back(ahead);
     if (ahead > 0) return 0;
-    std::copy(landing.begin(), landing.end(), pieces.begin());
-    return landing.size();
+    std::copy(scatter_list.begin(), scatter_list.end(), pieces.begin());
+    return scatter_list.size();
   }
 };
 
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_planned_train_lands_where_the_planner_said_and_the_rest_i
   bulk.port = world.b.port->udp_port(flow);
   const auto bytes = counting(3000);
   std::vector<std::byte> header(100), payload(2000);
-  world.b.planner.landing = {{header.data(), header.size()}, {payload.data(), payload.size()}};
+  world.b.planner.scatter_list = {{header.data(), header.size()}, {payload.data(), payload.size()}};
   world.send(bytes, 1000, bulk);
   world.finish();
   BOOST_REQUIRE(world.b.received.size() == 1u);
@@ -181,7 +181,8 @@ BOOST_AUTO_TEST_CASE(a_landing_larger_than_the_train_is_cut_to_it) {
   Address bulk = world.b.port->info().address;
   bulk.port = world.b.port->udp_port(flow);
   std::vector<std::byte> header(10), payload(500), untouched(500, std::byte{0xEE});
-  world.b.planner.landing = {{header.data(), header.size()}, {payload.data(), 500}, {untouched.data(), 500}};
+  world.b.planner.scatter_list = {
+      {header.data(), header.size()}, {payload.data(), 500}, {untouched.data(), 500}};
   world.send(counting(200), 1000, bulk);
   world.finish();
   BOOST_REQUIRE(world.b.received.size() == 1u);
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_landing_larger_than_the_train_is_cut_to_it) {
 BOOST_AUTO_TEST_CASE(the_shared_flow_is_never_planned) {
   World world;
   std::vector<std::byte> memory(2000);
-  world.b.planner.landing = {{memory.data(), memory.size()}};
+  world.b.planner.scatter_list = {{memory.data(), memory.size()}};
   world.send(counting(800), 1000);
   world.finish();
   BOOST_REQUIRE(world.b.received.size() == 1u);

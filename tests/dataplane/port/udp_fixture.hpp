@@ -79,13 +79,13 @@ inline void send(Port& port, Bytes bytes, std::uint32_t segment, const Address& 
   send(port, sendable.train);
 }
 
-class NoPlan : public LandingPlanner {
+class NoPlan : public ScatterPlanner {
  public:
   std::size_t plan(FlowId, std::uint32_t, std::span<iovec>) override { return 0; }
 };
 
-/// Gives the same landing to the first train of every burst.
-class FixedPlan : public LandingPlanner {
+/// Gives the same scatter list to the first train of every burst.
+class FixedPlan : public ScatterPlanner {
  public:
   explicit FixedPlan(std::vector<iovec> pieces) : pieces_(std::move(pieces)) {}
   std::size_t plan(FlowId, std::uint32_t ahead, std::span<iovec> pieces) override {
@@ -130,7 +130,7 @@ inline void cut(const RxTrain& train, std::vector<Datagram>& into) {
 inline constexpr Duration kPatience = seconds(10);
 
 /// Receives bursts until `enough` says so; fails the test when that takes too long.
-inline void receive_until(Port& port, LandingPlanner& planner,
+inline void receive_until(Port& port, ScatterPlanner& planner,
                           const std::function<bool(const RxTrain&)>& enough) {
   const Time deadline = monotonic_now() + kPatience;
   std::array<RxTrain, 16> trains;

@@ -12,10 +12,9 @@ constexpr std::uint32_t kHeader = 16;
 constexpr std::uint32_t kPayload = 1000;
 constexpr std::uint32_t kSegment = kHeader + kPayload;
 
-/// A landing for trains of kSegment datagrams: headers aside, payloads end to end.
-struct ScatteredLanding {
-  explicit ScatteredLanding(std::size_t segments)
-      : headers(segments * kHeader), payload(segments * kPayload) {
+/// A scatter list for trains of kSegment datagrams: headers aside, payloads end to end.
+struct ScatteredMemory {
+  explicit ScatteredMemory(std::size_t segments) : headers(segments * kHeader), payload(segments * kPayload) {
     for (std::size_t i = 0; i < segments; ++i) {
       pieces.push_back({headers.data() + i * kHeader, kHeader});
       pieces.push_back({payload.data() + i * kPayload, kPayload});
@@ -41,18 +40,18 @@ BOOST_AUTO_TEST_CASE(payload_lands_exactly_where_it_was_planned) {
   const auto sender = open(1);
   const auto receiver = open(2);
   const Bytes sent = random_bytes(5 * kSegment, 1);
-  ScatteredLanding landing(5);
-  FixedPlan planner(landing.pieces);
+  ScatteredMemory scatter_list(5);
+  FixedPlan planner(scatter_list.pieces);
   send(*sender, sent, kSegment, receiver->info().address);
   receive_until(*receiver, planner, [&](const RxTrain& train) {
     BOOST_TEST(train.planned);
     BOOST_TEST(train.segment_bytes == kSegment);
     BOOST_TEST(train.total_bytes == sent.size());
-    BOOST_TEST(train.pieces.size() == landing.pieces.size());
+    BOOST_TEST(train.pieces.size() == scatter_list.pieces.size());
     BOOST_TEST((gather(train) == sent));
     return true;
   });
-  BOOST_TEST((landing.payload == payload_of(sent)));
+  BOOST_TEST((scatter_list.payload == payload_of(sent)));
 }
 
 BOOST_AUTO_TEST_CASE(a_flow_that_gave_less_than_was_asked_for_is_not_asked_again_until_more_comes) {
@@ -72,12 +71,12 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_the_plan_spills_into_one_more_piece) {
   const auto sender = open(1);
   const auto receiver = open(2);
   const Bytes sent = random_bytes(9 * kSegment + 300, 2);
-  ScatteredLanding landing(4);
-  FixedPlan planner(landing.pieces);
+  ScatteredMemory scatter_list(4);
+  FixedPlan planner(scatter_list.pieces);
   send(*sender, sent, kSegment, receiver->info().address);
   receive_until(*receiver, planner, [&](const RxTrain& train) {
     BOOST_TEST(train.planned);
-    BOOST_TEST(train.pieces.size() == landing.pieces.size() + 1);
+    BOOST_TEST(train.pieces.size() == scatter_list.pieces.size() + 1);
     BOOST_TEST(train.pieces.back().iov_len == 5 * kSegment + 300);
     BOOST_TEST((gather(train) == sent));
     return true;
@@ -88,8 +87,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_plan_leaves_every_byte_readable_through_the_pieces)
   const auto sender = open(1);
   const auto receiver = open(2);
   const Bytes sent = random_bytes(3 * 777 + 5, 3);
-  ScatteredLanding landing(20);
-  FixedPlan planner(landing.pieces);
+  ScatteredMemory scatter_list(20);
+  FixedPlan planner(scatter_list.pieces);
   send(*sender, sent, 777, receiver->info().address);
   receive_until(*receiver, planner, [&](const RxTrain& train) {
     BOOST_TEST(train.planned);
@@ -103,19 +102,19 @@ BOOST_AUTO_TEST_CASE(trains_of_one_burst_land_in_their_own_places) {
   const auto sender = open(1);
   const auto receiver = open(2);
   const Bytes sent = random_bytes(8 * kSegment, 4);
-  ScatteredLanding landing(8);
+  ScatteredMemory scatter_list(8);
 
-  struct LookingAhead : LandingPlanner {
-    explicit LookingAhead(ScatteredLanding& l) : landing(l) {}
+  struct LookingAhead : ScatterPlanner {
+    explicit LookingAhead(ScatteredMemory& l) : scatter_list(l) {}
     std::size_t plan(FlowId, std::uint32_t ahead, std::span<iovec> pieces) override {
       const std::size_t first = (received + ahead) * 4;
-      if (first >= landing.pieces.size()) return 0;
-      std::copy_n(landing.pieces.begin() + static_cast<std::ptrdiff_t>(first), 4, pieces.begin());
+      if (first >= scatter_list.pieces.size()) return 0;
+      std::copy_n(scatter_list.pieces.begin() + static_cast<std::ptrdiff_t>(first), 4, pieces.begin());
       return 4;
     }
-    ScatteredLanding& landing;
+    ScatteredMemory& scatter_list;
     std::size_t received = 0;
-  } planner(landing);
+  } planner(scatter_list);
 
   for (std::size_t i = 0; i < 4; ++i) {
     const auto from = sent.begin() + static_cast<std::ptrdiff_t>(i * 2 * kSegment);
@@ -133,7 +132,7 @@ BOOST_AUTO_TEST_CASE(trains_of_one_burst_land_in_their_own_places) {
     arrived += burst_size;
     planner.received = arrived;
   }
-  BOOST_TEST((landing.payload == payload_of(sent)));
+  BOOST_TEST((scatter_list.payload == payload_of(sent)));
 }
 
 BOOST_AUTO_TEST_CASE(a_planner_that_cannot_look_ahead_is_asked_again_rather_than_made_to_copy) {
@@ -141,8 +140,8 @@ BOOST_AUTO_TEST_CASE(a_planner_that_cannot_look_ahead_is_asked_again_rather_than
   const auto receiver = open(2);
   for (std::uint64_t i = 0; i < 3; ++i)
     send(*sender, random_bytes(kSegment, i), kSegment, receiver->info().address);
-  ScatteredLanding landing(1);
-  FixedPlan planner(landing.pieces);
+  ScatteredMemory scatter_list(1);
+  FixedPlan planner(scatter_list.pieces);
   for (int i = 0; i < 3; ++i) {
     receive_until(*receiver, planner, [](const RxTrain& train) {
       BOOST_TEST(train.planned);

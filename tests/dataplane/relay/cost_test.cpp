@@ -42,7 +42,8 @@ std::size_t carry(std::uint64_t length, std::uint32_t block_bytes, std::uint64_t
   bool right = true;
   for (std::uint64_t block = 0; block < blocks_to_carry; ++block) {
     Rank to{};
-    for (Grant grant; receiver.poll_grant(to, grant);) right &= root.on_grant(Rank{1}, grant).has_value();
+    for (BlockGrant grant; receiver.poll_grant(to, grant);)
+      right &= root.on_grant(Rank{1}, grant).has_value();
     root.on_available(block + 1);
     BlockWrite write;
     right &= root.poll_write(write) && write.block == block &&

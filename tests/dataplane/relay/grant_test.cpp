@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(a_grant_is_laid_out_big_endian) {
 
 BOOST_AUTO_TEST_CASE(every_grant_survives_encoding) {
   BOOST_TEST(rc::check("decode(encode(grant)) == grant", [] {
-    Grant grant;
+    BlockGrant grant;
     grant.first_only = *rc::gen::arbitrary<bool>();
     grant.limit = grant.first_only ? 1 : *rc::gen::positive<std::uint64_t>();
     grant.slots = grant.first_only ? 1 : *rc::gen::positive<std::uint64_t>();
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(any_other_bytes_are_refused_or_read_back_as_they_are) {
 }
 
 BOOST_AUTO_TEST_CASE(bad_grants_are_protocol_errors) {
-  const Grant good{.limit = 4, .remote_address = 1, .slots = 4, .key = RemoteKey{9}, .slot_id = 2};
+  const BlockGrant good{.limit = 4, .remote_address = 1, .slots = 4, .key = RemoteKey{9}, .slot_id = 2};
   const auto refused = [](std::span<const std::byte> bytes) {
     const auto grant = decode_grant(bytes);
     return !grant && grant.error().code == Errc::protocol_error;
@@ -61,13 +61,13 @@ BOOST_AUTO_TEST_CASE(bad_grants_are_protocol_errors) {
     changed[at] = std::byte{2};
     BOOST_TEST(refused(changed));
   }
-  Grant nothing = good;
+  BlockGrant nothing = good;
   nothing.limit = 0;
   BOOST_TEST(refused(encode(nothing)));
   nothing = good;
   nothing.slots = 0;
   BOOST_TEST(refused(encode(nothing)));
-  Grant first = good;
+  BlockGrant first = good;
   first.first_only = true;
   BOOST_TEST(refused(encode(first)));
 }

@@ -26,7 +26,7 @@ struct MeshOptions {
   std::uint64_t length = 0;
   std::uint32_t block_bytes = 1;
   std::uint32_t max_writes_in_flight = 4;
-  std::uint32_t landings_ahead = 4;
+  std::uint32_t expected_writes_ahead = 4;
   std::uint64_t spare_slots = 0;  ///< beyond the least ring; ~0 = whole messages
   /// Lengths travel ahead of the first block, which lands in an arena if its source does not depend on the
   /// length.
@@ -100,7 +100,7 @@ class Mesh {
   struct Arrived {
     BlockWrite write;
   };
-  using Item = std::variant<Announcement, Grant, Arrival, Arrived>;
+  using Item = std::variant<Announcement, BlockGrant, Arrival, Arrived>;
 
   struct Member {
     Relay relay;
@@ -111,7 +111,7 @@ class Mesh {
     std::vector<std::byte> file;            ///< what was consumed
     std::vector<std::uint64_t> unconsumed;  ///< arrived, in memory
     std::set<std::uint64_t> omitted;
-    std::map<Rank, std::deque<Landing>> landings;
+    std::map<Rank, std::deque<ExpectedWrite>> expected_writes;
     std::uint64_t wiped = 0;       ///< slots of blocks below were filled with garbage
     std::uint64_t read_ahead = 0;  ///< root: blocks made available
     std::uint32_t writes = 0;      ///< in flight, with bytes
@@ -128,7 +128,7 @@ class Mesh {
                                 .racks = options_.racks,
                                 .block_bytes = options_.block_bytes,
                                 .max_writes_in_flight = options_.max_writes_in_flight,
-                                .landings_ahead = options_.landings_ahead,
+                                .expected_writes_ahead = options_.expected_writes_ahead,
                                 .slot_id = static_cast<std::uint16_t>(rank * 700),
                                 .stragglers = options_.stragglers});
     Member member{.relay = std::move(*relay), .rank = rank};
@@ -204,15 +204,15 @@ class Mesh {
   void drain(Member& member) {
     if (is_idle(member)) return;
     Rank to{};
-    for (Grant grant; member.relay.poll_grant(to, grant);) {
+    for (BlockGrant grant; member.relay.poll_grant(to, grant);) {
       ++grants_;
       if (grant.first_only) member.first_in_arena = true;
       auto decoded = decode_grant(encode(grant));
       expect(decoded && *decoded == grant, "a grant survives the wire");
       wire(member.rank, value_of(to)).push_back(grant);
     }
-    for (Landing landing; member.relay.poll_landing(landing);)
-      member.landings[landing.from].push_back(landing);
+    for (ExpectedWrite expected_write; member.relay.poll_expected_write(expected_write);)
+      member.expected_writes[expected_write.from].push_back(expected_write);
     for (BlockWrite write; member.relay.poll_write(write);) {
       member.writes += write.bytes > 0;
       expect(member.writes <= options_.max_writes_in_flight &&
@@ -299,7 +299,7 @@ class Mesh {
       return;
     }
     if (std::holds_alternative<Announcement>(item)) return learn(member);
-    if (const Grant* grant = std::get_if<Grant>(&item)) {
+    if (const BlockGrant* grant = std::get_if<BlockGrant>(&item)) {
       return expect(member.relay.on_grant(Rank{from}, *grant).has_value(), "a grant is refused");
     }
     const Arrival& arrival = std::get<Arrival>(item);
@@ -336,15 +336,16 @@ class Mesh {
     if (member.relay.is_omitted(*block)) member.omitted.insert(*block);
     expect(member.relay.is_omitted(*block) == (write.bytes != member.relay.block_length(*block)),
            "a block is omitted that came, or the other way around");
-    auto& told = member.landings[from];
+    auto& told = member.expected_writes[from];
     if (options_.overtake_per_million != 0) {
-      std::erase_if(told, [&](const Landing& landing) { return landing.block == *block; });
+      std::erase_if(told,
+                    [&](const ExpectedWrite& expected_write) { return expected_write.block == *block; });
       return;
     }
     expect(!told.empty() && told.front().block == *block &&
                (told.front().bytes == write.bytes || member.omitted.contains(*block)) &&
                told.front().offset == write.remote_address - base,
-           "a landing was foretold wrongly");
+           "an expected write was foretold wrongly");
     if (!told.empty()) told.pop_front();
   }
 
@@ -418,7 +419,8 @@ class Mesh {
       std::copy_n(message_.begin() + at, member.relay.block_length(block), whole.begin() + at);
     }
     expect(whole == message_, who + "other bytes");
-    for (const auto& [from, told] : member.landings) expect(told.empty(), who + "a landing that never came");
+    for (const auto& [from, told] : member.expected_writes)
+      expect(told.empty(), who + "an expected write that never came");
   }
 
   MeshOptions options_;

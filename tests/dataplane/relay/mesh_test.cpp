@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_or
     options.block_bytes = *rc::gen::inRange<std::uint32_t>(1, 9);
     options.length = *rc::gen::inRange<std::uint64_t>(0, 30 * options.block_bytes);
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 3, 16);
-    options.landings_ahead = *rc::gen::element<std::uint32_t>(1, 2, 16);
+    options.expected_writes_ahead = *rc::gen::element<std::uint32_t>(1, 2, 16);
     options.spare_slots = *rc::gen::element<std::uint64_t>(0, 0, 1, 3, 8, kWhole);
     options.arenas = *rc::gen::arbitrary<bool>();
     options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000, 900'000);
@@ -131,7 +131,7 @@ std::uint64_t lockstep_steps(const GroupPlan& plan, std::uint64_t blocks, std::u
   for (; !std::ranges::all_of(group, is_complete) && step < plan.of(0).steps(blocks); ++step) {
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       Rank to{};
-      for (Grant grant; group[rank].poll_grant(to, grant);) {
+      for (BlockGrant grant; group[rank].poll_grant(to, grant);) {
         BOOST_REQUIRE(group[value_of(to)].on_grant(Rank{rank}, grant).has_value());
       }
     }

@@ -32,15 +32,16 @@ bool is_error(const Result<T>& result, Errc code) {
   return !result.has_value() && result.error().code == code && !result.error().what.empty();
 }
 
-std::vector<std::pair<Rank, Grant>> grants_of(Relay& relay) {
-  std::vector<std::pair<Rank, Grant>> all;
+std::vector<std::pair<Rank, BlockGrant>> grants_of(Relay& relay) {
+  std::vector<std::pair<Rank, BlockGrant>> all;
   Rank to{};
-  for (Grant grant; relay.poll_grant(to, grant);) all.emplace_back(to, grant);
+  for (BlockGrant grant; relay.poll_grant(to, grant);) all.emplace_back(to, grant);
   return all;
 }
 
-const Grant kWholeMemory{.limit = 1'000'000, .remote_address = kAddress, .slots = 1'000'000, .key = kKey};
-const Grant kArena{
+const BlockGrant kWholeMemory{
+    .limit = 1'000'000, .remote_address = kAddress, .slots = 1'000'000, .key = kKey};
+const BlockGrant kArena{
     .limit = 1, .remote_address = 0x7000, .slots = 1, .key = kKey, .slot_id = 3, .first_only = true};
 
 BOOST_AUTO_TEST_CASE(a_length_becomes_exact_blocks) {
@@ -230,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_was_overtaken_holds_up_nothing_but_itself) {
                                .rank = Rank{1},
                                .members = 3,
                                .block_bytes = 100,
-                               .landings_ahead = 2});
+                               .expected_writes_ahead = 2});
   BOOST_REQUIRE(relay.set_length(500).has_value());
   BOOST_REQUIRE(relay.set_memory({5, kAddress, kKey}).has_value());
   grants_of(relay);
@@ -238,7 +239,8 @@ BOOST_AUTO_TEST_CASE(a_block_that_was_overtaken_holds_up_nothing_but_itself) {
   std::vector<std::uint64_t> sent, foretold;
   const auto drain = [&] {
     for (BlockWrite write; relay.poll_write(write);) sent.push_back(write.block);
-    for (Landing landing; relay.poll_landing(landing);) foretold.push_back(landing.block);
+    for (ExpectedWrite expected_write; relay.poll_expected_write(expected_write);)
+      foretold.push_back(expected_write.block);
   };
   drain();
   BOOST_TEST((sent.empty() && foretold == std::vector<std::uint64_t>{0, 1}));
@@ -291,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_block_beyond_the_granted_window_or_after_the_last_is_refu
 
 BOOST_AUTO_TEST_CASE(a_grant_that_cannot_be_meant_is_refused) {
   Relay relay = relay_of(0, 4, 100);
-  const auto refused = [&](Rank from, Grant grant) {
+  const auto refused = [&](Rank from, BlockGrant grant) {
     return is_error(relay.on_grant(from, grant), Errc::protocol_error);
   };
   BOOST_TEST(refused(Rank{3}, kWholeMemory));  // the root of 4 never sends to 3
@@ -303,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_cannot_be_meant_is_refused) {
   BOOST_TEST(refused(Rank{1}, {.limit = 2, .slots = 1, .first_only = true}));
   BOOST_REQUIRE(relay.on_grant(Rank{1}, kArena).has_value());
   BOOST_TEST(refused(Rank{1}, kArena));
-  Grant grant{.limit = 5, .remote_address = kAddress, .slots = 8, .key = kKey};
+  BlockGrant grant{.limit = 5, .remote_address = kAddress, .slots = 8, .key = kKey};
   BOOST_REQUIRE(relay.on_grant(Rank{1}, grant).has_value());
   BOOST_TEST(refused(Rank{1}, {.limit = 4, .remote_address = kAddress, .slots = 8, .key = kKey}));
   BOOST_TEST(refused(Rank{1}, {.limit = 6, .remote_address = kAddress + 1, .slots = 8, .key = kKey}));
@@ -320,7 +322,7 @@ BOOST_AUTO_TEST_CASE(no_first_block_is_granted_where_its_source_depends_on_the_l
   Relay member = *Relay::create({.algorithm = Algorithm::circulant, .rank = Rank{3}, .members = 9});
   BOOST_TEST(is_error(member.offer_arena(1, kKey), Errc::invalid_argument));
   const Rank to = member.schedule().destinations().front();
-  Grant grant{.limit = 1, .remote_address = 1, .slots = 1, .key = kKey, .first_only = true};
+  BlockGrant grant{.limit = 1, .remote_address = 1, .slots = 1, .key = kKey, .first_only = true};
   BOOST_TEST(is_error(member.on_grant(to, grant), Errc::protocol_error));
   grant.first_only = false;
   BOOST_TEST(member.on_grant(to, grant).has_value());
@@ -444,7 +446,7 @@ BOOST_AUTO_TEST_CASE(a_slow_destination_holds_up_no_other_as_long_as_its_blocks_
     const auto destinations = root.schedule().destinations();
     BOOST_REQUIRE_EQUAL(destinations.size(), 2u);
     const Rank slow = destinations[0];
-    Grant of_slow = kWholeMemory;
+    BlockGrant of_slow = kWholeMemory;
     if (acknowledges) of_slow.limit = of_slow.slots = kRing;
     BOOST_REQUIRE(root.on_grant(slow, of_slow).has_value());
     BOOST_REQUIRE(root.on_grant(destinations[1], kWholeMemory).has_value());

@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(all_others_get_every_byte_and_stragglers_hear_of_each_block
     auto options = group(others, stragglers, *rc::gen::inRange<std::uint64_t>(0, 200),
                          *rc::gen::element<std::uint64_t>(0, 16, 40, 1000));
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 16);
-    options.landings_ahead = *rc::gen::element<std::uint32_t>(1, 16);
+    options.expected_writes_ahead = *rc::gen::element<std::uint32_t>(1, 16);
     options.put_off = *rc::gen::element<std::uint32_t>(1, 5, 200);
     options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000);
     options.overtake_per_million = *rc::gen::element<std::uint32_t>(0, 100'000);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_straggler_that_grants_nothing_keeps_no_other_from_getting
     BOOST_REQUIRE(relay.set_length(kBlocks * kBlock).has_value());
     BOOST_REQUIRE(relay.set_memory({.slots = kBlocks}).has_value());
     Rank to{};
-    for (Grant grant; relay.poll_grant(to, grant);) {
+    for (BlockGrant grant; relay.poll_grant(to, grant);) {
     }
     for (const Rank other : destinations) {
       if (other == Rank{5}) continue;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(whoever_is_no_straggler_refuses_an_omitted_block) {
     BOOST_REQUIRE(relay->set_length(3 * kBlock).has_value());
     BOOST_REQUIRE(relay->set_memory({.slots = 3}).has_value());
     Rank to{};
-    Grant grant;
+    BlockGrant grant;
     BOOST_REQUIRE(relay->poll_grant(to, grant));
     const auto first = relay->on_block(Rank{0}, immediate_of(0, 0), 0);
     BOOST_TEST(first.has_value() == (stragglers == 1));
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
 /// Grants rank 0 what there is room for; `granted` becomes one more than the last block.
 void grant_room(Relay& relay, std::uint64_t& granted) {
   Rank to{};
-  for (Grant grant; relay.poll_grant(to, grant);) granted = grant.limit;
+  for (BlockGrant grant; relay.poll_grant(to, grant);) granted = grant.limit;
 }
 
 /// A block comes from rank 0, and is consumed at once.
@@ -194,7 +194,7 @@ Relay middle_of_chain(std::uint64_t slots, std::uint64_t granted) {
   BOOST_REQUIRE(relay->set_length(2000 * kBlock).has_value());
   BOOST_REQUIRE(relay->set_memory({.slots = slots}).has_value());
   Rank to{};
-  Grant grant;
+  BlockGrant grant;
   BOOST_REQUIRE(relay->poll_grant(to, grant));
   BOOST_REQUIRE(relay->on_grant(Rank{2}, {.limit = granted, .slots = granted}).has_value());
   return std::move(*relay);
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(what_a_straggler_has_not_granted_holds_up_nobody) {
     BOOST_REQUIRE(relay.has_value());
     BOOST_REQUIRE(relay->set_length(blocks * kBlock).has_value());
     BOOST_REQUIRE(relay->set_memory({.slots = kSlots}).has_value());
-    Grant grant{.limit = kGranted, .slots = kGranted};
+    BlockGrant grant{.limit = kGranted, .slots = kGranted};
     BOOST_REQUIRE(relay->on_grant(Rank{2}, grant).has_value());
     std::uint64_t granted = 0, come = 0, sent = 0, whole = 0;
     const auto go_on = [&] {

@@ -86,7 +86,7 @@ class TimedGroup {
   void drain(std::size_t i) {
     Relay& relay = members_[i].relay;
     Rank to{};
-    for (Grant grant; relay.poll_grant(to, grant);) {
+    for (BlockGrant grant; relay.poll_grant(to, grant);) {
       const std::size_t source = value_of(to);
       post(now_ + options_.latency, source, [this, i, source, grant] {
         (void)members_[source].relay.on_grant(Rank{static_cast<std::uint32_t>(i)}, grant);

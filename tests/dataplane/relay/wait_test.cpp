@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_root_with_nothing_to_give_waits_for_its_own_store_and_the
   }
   BOOST_TEST((root->wait() == Wait{0, Rank{0}, Wait::For::store}));
   Rank to{};
-  Grant grant;
+  BlockGrant grant;
   BOOST_REQUIRE(other->poll_grant(to, grant));
   BOOST_TEST((other->wait() == Wait{0, Rank{0}, Wait::For::block}));
   root->on_available(1);

@@ -1,5 +1,5 @@
-// Whatever the network does, every message arrives intact, every READ fetches what is there, every atomic is
-// executed once, every completion comes once and in order, but for unordered WRITEs, and nothing hangs: in
+// Whatever the network does, every message arrives intact, every READ rd_atomics what is there, every atomic
+// is executed once, every completion comes once and in order, but for unordered WRITEs, and nothing hangs: in
 // both modes, at every path MTU, in both directions at once, over the wrap of the PSN.
 #include <boost/test/unit_test.hpp>
 
@@ -18,7 +18,7 @@ struct Message {
   std::vector<std::byte> bytes;
   std::uint32_t immediate;
   std::size_t place;                    ///< of a WRITE or READ, in the receiver's memory
-  std::vector<std::byte> fetched;       ///< by a READ
+  std::vector<std::byte> read;          ///< by a READ
   std::uint64_t add = 0, original = 0;  ///< of an atomic: what it does and what it must find
   bool has_completed = false;           ///< at the receiver
 
@@ -53,7 +53,7 @@ struct Stream {
                 static_cast<std::uint32_t>(random.next()), used};
       for (auto& byte : m.bytes) byte = static_cast<std::byte>(random.next());
       if (m.write() || m.read()) used += size;
-      if (m.read()) m.fetched.resize(size);
+      if (m.read()) m.read.resize(size);
       if (m.atomic()) {
         m.add = random.next();
         m.original = count_to;
@@ -99,7 +99,7 @@ void post(Pair& pair, int from, Stream& stream, Random& random) {
     Message& m = stream.messages[stream.posted_sends];
     if (m.read()) {
       if (!pair.connection(from).post_read({.work_id = stream.posted_sends,
-                                            .bytes = m.fetched,
+                                            .bytes = m.read,
                                             .remote_address = kBase + m.place,
                                             .remote_key = kKey}))
         break;
@@ -144,7 +144,7 @@ void check(Pair& pair, int end, Stream& out, Stream& in) {
       BOOST_REQUIRE((c.kind == CompletionKind::atomic) == m.atomic());
       BOOST_REQUIRE_EQUAL(c.byte_count, m.atomic() ? 8 : m.bytes.size());
       if (m.atomic()) BOOST_REQUIRE_EQUAL(c.original, m.original);
-      if (m.read()) BOOST_REQUIRE(m.fetched == m.bytes);
+      if (m.read()) BOOST_REQUIRE(m.read == m.bytes);
       if (m.write())
         BOOST_REQUIRE(std::ranges::equal(m.bytes, std::span(out.memory).subspan(m.place, m.bytes.size())));
       continue;

@@ -244,9 +244,9 @@ BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_
 }
 
 BOOST_AUTO_TEST_CASE(strangers_have_no_hints) {
-  Script stranger;
-  stranger.connection().expect_write(stranger.memory().first(kMtu));
-  CHECK_LINES(predicted(stranger));
+  Script foreign;
+  foreign.connection().expect_write(foreign.memory().first(kMtu));
+  CHECK_LINES(predicted(foreign));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -245,7 +245,7 @@ class Script {
     if (is_answer(packet->bth.opcode)) return describe_response(*packet);
     BOOST_TEST(p.extended_write == (packet->bth.opcode >= Opcode::x_write));
     if (packet->bth.opcode >= Opcode::read_request && packet->bth.opcode < Opcode::x_write)
-      return describe_fetch(*packet);
+      return describe_rd_atomic(*packet);
     static constexpr std::array kNames{"send_first",           "send_middle",  "send_last",
                                        "send_last_immediate",  "send_only",    "send_only_immediate",
                                        "write_first",          "write_middle", "write_last",
@@ -263,7 +263,7 @@ class Script {
     return line;
   }
   /// Requests beyond table 38's first twelve.
-  std::string describe_fetch(const Packet& packet) const {
+  std::string describe_rd_atomic(const Packet& packet) const {
     const auto psn = packet.bth.psn - send_first_;
     switch (packet.bth.opcode) {
       case Opcode::read_request:

@@ -244,11 +244,11 @@ class SharedMemoryWorld {
     if (live_.empty()) return;
     const Region& region = live_[random_.below(live_.size())];
     const std::size_t size = std::min<std::size_t>(kUnit, region.range.end - region.range.begin);
-    Connection stranger({.path_mtu = kMtu}, regions_);
+    Connection foreign({.path_mtu = kMtu}, regions_);
     const Packet packet{.bth = {.opcode = Opcode::write_only},
                         .reth = {.address = 0, .key = region.key, .length = static_cast<std::uint32_t>(size)},
                         .payload = std::span(payload_).first(size)};
-    const Arrival arrival = stranger.on_packet(packet, Time{}, false);
+    const Arrival arrival = foreign.on_packet(packet, Time{}, false);
     if (arrival.destination == nullptr) return;
     const std::size_t at = offset_of(arrival.destination);
     touch({at, at + size});

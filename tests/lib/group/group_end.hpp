@@ -15,7 +15,7 @@
 
 namespace rdmc::group {
 
-class GroupEnd : public Listener {
+class GroupEnd : public Observer {
  public:
   Result<void> open(Peers& peers, const GroupConfig& config) {
     auto group = Group::create(peers, config, *this);

@@ -149,7 +149,7 @@ bool blames(SimGroup& group, std::uint32_t reporter, std::uint32_t culprit) {
          member.failure.code == Errc::protocol_error;
 }
 
-relay::Grant some_grant() {
+relay::BlockGrant some_grant() {
   return {.limit = 1, .remote_address = 4096, .slots = 1, .key = RemoteKey{7}};
 }
 
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(an_announcement_is_its_first_sources_where_that_depends_on_
   BOOST_TEST(right[6].failures == 0);
   tell(wrong, other, 6, Announcement{.message = 0, .bytes = config.block_bytes});
   BOOST_TEST(blames(wrong, 6, other));
-  relay::Grant grant = some_grant();
+  relay::BlockGrant grant = some_grant();
   grant.first_only = true;
   const std::uint32_t to = value_of(schedule.destinations().back());
   tell(ahead, to, 6, GrantRecord{0, grant});

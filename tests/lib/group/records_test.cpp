@@ -42,7 +42,7 @@ Record any_record() {
         report.holder = {.member = Rank{*rc::gen::positive<std::uint32_t>()}, .message = number()};
       return report;
     }
-    case 7: return ViewMessage{number(), {*rc::gen::arbitrary<std::uint32_t>(), number()}, number()};
+    case 7: return MappedMessage{number(), {*rc::gen::arbitrary<std::uint32_t>(), number()}, number()};
     case 8: return NotMade{};
     case 5: return Verdict{number(), *rc::gen::arbitrary<bool>()};
     case 6:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kBlock = 16;
 using Bytes = std::vector<std::byte>;
-using Place = std::pair<std::uint64_t, std::uint64_t>;  // a message's block
+using BlockId = std::pair<std::uint64_t, std::uint64_t>;  // a message's block
 
 /// Pieces of at most a block, each in memory of its own, and what they hold.
 struct Row {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(what_is_wanted_arrives_once_through_however_small_a_ring_an
     for (Bytes& bytes : from.memory)
       for (std::byte& b : bytes) b = static_cast<std::byte>(*rc::gen::inRange(0, 256));
     Bytes source_ring(slots * kBlock), sink_ring(slots * kBlock);
-    std::multiset<Place> recovered;
+    std::multiset<BlockId> recovered;
     RecoveryStore source(from.pieces(std::vector<bool>(lengths.size(), true)), source_ring, slots, kBlock,
                          {});
     RecoveryStore sink(to.pieces(wanted), sink_ring, slots, kBlock,
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(what_is_wanted_arrives_once_through_however_small_a_ring_an
     RC_ASSERT(source.size() == sink.size());
     RC_ASSERT(carry(source, sink, slots) == source.size());
 
-    std::multiset<Place> expected;
+    std::multiset<BlockId> expected;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       if (wanted[i]) expected.emplace(i / 3, i % 3);
       RC_ASSERT(to.memory[i] == (wanted[i] ? from.memory[i] : Bytes(lengths[i])));
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(blocks_may_come_in_any_order_within_the_ring) {
     for (std::byte& b : bytes) b = std::byte{++next};
   const std::vector<bool> all(4, true);
   Bytes source_ring(3 * kBlock), sink_ring(3 * kBlock);
-  std::vector<Place> recovered;
+  std::vector<BlockId> recovered;
   RecoveryStore source(from.pieces(all), source_ring, 3, kBlock, {});
   RecoveryStore sink(to.pieces(all), sink_ring, 3, kBlock, [&](std::uint64_t message, std::uint64_t block) {
     recovered.emplace_back(message, block);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(blocks_may_come_in_any_order_within_the_ring) {
   std::ranges::copy(source_ring, sink_ring.begin());
   for (const std::uint64_t block : {2, 0, 1}) sink.arrived(block, kBlock);
   BOOST_TEST((to.memory == from.memory));
-  BOOST_TEST((recovered == std::vector<Place>{{1, 0}, {0, 0}, {0, 1}, {0, 2}}));
+  BOOST_TEST((recovered == std::vector<BlockId>{{1, 0}, {0, 0}, {0, 1}, {0, 2}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(an_acceptor_that_was_to_join_and_is_left_out_can_ask_for_it
   const auto write = joiner.take_write();
   BOOST_TEST_REQUIRE(write.has_value());
   Durable kept{.next = second_configuration()};
-  apply(*decode_record(write->record), kept);
+  apply(*decode_journal_entry(write->entry), kept);
   BOOST_TEST(kept.next.epoch == 0u);
 }
 

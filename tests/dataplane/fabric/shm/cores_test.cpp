@@ -20,22 +20,23 @@ namespace {
 
 /// Payload outside of the QueueMemory: here, or gone, or nowhere, as the test wishes.
 struct FakePayload final : PayloadSource {
-  std::optional<Place> offer(std::span<const std::byte> bytes) override {
+  std::optional<PayloadLocator> offer(std::span<const std::byte> bytes) override {
     if (!offers) return std::nullopt;
-    return Place{Source::arena, 1, reinterpret_cast<std::uint64_t>(bytes.data())};
+    return PayloadLocator{Source::arena, 1, reinterpret_cast<std::uint64_t>(bytes.data())};
   }
-  Outcome fetch(const Place& place, std::uint64_t offset, std::span<std::byte> to, std::size_t) override {
-    ++fetches;
+  Outcome pull(const PayloadLocator& locator, std::uint64_t offset, std::span<std::byte> to,
+               std::size_t) override {
+    ++pulls;
     if (outcome != Outcome::copied) return outcome;
     if (trusts_addresses)
-      std::memcpy(to.data(), reinterpret_cast<const std::byte*>(place.where + offset), to.size());
+      std::memcpy(to.data(), reinterpret_cast<const std::byte*>(locator.where + offset), to.size());
     else
       std::ranges::fill(to, std::byte{0xAA});
     return outcome;
   }
   bool offers = true, trusts_addresses = true;
   Outcome outcome = Outcome::copied;
-  int fetches = 0;
+  int pulls = 0;
 };
 
 constexpr std::uint32_t kDepth = 64;
@@ -289,7 +290,7 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
       ends.a.memory->control.posted = posted;
       ends.a.memory->control.handled = random.chance(900'000) ? 0 : size();
       ends.a.memory->control.answered = random.chance(900'000) ? 0 : size();
-      ends.a.memory->control.fetched =
+      ends.a.memory->control.answers_taken =
           random.chance(500'000) ? ends.b.memory->control.answered.load() : size();
       ends.b.payload.outcome =
           static_cast<PayloadSource::Outcome>(random.chance(900'000) ? 0 : random.below(3));

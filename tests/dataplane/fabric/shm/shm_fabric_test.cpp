@@ -144,12 +144,12 @@ BOOST_AUTO_TEST_CASE(who_cannot_share_memory_is_refused_by_name) {
 BOOST_AUTO_TEST_CASE(a_stranger_with_the_wrong_token_gets_nothing) {
   ShmPair pair;
   auto blob = *shm::decode_shm_blob(pair.queue_pair(1).local_blob());
-  auto stranger = open_shm_fabric();
-  auto theirs = *stranger->create_queue_pair({});
+  auto foreign = open_shm_fabric();
+  auto theirs = *foreign->create_queue_pair({});
   blob.queue_pair.fill(std::byte{0xFF});  // the stranger dials, since its token is smaller
   BOOST_REQUIRE(theirs->connect(shm::encode(blob)));
   BOOST_TEST(pair.run_until([&] {
-    stranger->progress(monotonic_now());
+    foreign->progress(monotonic_now());
     return theirs->state() == QueuePairState::error;
   }));
   send(pair, pattern(100));  // the two are none the worse for it

@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(an_address_without_a_device_and_a_blob_that_a_nic_cannot_re
   Side side;
   side.open({});
   auto info = decode_connection(side.queue_pair->local_blob()).value();
-  info.nic = info.stranger = false;
+  info.nic = info.foreign = false;
   info.shared.port = 5000;
   const auto refused = side.queue_pair->connect(encode(info));
   BOOST_REQUIRE(!refused);

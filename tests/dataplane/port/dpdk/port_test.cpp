@@ -10,7 +10,7 @@
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "tests/dataplane/port/dpdk/memif_pair.hpp"
-#include "tests/dataplane/port/dpdk/stranger.hpp"
+#include "tests/dataplane/port/dpdk/other_user.hpp"
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 using namespace rdmc;
@@ -249,13 +249,13 @@ BOOST_AUTO_TEST_CASE(the_other_end_of_a_memif_may_go_in_the_middle_of_traffic_an
 BOOST_AUTO_TEST_CASE(who_lacks_the_secret_of_a_memif_gets_nothing_through) {
   ports();
   const auto server = open_memif("server", "net_memif4", "192.0.2.5/24", "4", ",secret=1234567890123");
-  const auto stranger = open_memif("client", "net_memif5", "192.0.2.6/24", "4", ",secret=1234567890124");
-  BOOST_TEST(stranger->info().notes.back().find("link is down") != std::string::npos);
+  const auto other_user = open_memif("client", "net_memif5", "192.0.2.6/24", "4", ",secret=1234567890124");
+  BOOST_TEST(other_user->info().notes.back().find("link is down") != std::string::npos);
   const Sendable sendable(Bytes(30), 30, server->info().address);
   NoPlan no_plan;
   std::array<RxTrain, 4> trains;
   for (const Time end = monotonic_now() + milliseconds(50); monotonic_now() < end;) {
-    stranger->send_burst(std::span(&sendable.train, 1));
+    other_user->send_burst(std::span(&sendable.train, 1));
     BOOST_REQUIRE(server->receive_burst(no_plan, trains) == 0u);
   }
   BOOST_TEST(server->counters().datagrams_received == 0u);
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_memif_client_that_may_not_open_the_socket_says_so_at_once
   BOOST_REQUIRE(fchmod(file.get(), 0) == 0);
   const Time start = monotonic_now();
   const auto opened = [&] {
-    const dpdk::testing::Stranger stranger;
+    const dpdk::testing::OtherUser other_user;
     return dpdk_of(registry).open(
         {.address = Address::ipv4(192, 0, 2, 9, 0),
          .device = "vdev=net_memif10,role=client,socket-abstract=no,socket=" + socket + " huge=no"});

@@ -1,0 +1,53 @@
+// A survivor of a simulated bcast that leads on after the root's death: the session's Coordinator over
+// streams to the other survivors, and over queues to the participant of its own process.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "apps/sim/sim_host.hpp"
+#include "controlplane/session/coordinator.hpp"
+#include "controlplane/session/participant.hpp"
+
+namespace rdmc::sim_app {
+
+class SimNewCoordinator {
+ public:
+  /// A new stream to that member.
+  using Connect = std::function<sim::ChannelEnd*(session::MemberId)>;
+
+  SimNewCoordinator(const session::LeadRequested& request, bcast::FileShape shape, const HostOptions& options,
+                    Connect connect, Time now);
+
+  void run(Time now);
+  Time next_deadline() const { return coordinator_.next_deadline(); }
+  bool finished() const { return coordinator_.finished(); }
+  bool stands_down_for(session::MemberId other) const { return coordinator_.stands_down_for(other); }
+  /// All streams end.
+  void stand_down();
+
+  // Our own participant's channel.
+  void from_own(std::span<const std::byte> message, Time now);
+  void own_closed(Time now);
+  /// For our own participant, in order; nullopt is the end of the channel.
+  std::deque<std::optional<session::Bytes>> take_own() { return std::exchange(to_own_, {}); }
+
+  std::uint64_t blocks_planned() const { return blocks_planned_; }
+
+ private:
+  void drain(Time now);
+  void choose(const session::ParametersNeeded& needed, Time now);
+
+  session::MemberId self_;
+  bcast::FileShape shape_;
+  HostOptions options_;
+  Connect connect_;
+  session::Coordinator coordinator_;
+  std::map<session::MemberId, ControlEnd> ends_;
+  std::deque<std::optional<session::Bytes>> to_own_;
+  std::uint64_t blocks_planned_ = 0;
+};
+
+}  // namespace rdmc::sim_app
